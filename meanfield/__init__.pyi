@@ -28,7 +28,15 @@ from .functionals.transport.distance import (
     transport_plan,
     wasserstein,
 )
-from .laws import FourierSeries, Mixture, PointCloud, Uniform, VonMisesFisher, ZonalSeries
+from .laws import (
+    FourierSeries,
+    Mixture,
+    PointCloud,
+    Tabulated,
+    Uniform,
+    VonMisesFisher,
+    ZonalSeries,
+)
 from .laws.quantisation import gaussian_frequencies, lorentzian_frequencies
 from .measures import Density, FlowMap, OscillatorDensity, Oscillators, Particles
 from .measures.clusters import Clusters, clusters
@@ -66,6 +74,7 @@ __all__ = [
     "SlicedDistance",
     "Solution",
     "Sphere",
+    "Tabulated",
     "USA",
     "Uniform",
     "VonMisesFisher",

@@ -381,6 +381,8 @@ def rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
 def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
     """Return `points` as rows of length 1; rows within 1e-6 of it are normalised exactly.
 
+    Where they are on the circle, one number is the point at that angle.
+
     Raises
     ------
     ValueError
@@ -393,6 +395,8 @@ def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
         ...
     ValueError: points must have rows of norm 1 (within 1e-06), got norm 5 in row 0
     """
+    if dim == 2 and is_number(points):
+        return _at_angle(name, points)
     array = rows(name, points, dim)
     norms = np.sqrt(np.einsum("ij,ij->i", array, array))
     off = np.abs(norms - 1.0) > _NORM_TOLERANCE
@@ -414,25 +418,52 @@ def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
 
 
 def unit_vector(name: str, vector: ArrayLike, dim: int | None = None) -> Array:
-    """Return `vector` as a unit vector (d,), like a single row of `unit_rows`."""
-    array = real_array(name, vector, 1)
-    unit: Array = unit_rows(name, array[None, :], dim)[0]
+    """Return `vector` as a unit vector (d,), like a row of `unit_rows`; a number is an angle.
+
+    Examples
+    --------
+    >>> unit_vector("mean", 0.5 * np.pi).round(15)
+    array([0., 1.])
+    """
+    if is_number(vector) and dim in (None, 2):
+        rows = _at_angle(name, vector)
+    else:
+        rows = unit_rows(name, real_array(name, vector, 1)[None, :], dim)
+    unit: Array = rows[0]
     return unit
 
 
-def weights(name: str, values: ArrayLike | None, n: int) -> Array:
+def _at_angle(name: str, angle: Any) -> Array:
+    """The point of the circle at an angle, shape (1, 2)."""
+    turn = number(name, angle)
+    return np.array([[math.cos(turn), math.sin(turn)]])
+
+
+# what sums and masses may differ from 1 by, and what to do about it
+MASS_TOLERANCE = 1e-8
+UNIT_MASS = "divide by it, or set unit_mass=True"
+
+
+def weights(name: str, values: ArrayLike | None, n: int, unit_mass: bool = False) -> Array:
     """Return `values` as n non-negative weights of sum 1; None means equal weights.
+
+    The sum must be 1 within 1e-8, and is made exact; with `unit_mass` weights are divided by it.
 
     Raises
     ------
     ValueError
-        If the length is not n, a weight is negative, or all are zero.
+        If the length is not n, a weight is negative, all are zero, or their sum is not 1.
 
     Examples
     --------
-    >>> weights("weights", [1, 3], 2)
+    >>> weights("weights", [1, 3], 2, unit_mass=True)
     array([0.25, 0.75])
+    >>> weights("weights", [1, 3], 2)
+    Traceback (most recent call last):
+        ...
+    ValueError: weights must have sum 1 within 1e-08, got 4: divide by it, or set unit_mass=True
     """
+    is_scaled = boolean("unit_mass", unit_mass)
     if values is None:
         return np.full(n, 1.0 / n)
     array = real_array(name, values, 1)
@@ -444,8 +475,14 @@ def weights(name: str, values: ArrayLike | None, n: int) -> Array:
     largest = array.max()
     if largest <= 0.0:
         raise ValueError(f"{name} must have a positive sum, got {array.sum():g}")
-    if largest <= 1.0 and abs(array.sum() - 1.0) <= _LAST_BITS:
+    with np.errstate(over="ignore"):
+        total = float(array.sum())
+    if abs(total - 1.0) <= _LAST_BITS:
         return array
+    if not is_scaled and abs(total - 1.0) > MASS_TOLERANCE:
+        raise ValueError(
+            f"{name} must have sum 1 within {MASS_TOLERANCE:g}, got {total:.9g}: {UNIT_MASS}"
+        )
     array /= largest
     return np.asarray(array / array.sum())
 

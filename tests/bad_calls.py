@@ -140,6 +140,8 @@ OWN: dict[str, dict[str, Any]] = {
     "OscillatorDensity": {"laws_or_values": [LAW], "frequencies": [0.0]},
     "Oscillators": {"angles": [0.0, 1.0], "frequencies": [0.0, 1.0]},
     "PointCloud": {"bandwidth": 0.5},
+    "PointCloud.from_histogram": {"counts": [1, 2, 1]},
+    "Tabulated": {"points": [0.0, 2.0, 4.0], "values": [1.0, 1.0, 1.0]},
     "Solution.at": {"t": 0.0},
     "Solution.pdf": {"t": 0.05},
     "Solution.save": {"path": "no/such/folder.nc"},
@@ -264,6 +266,8 @@ OTHER_NAMES = {
     # of `energy`, which takes a number β for it
     "dynamics": ("dynamics", "beta"),
     "law_or_values": ("law", "values"),
+    # bins are too narrow to be smoothed
+    "counts": ("counts", "bandwidth"),
     "law_or_density": ("law",),
     "laws_or_values": ("laws", "law", "values"),
 }
@@ -287,6 +291,8 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "progress": ("a truth",),
     "scaled": ("a truth",),
     "proved": ("a truth",),
+    "unit_mass": ("a truth",),
+    "at": NUMBERS,
     "normalised": ("a truth",),
     "coupling": NUMBERS,
     "centre": NUMBERS,
@@ -312,6 +318,9 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("CircleInteraction", "cos"): (*LISTS, "an empty array"),
     ("DistanceTo", "to"): ("a law", "a measure"),
     ("Particles.from_angles", "angles"): LISTS,
+    **{(name, "points"): NUMBERS for name in NAMES if name.endswith(".pdf")},
+    ("VonMisesFisher", "mean"): NUMBERS,
+    ("studies.stationary_density", "axis"): NUMBERS,
     ("Solution.save", "path"): ("a word",),
     ("ZonalSeries", "coefficients"): ("an empty array", "a long array"),
     ("evolve", "checkpoint"): ("a word",),

@@ -174,11 +174,11 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "points of no kind": (
         {"law": 'type = "PointCloud"\npoints = 3'},
-        "law.points must be the name of a CSV file or a list of equal rows of numbers, got 3",
+        "law.points must be the name of a CSV, NPY or NPZ file or a list of equal rows of ",
     ),
     "points ragged": (
         {"law": 'type = "PointCloud"\npoints = [[1.0, 0.0], [1.0]]'},
-        "law.points must be the name of a CSV file or a list of equal rows of numbers, got [[1.",
+        "file or a list of equal rows of numbers, got [[1.",
     ),
     "points not of norm 1": (
         {"law": 'type = "PointCloud"\npoints = [[1.0, 1.0]]\nbandwidth = 0.5'},
@@ -227,7 +227,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     "mean empty": ({"law": f"{BUMP}mean = []\nkappa = 1"}, "law.mean must be a non-empty array"),
     "mean nested": (
         {"law": f"{BUMP}mean = [[0, 1]]\nkappa = 1"},
-        "law.mean[0] must be a valid num",
+        "law.mean must be an angle or a list of numbers, got [[0, 1]]",
     ),
     "not resolved": (
         {"measure": SPHERE, "law": f"{BUMP}{NORTH}\nkappa = 1e4"},
@@ -367,7 +367,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "monitor's law, a cloud": (
         {"monitors.w": 'to = {type = "PointCloud", points = "none.csv"}'},
-        "monitors.w.to.points = 'none.csv': must be a CSV file or 'tokens-s2', but none.csv does",
+        "monitors.w.to.points = 'none.csv': must be a CSV, NPY or NPZ file or 'tokens-s2', but",
     ),
     "monitor's name": (
         {"monitors.energy": 'to = "start"'},

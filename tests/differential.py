@@ -127,10 +127,12 @@ def a_law(kind: str, dim: int, rng: np.random.Generator) -> tuple[Any, Any]:
         return mf.VonMisesFisher(axis, kappas[0]), axis
     if kind == "Mixture":
         bumps = [mf.VonMisesFisher(unit(rng, dim), kappa) for kappa in kappas]
-        return mf.Mixture(bumps, rng.uniform(0.2, 1.0, size=3)), None
+        return mf.Mixture(bumps, rng.uniform(0.2, 1.0, size=3), unit_mass=True), None
     if kind == "on one axis":
         bumps = [mf.VonMisesFisher(s * axis, k) for s, k in zip((1, -1), kappas, strict=False)]
-        return mf.Mixture([*bumps, mf.Uniform(dim)], rng.uniform(0.2, 1.0, size=3)), axis
+        return mf.Mixture(
+            [*bumps, mf.Uniform(dim)], rng.uniform(0.2, 1.0, size=3), unit_mass=True
+        ), axis
     shares = rng.uniform(-0.3, 0.3, size=3)
     if kind == "FourierSeries":
         even = bool(rng.integers(2))
@@ -141,7 +143,10 @@ def a_law(kind: str, dim: int, rng: np.random.Generator) -> tuple[Any, Any]:
     points = mf.Uniform(dim).sample(6, rng)
     weights = rng.uniform(0.2, 1.0, size=6)
     return mf.PointCloud(
-        points, weights, bandwidth=None if kind == TOKENS else rng.uniform(0.15, 0.4)
+        points,
+        weights,
+        bandwidth=None if kind == TOKENS else rng.uniform(0.15, 0.4),
+        unit_mass=True,
     ), None
 
 

@@ -73,7 +73,7 @@ def particles(count=3):
     rng = np.random.default_rng(8)
     clouds = rng.normal(size=(count, 50, 7))
     clouds /= np.linalg.norm(clouds, axis=-1, keepdims=True)
-    return [mf.Particles(cloud, rng.uniform(size=50)) for cloud in clouds]
+    return [mf.Particles(cloud, rng.uniform(size=50), unit_mass=True) for cloud in clouds]
 
 
 def same_bits(a, b):

@@ -140,7 +140,7 @@ def test_arrays_are_shown_by_shape_and_type():
 @given(st.lists(st.floats(0.0, 1.7e308), min_size=1, max_size=20))
 def test_weights_are_shares(values):
     assume(max(values) > 0)
-    shares = _checks.weights("weights", values, len(values))
+    shares = _checks.weights("weights", values, len(values), unit_mass=True)
     # rounding of a sum of n numbers of mean size 1/n
     assert abs(shares.sum() - 1) < len(values) * EPS
     exact = [Fraction(value) / sum(map(Fraction, values)) for value in values]

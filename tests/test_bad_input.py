@@ -187,9 +187,7 @@ def commands():
         text, file = toml(CSV | space | smooth), rows
         told = expected if "sphere" in name else f"law.points = 'tokens.csv': {expected}"
         yield pytest.param(text, file, "run bad.toml", told, id=f"points, {name}")
-    told = (
-        "law.points = 'tokens.csv': must be a CSV file or 'tokens-s2', but tokens.csv does not ex"
-    )
+    told = "law.points = 'tokens.csv': must be a CSV, NPY or NPZ file or 'tokens-s2', but to"
     yield pytest.param(toml(CSV), None, "run bad.toml", told, id="points, no file")
     for command, expected in COMMANDS:
         yield pytest.param(None, None, command, expected, id=command[:60])

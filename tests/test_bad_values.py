@@ -58,12 +58,12 @@ CALLS = [
     ),
     (
         lambda: mf.VonMisesFisher(3.0, [0.0, 1.0]),
-        "mean must be a non-empty array with 1 axes, got shape (), which is 3.0",
+        "kappa must be a finite number >= 0 and <= 1e+06, got [0.0, 1.0]",
     ),
     (lambda: mf.evolve(UNIFORM, "SA", 1.0), "dynamics must be SA, USA, Dou"),
     (
         lambda: mf.Density(CIRCLE, np.full(24, 2.0)),
-        "the density must have mass 1 within 1e-08 on Circle(16), got mass 2: divide the values by",
+        "the density must have mass 1 within 1e-08 on Circle(16), got mass 2: divide by it",
     ),
     (
         lambda: mf.Density(CIRCLE, 2.0 * (np.arange(24) < 12)),

@@ -114,12 +114,19 @@ LAWS = {
         mf.ZonalSeries(3, [0.5, 0.1], axis=[1.0, 0.0, 0.0]),
     ),
     "mixture": (
-        f'type = "Mixture"\nweights = [1, 3]\nlaws = [{{type = "Uniform"}}, {BUMP}]',
-        mf.Mixture([mf.Uniform(3), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)], [1, 3]),
+        (
+            'type = "Mixture"\nweights = [1, 3]\nunit_mass = true\n'
+            f'laws = [{{type = "Uniform"}}, {BUMP}]'
+        ),
+        mf.Mixture(
+            [mf.Uniform(3), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)], [1, 3], unit_mass=True
+        ),
     ),
     "mixture, equal": (
         f'type = "Mixture"\nlaws = [{{type = "Uniform"}}, {BUMP}]',
-        mf.Mixture([mf.Uniform(3), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)], [1, 1]),
+        mf.Mixture(
+            [mf.Uniform(3), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)], [1, 1], unit_mass=True
+        ),
     ),
 }
 
@@ -296,7 +303,9 @@ def test_a_file_of_tokens_has_a_limit(tmp_path, monkeypatch):
     text = f"[law]\ntype = 'PointCloud'\npoints = 'tokens.csv'\n{REST}"
     case = case_from_text(text, "a.toml", tmp_path)
     monkeypatch.setattr("meanfield.cli.tables._LARGEST_CLOUD", 11)
-    with pytest.raises(CaseError, match=r"must be a CSV file of at most 11 bytes, but .* has 12"):
+    with pytest.raises(
+        CaseError, match=r"must be a CSV, NPY or NPZ file of at most 11 bytes, but .* has 12"
+    ):
         case._build()
 
 
@@ -343,7 +352,10 @@ def test_a_case_is_a_value():
         ({"dynamics.beta": -1.0}, "my.toml with dynamics.beta=-1.0: dynamics.beta must be a fini"),
         ({"dynamics.bta": 1.0}, "dynamics.bta is an unknown key: the keys here are type, beta, "),
         ({"space.n": 8}, "run, output, monitors; did you mean measure.space?"),
-        ({"law.type": "Unifrm"}, "PointCloud, Mixture, got 'Unifrm'; did you mean Uniform?"),
+        (
+            {"law.type": "Unifrm"},
+            "PointCloud, Tabulated, Mixture, got 'Unifrm'; did you mean Uniform?",
+        ),
         ({"measure.max_nodes": 100}, "the keys here are type, space, tail_tol, max_size"),
         ({"law.cos": None}, "law.cos must be a number, a word, a truth, or a list or mapping of"),
         ({3: 1.0}, "key must be names with dots between, as dynamics.beta or law.laws"),
@@ -357,10 +369,81 @@ def test_changes_that_make_no_case(changes, message):
 
 
 def test_points_of_a_case_may_be_in_it():
-    law = 'type = "PointCloud"\npoints = [[1, 0], [0.6, 0.8]]\nweights = [1, 3]'
+    law = 'type = "PointCloud"\npoints = [[1, 0], [0.6, 0.8]]\nweights = [1, 3]\nunit_mass = true'
     measure = measure_of(law, REST.replace(ON_SPHERE, 'type = "Particles"'))
     assert measure.points.tolist() == [[1.0, 0.0], [0.6, 0.8]]
     assert measure.weights.tolist() == [0.25, 0.75]
     smooth = measure_of(f"{law}\nbandwidth = 0.5", REST.replace(ON_SPHERE, ON_CIRCLE))
-    same = mf.PointCloud([[1, 0], [0.6, 0.8]], [1, 3], bandwidth=0.5)
+    same = mf.PointCloud([[1, 0], [0.6, 0.8]], [1, 3], bandwidth=0.5, unit_mass=True)
     assert np.array_equal(smooth.values, mf.Density(mf.Circle(64), same).values)
+
+
+ON_THE_CIRCLE = REST.replace(ON_SPHERE, ON_CIRCLE)
+SAMPLES = 2.0 * np.pi * np.arange(12) / 12
+HILL = 1.0 + 0.5 * np.cos(SAMPLES)
+
+
+@pytest.mark.parametrize("kind", ["csv", "npy", "npz", "a list"])
+def test_values_of_a_density_are_read(folder, kind):
+    table, points = np.column_stack([SAMPLES, HILL]), f'"my.{kind}"'
+    np.savetxt("my.csv", table, delimiter=",", header="angle,value", comments="")
+    np.save("my.npy", table)
+    np.savez("my.npz", points=SAMPLES, values=HILL)
+    if kind == "a list":
+        points = f"{SAMPLES.tolist()}\nvalues = {HILL.tolist()}"
+    found = measure_of(f'type = "Tabulated"\npoints = {points}', ON_THE_CIRCLE)
+    exact = mf.FourierSeries(cos=[0.5])
+    assert np.abs(found.values - exact.pdf(found.points)).max() < 1e-14
+    assert found.law.degree == 6
+    # a file of a case is one that a repetition asks for
+    assert (folder / "my.npz").is_file()
+
+
+def test_tokens_are_read_from_numpy_files(folder):
+    points, weights = mf.Uniform(3).sample(5, 1), np.arange(1.0, 6.0)
+    np.save(folder / "a.npy", points)
+    np.savez(folder / "b.npz", points=points, weights=weights)
+    tokens = REST.replace(ON_SPHERE, 'type = "Particles"')
+    for file, expected in {"a.npy": np.full(5, 0.2), "b.npz": weights / 15.0}.items():
+        law = f'type = "PointCloud"\npoints = "{file}"\nunit_mass = true'
+        found = measure_of(law, tokens)
+        assert np.abs(found.points - points).max() < 1e-15
+        assert np.abs(found.weights - expected).max() < 1e-15
+    with pytest.raises(CaseError, match=r"has weights: law\.weights must be left out"):
+        measure_of('type = "PointCloud"\npoints = "b.npz"\nweights = [1.0]', tokens)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.npy", b"no array", "'a.npy': must be an NPY file of numbers, but a.npy: "),
+        ("a.npz", b"no archive", "'a.npz': must be an NPZ file of numbers, but a.npz: "),
+        ("a.npy", np.ones(3), r"must hold a table of d >= 2 columns, but a.npy has shape \(3,\)"),
+        ("a.npy", np.array([["a", "b"]]), "table must be an array of real numbers, got dtype <U1"),
+        ("a.npy", np.array([[None, 1]]), "must be an NPY file of numbers, but a.npy: "),
+        ("a.npz", np.ones(3), r"must hold an array points, but a.npz has \['arr_0'\]"),
+        ("a.npy", np.ones((3, 2)), r"law.points = 'a.npy': points must have rows of norm 1 \(with"),
+    ],
+)
+def test_numpy_files_that_are_none_are_refused(folder, name, content, message):
+    if isinstance(content, bytes):
+        (folder / name).write_bytes(content)
+    else:
+        (np.save if name.endswith("y") else np.savez)(folder / name, content)
+    with pytest.raises(CaseError, match=message):
+        measure_of(f'type = "PointCloud"\npoints = "{name}"', ON_THE_CIRCLE)
+
+
+def test_an_archive_is_as_large_as_what_is_packed(folder, monkeypatch):
+    np.savez_compressed(folder / "a.npz", points=np.zeros((1000, 2)))
+    assert (folder / "a.npz").stat().st_size < 1000
+    monkeypatch.setattr("meanfield.cli.tables._LARGEST_CLOUD", 10_000)
+    with pytest.raises(CaseError, match=r"NPZ file of at most 10000 bytes, but a.npz has 16"):
+        measure_of('type = "PointCloud"\npoints = "a.npz"', ON_THE_CIRCLE)
+
+
+def test_a_density_by_values_needs_them():
+    with pytest.raises(
+        CaseError, match=r"law\.values is missing: it must be a number >= 0 for each"
+    ):
+        measure_of('type = "Tabulated"\npoints = [0.0, 2.0, 4.0]', ON_THE_CIRCLE)

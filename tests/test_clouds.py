@@ -143,12 +143,17 @@ def test_tight_clusters_of_many_tokens_by_their_clusters(p, weighted):
     centres = unit(rng.standard_normal((4, 3)))[np.arange(n) % 4]
     x, y = (unit(centres + spread * rng.standard_normal((n, 3))) for _ in range(2))
     weights = rng.random(n) if weighted else np.ones(n)
-    total = mf.wasserstein(mf.Particles(x, weights), mf.Particles(y, weights), p)
+    total = mf.wasserstein(
+        mf.Particles(x, weights, unit_mass=True), mf.Particles(y, weights, unit_mass=True), p
+    )
     parts = 0.0
     for k in range(4):
         own = slice(k, None, 4)
         share = weights[own].sum() / weights.sum()
-        pair = mf.Particles(x[own], weights[own]), mf.Particles(y[own], weights[own])
+        pair = (
+            mf.Particles(x[own], weights[own], unit_mass=True),
+            mf.Particles(y[own], weights[own], unit_mass=True),
+        )
         parts += share * (float(mf.wasserstein(*pair, p)) / spread) ** p
     assert float(total) == pytest.approx(spread * parts ** (1 / p), rel=1e-11)
     assert total.upper - total.lower < 1e-11 * total.upper
@@ -185,7 +190,7 @@ def test_the_bracket_holds_the_exact_distance(seed, p, kind, masses, sizes, spre
         "shuffled": lambda: (weights := rng.random(n), rng.permutation(weights)),
         "mixed": lambda: (10.0 ** -rng.uniform(0, 12, n), 10.0 ** -rng.uniform(0, 12, m)),
     }[masses]()
-    mu, nu = mf.Particles(x, a), mf.Particles(y, b)
+    mu, nu = mf.Particles(x, a, unit_mass=True), mf.Particles(y, b, unit_mass=True)
     found = mf.wasserstein(mu, nu, p)
     exact = exact_distance(mu, nu, p)
     if found.lower == found.upper:
@@ -226,11 +231,11 @@ def test_equal_clouds_whose_weights_differ_by_rounding():
     rng = np.random.default_rng(3)
     x, weights = unit(rng.standard_normal((50, 3))), rng.random(50)
     order = rng.permutation(50)
-    mu = mf.Particles(x, weights)
+    mu = mf.Particles(x, weights, unit_mass=True)
     assert mf.wasserstein(mu, mf.Particles(x[order], mu.weights[order]), 2).upper == 0.0
     moved = mu.weights.copy()
     moved[[0, 1]] += [1e-17, -1e-17]
-    nu = mf.Particles(x[order], moved[order])
+    nu = mf.Particles(x[order], moved[order], unit_mass=True)
     assert not np.array_equal(mu.weights[order], nu.weights)
     found = mf.wasserstein(mu, nu, 2)
     assert found.value == found.lower == 0.0
@@ -289,8 +294,10 @@ def test_tokens_on_the_circle_against_the_same_in_three_dimensions(p):
             angles = centres[np.arange(count) % len(centres)] + spread * rng.random(count)
             x = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(count)])
             clouds.append((x, rng.random(count)))
-        flat = [mf.Particles(x[:, :2], weights) for x, weights in clouds]
-        bracket = mf.wasserstein(*[mf.Particles(x, weights) for x, weights in clouds], p)
+        flat = [mf.Particles(x[:, :2], weights, unit_mass=True) for x, weights in clouds]
+        bracket = mf.wasserstein(
+            *[mf.Particles(x, weights, unit_mass=True) for x, weights in clouds], p
+        )
         found = float(mf.wasserstein(*flat, p))
         assert bracket.lower - 2e-15 <= found <= bracket.upper + 2e-15
         plan = mf.transport_plan(*flat, p)

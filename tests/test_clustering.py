@@ -28,7 +28,7 @@ def spread_points(dim, seed):
 def test_atoms_far_apart_are_a_cluster_each(dim, seed):
     points = spread_points(dim, seed)
     masses = np.random.default_rng(seed).uniform(0.5, 1, len(points))
-    found = mf.clusters(mf.Particles(points, masses))
+    found = mf.clusters(mf.Particles(points, masses, unit_mass=True))
     order = np.argsort(-masses)
     assert len(found) == len(points)
     assert np.allclose(found.masses, masses[order] / masses.sum(), rtol=1e-14)
@@ -111,12 +111,16 @@ def test_smooth_flow_maps_have_none():
 def test_a_trickle_does_not_join():
     angles = np.concatenate([[0.0] * 5, np.linspace(0, 1, 200), [1.0] * 5])
     masses = np.concatenate([np.full(5, 0.1), np.full(200, 1e-9), np.full(5, 0.1)])
-    found = mf.clusters(mf.Particles(np.column_stack([np.cos(angles), np.sin(angles)]), masses))
+    found = mf.clusters(
+        mf.Particles(np.column_stack([np.cos(angles), np.sin(angles)]), masses, unit_mass=True)
+    )
     assert len(found) == 2
     assert found.masses == pytest.approx([0.5, 0.5], abs=1e-6)
     # and with enough mass it does join
     masses[5:205] = 5e-3
-    joined = mf.clusters(mf.Particles(np.column_stack([np.cos(angles), np.sin(angles)]), masses))
+    joined = mf.clusters(
+        mf.Particles(np.column_stack([np.cos(angles), np.sin(angles)]), masses, unit_mass=True)
+    )
     assert len(joined) == 1
 
 

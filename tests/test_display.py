@@ -134,7 +134,7 @@ def test_cards_draw_few_tokens(dim):
     assert entries(parsed(many))["tokens"] == "20000"
     heavy = np.zeros(20_000)
     heavy[1] = 1.0
-    assert picture(parsed(mf.Particles(many.points, heavy))).size
+    assert picture(parsed(mf.Particles(many.points, heavy, unit_mass=True))).size
 
 
 def test_cards_of_large_spaces_keep_their_peaks():

@@ -30,7 +30,7 @@ def pair(dim, angle):
 
 def cloud(dim, n, seed):
     rng = np.random.default_rng(seed)
-    return mf.Particles(unit(rng.normal(size=(n, dim))), rng.uniform(0.1, 1.0, n))
+    return mf.Particles(unit(rng.normal(size=(n, dim))), rng.uniform(0.1, 1.0, n), unit_mass=True)
 
 
 def uniform(dim):
@@ -170,7 +170,7 @@ def test_it_is_a_metric(dim, seed):
     turn, _ = np.linalg.qr(rng.normal(size=(dim, dim)))
     order = rng.permutation(len(a.points))
     doubled = np.concatenate([order, order])
-    listed = mf.Particles(a.points[doubled], a.weights[doubled])
+    listed = mf.Particles(a.points[doubled], a.weights[doubled], unit_mass=True)
     s = -0.5 * dim - 0.5
     for distance in (lambda x, y: mmd(x, y, 4.0), lambda x, y: sobolev(x, y, s)):
         assert distance(a, a) == 0.0

@@ -31,7 +31,7 @@ def bump(axis, kappa=4.0):
 
 TWO_BUMPS = mf.Mixture([bump(SLANTED), bump([1.0, 0.0, 0.0], 3.0)], [0.6, 0.4])
 LAST = {dim: np.eye(dim)[-1] for dim in (2, 3, 10)}
-UNEVEN = mf.Particles(unit_points(3, 9, 23), weights=10.0 ** -np.arange(9))
+UNEVEN = mf.Particles(unit_points(3, 9, 23), weights=10.0 ** -np.arange(9), unit_mass=True)
 MEASURES = {
     "circle": lambda: mf.Density(mf.Circle(64), WAVES),
     "sphere": lambda: mf.Density(mf.Sphere(23), TWO_BUMPS),
@@ -222,7 +222,7 @@ def sinkhorn_energy_by_mpmath(mu, beta):
 @pytest.mark.parametrize("dim", [2, 6])
 def test_energy_at_small_beta(dim):
     """Where rounding of log u would be all that is left of log u."""
-    mu = mf.Particles(unit_points(dim, 3, dim), weights=[1.0, 2.0, 3.0])
+    mu = mf.Particles(unit_points(dim, 3, dim), weights=[1.0, 2.0, 3.0], unit_mass=True)
     for beta in (1e-12, 1e-6, 2.9e-5, 3.1e-5):
         with mpmath.workdps(45):
             exact = float(sinkhorn_energy_by_mpmath(mu, mpmath.mpf(beta)))
@@ -392,7 +392,7 @@ def test_what_is_refused():
 def test_tokens_without_mass_are_moved_and_scale_nothing(beta, sums):
     """Opposite to all mass u is e^{β} and more: it is found from the others, in logarithms."""
     points, weights = [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], [1.0, 0.0, 1.0]
-    tokens = mf.Particles(points, weights, sums=sums if beta <= 100.0 else "auto")
+    tokens = mf.Particles(points, weights, sums=sums if beta <= 100.0 else "auto", unit_mass=True)
     rest = mf.Particles([points[0], points[2]])
     expected = -rest._balanced(beta).log_moment(beta * np.array(points))[0]
     np.testing.assert_allclose(mf.sinkhorn_scaling(tokens, beta), expected, rtol=1e-12)

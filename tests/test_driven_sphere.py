@@ -92,7 +92,10 @@ def test_where_the_series_has_no_digits_the_sources_are_summed(dynamics, off):
     points, masses = cloud(200)
     points = points * 0.2 + np.array([0.0, 0.6, 0.8])
     points /= np.linalg.norm(points, axis=1)[:, None]
-    tokens, targets = mf.Particles(points, masses), np.vstack([cloud(60, 1)[0], POLES])
+    tokens, targets = (
+        mf.Particles(points, masses, unit_mass=True),
+        np.vstack([cloud(60, 1)[0], POLES]),
+    )
     depth = field_on_sphere(dynamics)
     moments, field = depth.moments(points, masses), depth.during(0.0, 1.0)
     velocity, divergence = field.velocity_and_divergence(moments, targets, (points, masses))

@@ -21,7 +21,9 @@ ALL = (*KINDS, *LAWS)
 
 def tokens(n, dim, seed=0):
     rng = np.random.default_rng(seed)
-    return mf.Particles(mf.Particles.sample(mf.Uniform(dim), n, rng).points, rng.random(n))
+    return mf.Particles(
+        mf.Particles.sample(mf.Uniform(dim), n, rng).points, rng.random(n), unit_mass=True
+    )
 
 
 def heads(dim, count, rank, seed=1):

@@ -32,7 +32,7 @@ NUMBERS = mf.energy, mf.energy_share, mf.dissipation, mf.metric_speed, mf.slope
 
 def tokens():
     rng = np.random.default_rng(0)
-    return mf.Particles(SERIES.sample(12, rng), rng.uniform(0.5, 1.5, 12))
+    return mf.Particles(SERIES.sample(12, rng), rng.uniform(0.5, 1.5, 12), unit_mass=True)
 
 
 @pytest.mark.parametrize("name", DYNAMICS)

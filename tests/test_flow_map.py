@@ -242,7 +242,7 @@ def test_a_symmetric_start_stays_symmetric(dim):
 
 
 def atoms(angles, masses=None):
-    return mf.FlowMap(mf.PointCloud(circle(np.asarray(angles)), masses))
+    return mf.FlowMap(mf.PointCloud(circle(np.asarray(angles)), masses, unit_mass=True))
 
 
 def test_forces_between_far_clusters_keep_their_digits():

@@ -28,7 +28,7 @@ def double_sum(points, weights, matrix, beta):
 
 def tokens(dim, n=30, seed=0):
     rng = np.random.default_rng(seed)
-    return mf.Particles(mf.Uniform(dim).sample(n, rng), rng.uniform(0.5, 1.5, n))
+    return mf.Particles(mf.Uniform(dim).sample(n, rng), rng.uniform(0.5, 1.5, n), unit_mass=True)
 
 
 def measures(axis):

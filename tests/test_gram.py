@@ -16,7 +16,7 @@ ROUNDING = 1e-13
 def tokens(n, dim, weights=None, seed=0, sums="gram"):
     points = np.random.default_rng(seed).normal(size=(n, dim))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    return mf.Particles(points, weights, sums=sums)
+    return mf.Particles(points, weights, sums=sums, unit_mass=True)
 
 
 def exact_dissipation(particles, dynamics):
@@ -94,7 +94,9 @@ def test_tokens_without_mass_are_carried(beta):
     angles = np.array([0.0, 1e-3, 3.0])
     points[:, 0], points[:, 1] = np.cos(angles), np.sin(angles)
     runs = [
-        mf.evolve(mf.Particles(points, [1.0, 1.0, 0.0], sums=sums), mf.SA(beta), 0.5, 1)
+        mf.evolve(
+            mf.Particles(points, [1.0, 1.0, 0.0], sums=sums, unit_mass=True), mf.SA(beta), 0.5, 1
+        )
         for sums in ("direct", "gram")
     ]
     assert [run.status for run in runs] == ["finished", "finished"]

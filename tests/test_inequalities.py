@@ -11,7 +11,7 @@ def circle_law(rng):
     parts = [
         mf.VonMisesFisher([np.cos(a), np.sin(a)], k) for a, k in zip(means, (2.0, 9.0), strict=True)
     ]
-    return mf.Mixture([*parts, mf.Uniform(2)], rng.random(3) + 0.1)
+    return mf.Mixture([*parts, mf.Uniform(2)], rng.random(3) + 0.1, unit_mass=True)
 
 
 def zonal_law(dim, rng):
@@ -20,7 +20,7 @@ def zonal_law(dim, rng):
         mf.VonMisesFisher(s * axis, k)
         for s, k in zip((1.0, -1.0), rng.uniform(0.5, 8.0, 2), strict=True)
     ]
-    return mf.Mixture([*parts, mf.Uniform(dim)], rng.random(3) + 0.1)
+    return mf.Mixture([*parts, mf.Uniform(dim)], rng.random(3) + 0.1, unit_mass=True)
 
 
 def sphere_law(rng):
@@ -28,7 +28,7 @@ def sphere_law(rng):
     for kappa in 2.0, 6.0:
         mean = rng.standard_normal(3)
         parts.append(mf.VonMisesFisher(mean / np.linalg.norm(mean), kappa))
-    return mf.Mixture([*parts, mf.Uniform(3)], rng.random(3) + 0.1)
+    return mf.Mixture([*parts, mf.Uniform(3)], rng.random(3) + 0.1, unit_mass=True)
 
 
 SPACES = {
@@ -79,7 +79,7 @@ def test_tokens(dim):
         for _ in range(2):
             points = rng.standard_normal((n, dim))
             points /= np.linalg.norm(points, axis=1)[:, None]
-            clouds.append(mf.Particles(points, rng.random(n)))
+            clouds.append(mf.Particles(points, rng.random(n), unit_mass=True))
         w1, w2, w3 = (float(mf.wasserstein(*clouds, p)) for p in (1, 2, 3))
         assert w1 <= w2 * (1 + 1e-12) <= w3 * (1 + 2e-12)
         assert w2 <= np.sqrt(np.pi * w1)

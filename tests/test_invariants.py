@@ -23,7 +23,7 @@ def random_density(space, numbers, **limits):
         mf.VonMisesFisher(mean, kappa)
         for mean, kappa in zip(means, rng.uniform(0, 6, 3), strict=True)
     ]
-    return mf.Density(space, mf.Mixture(laws, rng.uniform(0.1, 1, 3)), **limits)
+    return mf.Density(space, mf.Mixture(laws, rng.uniform(0.1, 1, 3), unit_mass=True), **limits)
 
 
 SPACES = [mf.Circle(128), mf.Sphere(47), mf.Zonal(10, 47)]

@@ -50,7 +50,7 @@ def test_field_is_the_double_sum(dynamics):
     h = sum(b * np.sin(k * x) for k, b in enumerate(dynamics.sin, 1))
     h = h + sum(a * np.cos(k * x) for k, a in enumerate(dynamics.cos, 1))
     exact = dynamics.coupling * h @ weights
-    tokens = mf.Particles(mf.spaces.geometry.circle_points(angles), weights)
+    tokens = mf.Particles(mf.spaces.geometry.circle_points(angles), weights, unit_mass=True)
     found = dynamics.velocity(tokens, mf.spaces.geometry.circle_points(at))
     tangents = np.column_stack([-np.sin(at), np.cos(at)])
     assert np.min(np.abs(exact)) > 1e-3

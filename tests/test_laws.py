@@ -75,11 +75,11 @@ CLOUD = np.array([[0.0, 0.0, 1.0], [0.6, 0.0, 0.8], [0.0, -1.0, 0.0]])
 LAWS = {
     "uniform": Uniform(4),
     "von Mises-Fisher": VonMisesFisher(unit(5), 7.0),
-    "mixture": Mixture([VonMisesFisher(unit(3), 5.0), Uniform(3)], [3, 1]),
+    "mixture": Mixture([VonMisesFisher(unit(3), 5.0), Uniform(3)], [3, 1], unit_mass=True),
     "Fourier": FourierSeries(cos=[0.5], sin=[0.0, 0.3]),
     "zonal": ZonalSeries(4, [0.8, 0.1], axis=unit(4)),
-    "tokens": PointCloud(CLOUD, [1, 2, 1]),
-    "cloud": PointCloud(CLOUD, [1, 2, 1], bandwidth=0.1),
+    "tokens": PointCloud(CLOUD, [1, 2, 1], unit_mass=True),
+    "cloud": PointCloud(CLOUD, [1, 2, 1], bandwidth=0.1, unit_mass=True),
 }
 every_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 
@@ -192,8 +192,10 @@ def test_mass_and_mean_on_the_sphere():
     points, w = sphere_rule()
     means = [unit(3, 1), unit(3, 2)]
     first, second = (float(np.divide(*eigenvalues(k, 3, 1)[::-1])) for k in (5.0, 3.0))
-    mixture = Mixture([VonMisesFisher(means[0], 5.0), VonMisesFisher(means[1], 3.0)], [6, 4])
-    cloud = PointCloud(CLOUD, [1, 2, 1], bandwidth=0.05)
+    mixture = Mixture(
+        [VonMisesFisher(means[0], 5.0), VonMisesFisher(means[1], 3.0)], [6, 4], unit_mass=True
+    )
+    cloud = PointCloud(CLOUD, [1, 2, 1], bandwidth=0.05, unit_mass=True)
     expected = {
         mixture: 0.6 * first * means[0] + 0.4 * second * means[1],
         cloud: math.exp(-2 * 0.05) * np.array([0.25, 0.5, 0.25]) @ CLOUD,
@@ -236,7 +238,7 @@ def test_rotating_law_and_points_changes_nothing(dim, seed):
     def laws(m, n):
         yield VonMisesFisher(m, 6.0)
         yield ZonalSeries(dim, [0.5, 0.2], axis=m)
-        yield PointCloud([m, n], [2, 1], bandwidth=0.2)
+        yield PointCloud([m, n], [2, 1], bandwidth=0.2, unit_mass=True)
         yield Mixture([VonMisesFisher(m, 3.0), ZonalSeries(dim, [0.4], axis=n)], [0.3, 0.7])
 
     points = np.random.default_rng(seed).normal(size=(5, dim))
@@ -251,7 +253,7 @@ def test_rotating_law_and_points_changes_nothing(dim, seed):
 def test_mixture_is_the_weighted_sum():
     laws = [VonMisesFisher(unit(3), 4.0), ZonalSeries(3, [0.5]), Uniform(3)]
     mixture, points = (
-        Mixture(laws, [2.0, 5.0, 1.0]),
+        Mixture(laws, [2.0, 5.0, 1.0], unit_mass=True),
         Uniform(3).sample(50, np.random.default_rng(0)),
     )
     expected = 0.25 * laws[0].pdf(points) + 0.625 * laws[1].pdf(points) + 0.125
@@ -265,7 +267,7 @@ def test_a_law_of_weight_zero_needs_no_density():
     mixture = Mixture([Uniform(3), PointCloud(CLOUD)], [1, 0])
     assert np.array_equal(mixture.pdf(CLOUD), np.ones(3))
     with pytest.raises(ValueError, match="bandwidth"):
-        Mixture([Uniform(3), PointCloud(CLOUD)], [1, 1]).pdf(CLOUD)
+        Mixture([Uniform(3), PointCloud(CLOUD)], [1, 1], unit_mass=True).pdf(CLOUD)
 
 
 def test_many_tokens_go_in_blocks():
@@ -273,7 +275,7 @@ def test_many_tokens_go_in_blocks():
     rng = np.random.default_rng(5)
     tokens, points = Uniform(3).sample(70_000, rng), Uniform(3).sample(3, rng)
     weights = rng.uniform(size=70_000)
-    law = PointCloud(tokens, weights, bandwidth=0.1)
+    law = PointCloud(tokens, weights, bandwidth=0.1, unit_mass=True)
     kernel = heat_kernel(0.1, 3)
     plain = [kernel(np.arccos(np.clip(tokens @ x, -1, 1))) @ law.weights for x in points]
     # sums of positive terms in another order
@@ -437,12 +439,14 @@ def test_samples_are_isotropic_around_the_axis():
 
 def test_mixture_and_cloud_moments():
     rng = np.random.default_rng(16)
-    mixture = Mixture([VonMisesFisher(unit(3, 1), 1e5), VonMisesFisher(unit(3, 2), 1e5)], [3, 1])
+    mixture = Mixture(
+        [VonMisesFisher(unit(3, 1), 1e5), VonMisesFisher(unit(3, 2), 1e5)], [3, 1], unit_mass=True
+    )
     near_first = mixture.sample(DRAWS, rng) @ unit(3, 1) > 0.99
     assert within_five_errors(near_first.astype(float), 0.75)
     # draws of either law must not come in order
     assert abs(np.corrcoef(near_first[1:], near_first[:-1])[0, 1]) < 5.0 / math.sqrt(DRAWS)
-    cloud = PointCloud(CLOUD, [1, 2, 1], bandwidth=0.05)
+    cloud = PointCloud(CLOUD, [1, 2, 1], bandwidth=0.05, unit_mass=True)
     mean = math.exp(-0.1) * np.array([0.25, 0.5, 0.25]) @ CLOUD
     assert within_five_errors(cloud.sample(DRAWS, rng), mean)
 
@@ -488,7 +492,7 @@ def test_uniform_frames():
 
 
 def test_without_bandwidth_draws_are_tokens():
-    law = PointCloud(CLOUD, [1, 2, 0])
+    law = PointCloud(CLOUD, [1, 2, 0], unit_mass=True)
     x = law.sample(DRAWS, np.random.default_rng(18))
     hits = np.all(x[:, None, :] == law.points[None, :, :], axis=2).astype(float)
     assert np.array_equal(hits.sum(axis=1), np.ones(DRAWS))
@@ -569,12 +573,12 @@ REFUSALS = [
     (lambda: Mixture([], []), r"laws must be a non-empty sequence .*, got \[\]"),
     (lambda: Mixture(Uniform(2)), r"laws must be .*, got Uniform\(dim=2\)"),
     (lambda: Mixture("abc"), "laws must be a non-empty sequence of laws, got 'abc'"),
-    (lambda: Mixture([Uniform(2), 3], [1, 1]), "laws .*, got 3 at index 1"),
+    (lambda: Mixture([Uniform(2), 3], [1, 1], unit_mass=True), "laws .*, got 3 at index 1"),
     (
-        lambda: Mixture([Uniform(2), Uniform(3)], [1, 1]),
+        lambda: Mixture([Uniform(2), Uniform(3)], [1, 1], unit_mass=True),
         "laws .* got dim = 2 at index 0 and dim = 3 at index 1",
     ),
-    (lambda: Mixture([Uniform(2)], [1, 1]), "weights must have length 1, got 2"),
+    (lambda: Mixture([Uniform(2)], [1, 1], unit_mass=True), "weights must have length 1, got 2"),
     (lambda: Mixture([Uniform(2)] * 2, [1, -1]), "weights must be >= 0, got -1 at index 1"),
     (lambda: Mixture([Uniform(2)], [0]), "weights .* positive sum, got 0"),
     (lambda: FourierSeries(cos=[1.5]), r"cos and sin .* has the minimum -0\.5 at θ = 3\.14159"),

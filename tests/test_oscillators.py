@@ -94,7 +94,7 @@ def test_sharp_frequencies_are_on_the_manifold(kind):
     start = np.full(9, R0, dtype=complex)
     exact = weights @ solve_ivp(rate, (0, 2), start, t_eval=times, rtol=1e-12, atol=1e-13).y
     if kind == "density":
-        mu = mf.OscillatorDensity(CIRCLE, POISSON, frequencies, weights)
+        mu = mf.OscillatorDensity(CIRCLE, POISSON, frequencies, weights, unit_mass=True)
     else:
         # their error is |z_j|^n, and the largest |z_j| comes to 0.8
         angles = angles_of(POISSON, 200)
@@ -145,10 +145,10 @@ def test_critical_couplings_without_noise():
 def test_densities_and_tokens_agree(dynamics):
     """Different laws at different frequencies; moments of quantiles are right to rounding."""
     laws, frequencies, weights = [LAW, POISSON, mf.Uniform(2)], [-1.0, 0.2, 3.0], [1.0, 2.0, 3.0]
-    density = mf.OscillatorDensity(CIRCLE, laws, frequencies, weights)
+    density = mf.OscillatorDensity(CIRCLE, laws, frequencies, weights, unit_mass=True)
     angles = [angles_of(law, 200) for law in laws]
     tokens = mf.Oscillators(
-        np.concatenate(angles), np.repeat(frequencies, 200), np.repeat(weights, 200)
+        np.concatenate(angles), np.repeat(frequencies, 200), np.repeat(weights, 200), unit_mass=True
     )
     runs = [mf.evolve(mu, dynamics, 1.0, 4, rtol=1e-11) for mu in (density, tokens)]
     first, second = (sol.final._trigonometric_moments(5) for sol in runs)
@@ -222,7 +222,7 @@ def test_frequencies_far_apart(coupling, fast):
 
 
 def test_mass_is_exact_at_each_frequency():
-    mu = mf.OscillatorDensity(CIRCLE, LAW, [-1.0, 2.0], [1.0, 3.0])
+    mu = mf.OscillatorDensity(CIRCLE, LAW, [-1.0, 2.0], [1.0, 3.0], unit_mass=True)
     final = mf.evolve(mu, mf.Kuramoto(1.5), 1.0, 1, atol=1e-9).final
     assert np.array_equal(final.parts[:, 0], [1.0, 1.0])
     assert np.allclose(final.coefficients, [0.25, 0.75] @ final.parts, rtol=0, atol=1e-16)
@@ -254,7 +254,7 @@ def test_locked_densities_end_as_under_resolved():
 @pytest.mark.slow
 def test_marginals_are_measures_of_angles():
     """Distances and energies are those of θ."""
-    mu = mf.OscillatorDensity(CIRCLE, [LAW, POISSON], [0.0, 1.0], [1.0, 3.0])
+    mu = mf.OscillatorDensity(CIRCLE, [LAW, POISSON], [0.0, 1.0], [1.0, 3.0], unit_mass=True)
     plain = mf.Density(CIRCLE, mf.Mixture([LAW, POISSON], [0.25, 0.75]))
     assert np.allclose(mu.coefficients, plain.coefficients, rtol=0, atol=1e-15)
     assert float(mf.wasserstein(mu, plain, p=1)) < 1e-14
@@ -312,7 +312,7 @@ BAD = [
         "widths must be 1 numbers >= 0",
     ),
     (
-        lambda: mf.OscillatorDensity(CIRCLE, POISSON, [0.0], [1.0, 1.0]),
+        lambda: mf.OscillatorDensity(CIRCLE, POISSON, [0.0], [1.0, 1.0], unit_mass=True),
         "weights must have length 1, got 2",
     ),
     (

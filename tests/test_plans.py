@@ -12,7 +12,9 @@ POWERS = [1, 1.5, 2, 3]
 
 def cloud(rng, n, dim=2):
     points = rng.standard_normal((n, dim))
-    return mf.Particles(points / np.linalg.norm(points, axis=1)[:, None], rng.random(n))
+    return mf.Particles(
+        points / np.linalg.norm(points, axis=1)[:, None], rng.random(n), unit_mass=True
+    )
 
 
 @pytest.mark.parametrize("p", POWERS)
@@ -32,7 +34,7 @@ def test_a_plan_has_both_marginals_and_costs_the_distance(dim, p):
 
 
 def test_plans_with_tokens_without_mass_and_in_one_place():
-    mu = mf.Particles([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [1.0, 1.0, 0.0])
+    mu = mf.Particles([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [1.0, 1.0, 0.0], unit_mass=True)
     nu = mf.Particles([[-1.0, 0.0], [0.0, -1.0]], [0.5, 0.5])
     plan = mf.transport_plan(mu, nu, 2).toarray()
     assert plan[2].sum() == 0.0

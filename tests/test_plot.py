@@ -86,7 +86,7 @@ def test_tokens_are_where_they_are():
 
 
 def test_tokens_beside_the_circle_bear_their_histogram():
-    cloud = mf.Particles(circle_points([0.05, 0.06, 3.0]), [1.0, 1.0, 2.0])
+    cloud = mf.Particles(circle_points([0.05, 0.06, 3.0]), [1.0, 1.0, 2.0], unit_mass=True)
     bars = [bar for bar in mf.plot.density(cloud).patches if bar.get_height() > 0]
     assert [round(bar.get_x() / (2 * np.pi / 90)) for bar in bars] == [0, 42]
     assert bars[0].get_height() == bars[1].get_height() == 1.0

@@ -174,12 +174,16 @@ def test_search_agrees_with_energies():
     cosines = centres @ centres.T
     share = energy.weights @ room.powers(cosines, masses[:, None] * profiles, 3, energy.kmax)
     law = mf.Mixture(
-        [mf.VonMisesFisher(c, k) for c, k in zip(centres, kappas, strict=True)], masses
+        [mf.VonMisesFisher(c, k) for c, k in zip(centres, kappas, strict=True)],
+        masses,
+        unit_mass=True,
     )
     expected = (mf.energy(mf.Density(mf.Sphere(47), law), beta) - uniform) / (dirac - uniform)
     assert share == pytest.approx(expected, abs=1e-13)
     share, defect, _ = room.share_of_atoms(energy, centres[None], masses[None])
-    expected = (mf.energy(mf.Particles(centres, masses), beta) - uniform) / (dirac - uniform)
+    expected = (mf.energy(mf.Particles(centres, masses, unit_mass=True), beta) - uniform) / (
+        dirac - uniform
+    )
     assert share[0] == pytest.approx(expected, abs=1e-14)
     assert defect[0] == pytest.approx(1.0 - expected, abs=1e-14)
 

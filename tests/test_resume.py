@@ -39,7 +39,9 @@ DISCRETE = mf.LayerMap(mf.Layers([one for one in LAYERS.layers for _ in range(7)
 
 def oscillators(n):
     rng = np.random.default_rng(2)
-    return mf.Oscillators(*rng.normal(scale=4.0, size=(2, n)), weights=rng.uniform(size=n))
+    return mf.Oscillators(
+        *rng.normal(scale=4.0, size=(2, n)), weights=rng.uniform(size=n), unit_mass=True
+    )
 
 
 def two_bumps():
@@ -98,7 +100,7 @@ KINDS = {
         {"t_end": 1.5},
     ),
     "oscillator density with widths": lambda: (
-        mf.OscillatorDensity(mf.Circle(16), BUMPS, [-5.0, 1.0], [1, 2], [0.5, 0.2]),
+        mf.OscillatorDensity(mf.Circle(16), BUMPS, [-5.0, 1.0], [1, 2], [0.5, 0.2], unit_mass=True),
         mf.Kuramoto(2.0, noise=0.1),
         {"t_end": 2.0},
     ),

@@ -155,7 +155,7 @@ def test_coefficients_are_found_by_degree_and_order(tmp_path):
 def test_tokens_are_a_contiguous_ragged_array(tmp_path):
     """As the CF conventions have it; there may be another number of tokens at each time."""
     first, second, _ = particles()
-    sol = solution([first, mf.Particles(second.points[:7], second.weights[:7])])
+    sol = solution([first, mf.Particles(second.points[:7], second.weights[:7], unit_mass=True)])
     sol.save(tmp_path / "run.nc")
     file = xr.load_dataset(tmp_path / "run.nc", engine="h5netcdf")
     assert file["count"].values.tolist() == [50, 7]

@@ -24,7 +24,7 @@ PEAK = mf.VonMisesFisher(AXIS, 4.0)
 
 def drawn(law, n, sums="direct"):
     rng = np.random.default_rng(1)
-    return mf.Particles(law.sample(n, rng), rng.random(n), sums=sums)
+    return mf.Particles(law.sample(n, rng), rng.random(n), sums=sums, unit_mass=True)
 
 
 def own_speed(measure, dynamics, scaled=False):

@@ -40,7 +40,7 @@ def unit(rng, n=None, dim=3):
 
 def bumps(rng, count, kappa):
     laws = [mf.VonMisesFisher(unit(rng), kappa) for _ in range(count)]
-    return mf.Mixture(laws, rng.random(count) + 0.2)
+    return mf.Mixture(laws, rng.random(count) + 0.2, unit_mass=True)
 
 
 def random_series(rng, lmax, decay):
@@ -516,7 +516,9 @@ def test_bulges_of_cells():
 @pytest.mark.slow
 def test_a_mesh_counts_by_its_nodes():
     east = [1.0, 0.0, 0.0]
-    law = mf.Mixture([mf.VonMisesFisher(TILTED, 2.0), mf.VonMisesFisher(east, 2.0)], [1, 1])
+    law = mf.Mixture(
+        [mf.VonMisesFisher(TILTED, 2.0), mf.VonMisesFisher(east, 2.0)], [1, 1], unit_mass=True
+    )
     flow, density = mf.FlowMap(law), mf.Density(mf.Sphere(47), law)
     uniform = mf.Density(mf.Sphere(31), mf.Uniform(3))
     ours, theirs = mf.wasserstein(flow, uniform), mf.wasserstein(density, uniform)

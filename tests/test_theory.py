@@ -253,7 +253,9 @@ def quotients(dynamics):
     north, turned = np.array([0.0, 1.0]), np.array([np.sin(step), np.cos(step)])
 
     def velocity(points, weights, at):
-        return dynamics.velocity(mf.Particles(points, weights, sums="direct"), at=[at])[0]
+        return dynamics.velocity(
+            mf.Particles(points, weights, sums="direct", unit_mass=True), at=[at]
+        )[0]
 
     if isinstance(dynamics, mf.USA):
         near, far = velocity([north], [1.0], turned), velocity([turned], [1.0], north)

@@ -30,7 +30,9 @@ def test_gram_matrix_moves_points(dynamics):
     points[5] /= np.linalg.norm(points[5])
     weights = np.arange(1.0, 10.0)
     runs = [
-        mf.evolve(mf.Particles(points, weights, sums=sums), dynamics, 1.5, 3, **TIGHT)
+        mf.evolve(
+            mf.Particles(points, weights, sums=sums, unit_mass=True), dynamics, 1.5, 3, **TIGHT
+        )
         for sums in ("direct", "gram")
     ]
     for one, other in zip(runs[0].measures, runs[1].measures, strict=True):

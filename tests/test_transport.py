@@ -27,7 +27,7 @@ UNIFORM = mf.Density(mf.Circle(16), mf.Uniform(2))
 
 
 def on_circle(angles, weights=None):
-    return mf.Particles(np.column_stack([np.cos(angles), np.sin(angles)]), weights)
+    return mf.Particles(np.column_stack([np.cos(angles), np.sin(angles)]), weights, unit_mass=True)
 
 
 def dense(law, n=64):
@@ -56,7 +56,9 @@ def brute_force(mu, nu, p):
 
 def cloud(rng, n, dim=2):
     points = rng.standard_normal((n, dim))
-    return mf.Particles(points / np.linalg.norm(points, axis=1)[:, None], rng.random(n))
+    return mf.Particles(
+        points / np.linalg.norm(points, axis=1)[:, None], rng.random(n), unit_mass=True
+    )
 
 
 # -- tokens on the circle ------------------------------------------------------------------------
@@ -299,8 +301,8 @@ def test_a_flow_map_that_has_become_atoms():
 
 def test_a_flow_map_of_tokens_is_tokens():
     points = on_circle([0.5, 2.0, 6.2]).points
-    flow = mf.FlowMap(mf.PointCloud(points, [1.0, 2.0, 3.0]))
-    assert wasserstein(flow, mf.Particles(points, [1.0, 2.0, 3.0]), 2) < 1e-12
+    flow = mf.FlowMap(mf.PointCloud(points, [1.0, 2.0, 3.0], unit_mass=True))
+    assert wasserstein(flow, mf.Particles(points, [1.0, 2.0, 3.0], unit_mass=True), 2) < 1e-12
 
 
 # -- a shared axis -----------------------------------------------------------------------------

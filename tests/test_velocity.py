@@ -33,7 +33,7 @@ def test_right_hand_side_has_the_same_velocity(space, beta):
 
 @pytest.mark.parametrize("kind", [mf.SA, mf.USA])
 def test_velocity_is_tangent_and_turns_with_the_sign(kind):
-    mu = mf.Particles([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8]], weights=[1, 3])
+    mu = mf.Particles([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8]], weights=[1, 3], unit_mass=True)
     at = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     out = kind(2.0).velocity(mu, at=at)
     assert np.max(np.abs(np.einsum("ij,ij->i", out, at))) < 1e-15
@@ -42,7 +42,7 @@ def test_velocity_is_tangent_and_turns_with_the_sign(kind):
 
 def test_two_tokens_by_hand():
     """USA and SA for a token at the east seen from the north, weights 1/4 and 3/4."""
-    mu = mf.Particles([[1.0, 0.0], [0.0, 1.0]], weights=[1, 3])
+    mu = mf.Particles([[1.0, 0.0], [0.0, 1.0]], weights=[1, 3], unit_mass=True)
     beta = 1.5
     usa = mf.USA(beta).velocity(mu, at=[[0.0, 1.0]])
     assert np.allclose(usa, [[0.25, 0.0]], rtol=1e-15, atol=0)

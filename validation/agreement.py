@@ -81,7 +81,7 @@ def _rotations() -> list[Claim]:
         for t in (np.eye(dim), turn):
             laws = [mf.VonMisesFisher(t @ m, 3.0 + i) for i, m in enumerate(means)]
             weights = np.arange(1.0, dim + 1)
-            start = mf.Density(space, mf.Mixture(laws, weights), tail_tol=1e-11)
+            start = mf.Density(space, mf.Mixture(laws, weights, unit_mass=True), tail_tol=1e-11)
             runs.append(mf.evolve(start, mf.SA(4.0), 0.5, 2, **TIGHT))
         points = random_points(300, dim)
         error = gap(runs[0], runs[1], points, points @ turn.T)

@@ -54,7 +54,9 @@ def random_density(space: mf.Circle | mf.Sphere | mf.Zonal, rng: np.random.Gener
         mf.VonMisesFisher(mean, kappa)
         for mean, kappa in zip(means, rng.uniform(0, 6, 3), strict=True)
     ]
-    return mf.Density(space, mf.Mixture(laws, rng.uniform(0.1, 1.0, 3)), tail_tol=1e-12)
+    return mf.Density(
+        space, mf.Mixture(laws, rng.uniform(0.1, 1.0, 3), unit_mass=True), tail_tol=1e-12
+    )
 
 
 def starts(rng: np.random.Generator) -> list[tuple[str, Measure]]:

@@ -40,7 +40,7 @@ def on_axis(rng: np.random.Generator, axis: Array) -> mf.Mixture:
     """Bumps at both ends of an axis, and a uniform part."""
     kappas = rng.uniform(0.5, 12.0, 2)
     bumps = [mf.VonMisesFisher(s * axis, k) for s, k in zip((1.0, -1.0), kappas, strict=True)]
-    return mf.Mixture([*bumps, mf.Uniform(3)], rng.random(3) + 1e-3)
+    return mf.Mixture([*bumps, mf.Uniform(3)], rng.random(3) + 1e-3, unit_mass=True)
 
 
 def densities(law: mf.Mixture, axis: Array) -> tuple[mf.Density, mf.Density]:
@@ -67,7 +67,7 @@ def two_densities(rng: np.random.Generator, p: int) -> Pair:
 def point(rng: np.random.Generator, p: int) -> Pair:
     """One token and bumps at any places."""
     laws = [mf.VonMisesFisher(mean, rng.uniform(0.5, 12.0)) for mean in unit(rng, 3)]
-    density = mf.Density(mf.Sphere(LMAX), mf.Mixture(laws, rng.random(3) + 1e-3))
+    density = mf.Density(mf.Sphere(LMAX), mf.Mixture(laws, rng.random(3) + 1e-3, unit_mass=True))
     token = mf.Particles(unit(rng, 1))
     return sphere_distance(token, density, p, GAPS[p]), float(mf.wasserstein(token, density, p))
 

@@ -33,13 +33,13 @@ def axisymmetric_law(rng: np.random.Generator, axis: Array) -> mf.Mixture:
     """Two bumps at the poles of the axis and a uniform part."""
     kappas = rng.uniform(0.5, 30.0, 2)
     bumps = [mf.VonMisesFisher(s * axis, k) for s, k in zip((1.0, -1.0), kappas, strict=True)]
-    return mf.Mixture([*bumps, mf.Uniform(3)], rng.random(3))
+    return mf.Mixture([*bumps, mf.Uniform(3)], rng.random(3), unit_mass=True)
 
 
 def bumps(rng: np.random.Generator, count: int, kappa: float) -> mf.Density:
     """Bumps at random places, of random masses."""
     laws = [mf.VonMisesFisher(unit(rng), kappa) for _ in range(count)]
-    return mf.Density(SPACE, mf.Mixture(laws, rng.random(count) + 0.2))
+    return mf.Density(SPACE, mf.Mixture(laws, rng.random(count) + 0.2, unit_mass=True))
 
 
 def pairs_without_symmetry(rng: np.random.Generator) -> dict[str, tuple[mf.Density, mf.Density]]:

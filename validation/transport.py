@@ -37,7 +37,7 @@ SPHERE_LAW = mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)
 def tokens(turns: Array, masses: Array | None = None) -> mf.Particles:
     """Tokens on the circle at places in [0, 1)."""
     angles = 2.0 * np.pi * turns
-    return mf.Particles(np.column_stack([np.cos(angles), np.sin(angles)]), masses)
+    return mf.Particles(np.column_stack([np.cos(angles), np.sin(angles)]), masses, unit_mass=True)
 
 
 # -- POT -------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import zipfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,12 +19,20 @@ import numpy as np
 import pydantic
 from pydantic import Field
 
-from meanfield._checks import integer, number, shown, unit_rows
+from meanfield._checks import integer, number, real_array, shown
 from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap
 from meanfield.dynamics.isotropic import LARGEST_BETA
 from meanfield.dynamics.layers import LAYERS
 from meanfield.functionals.transport.distance import DistanceTo
-from meanfield.laws import FourierSeries, Mixture, PointCloud, Uniform, VonMisesFisher, ZonalSeries
+from meanfield.laws import (
+    FourierSeries,
+    Mixture,
+    PointCloud,
+    Tabulated,
+    Uniform,
+    VonMisesFisher,
+    ZonalSeries,
+)
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
 from meanfield.spaces import Circle, Sphere, Zonal
 from meanfield.typing import Array
@@ -49,38 +58,82 @@ def located(where: str, keys: Iterable[str]) -> Iterator[None]:
 # as text and as lists of numbers it takes some ten times that in memory
 _LARGEST_CLOUD = 1 << 28
 BUNDLED = {"tokens-s2": "tokens_s2.csv"}
+_FILE = "a CSV, NPY or NPZ file"
+_NAME = f"the name of {_FILE}"
 
 
-def read_points(file: str, folder: Path) -> Array:
-    """The tokens of a CSV file, shape (n, d): unit rows; `file` may be a bundled name.
+def read_arrays(file: str, folder: Path, beside: str) -> dict[str, Array]:
+    """`points` of a CSV, NPY or NPZ file, and what is `beside` them; `file` may be a bundled name.
+
+    An NPZ file has arrays of these names. A table has values in its last column, weights in none.
 
     Raises
     ------
     ValueError
-        If there is no such file, it is no such table, or a row is no unit vector.
+        If there is no such file, or it is no such table.
     """
     if file in BUNDLED:
-        text = (files("meanfield") / "data" / BUNDLED[file]).read_text("utf-8")
+        table = _read((files("meanfield") / "data" / BUNDLED[file]).read_text("utf-8"))
     else:
-        text = _cloud_text(folder / file)
-    return unit_rows("points", _read(text))
+        path = _checked_file(folder / file)
+        kind = path.suffix.lower()
+        if kind == ".npz":
+            return _npz_arrays(path, beside)
+        table = _npy_table(path) if kind == ".npy" else _read(_cloud_text(path))
+    if beside == "weights":
+        return {"points": table}
+    rows = table[:, :-1]
+    return {"points": rows[:, 0] if rows.shape[1] == 1 else rows, beside: table[:, -1]}
 
 
-def _cloud_text(path: Path) -> str:
+def _checked_file(path: Path) -> Path:
     # a device or a pipe might never end
     if not path.is_file():
         state = "is no regular file" if path.exists() else "does not exist"
         raise ValueError(
-            f"must be a CSV file or {' or '.join(map(repr, BUNDLED))}, but {path} {state}"
+            f"must be {_FILE} or {' or '.join(map(repr, BUNDLED))}, but {path} {state}"
         )
+    _check_size(path, path.stat().st_size)
+    return path
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > _LARGEST_CLOUD:
+        raise ValueError(
+            f"must be {_FILE} of at most {_LARGEST_CLOUD} bytes, but {path} has {size}"
+        )
+
+
+def _cloud_text(path: Path) -> str:
     try:
-        if (size := path.stat().st_size) > _LARGEST_CLOUD:
-            raise ValueError(
-                f"must be a CSV file of at most {_LARGEST_CLOUD} bytes, but {path} has {size}"
-            )
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"must be a CSV file in UTF-8, but {path}: {error}") from None
+
+
+def _npy_table(path: Path) -> Array:
+    try:
+        table = np.load(path, allow_pickle=False, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"must be an NPY file of numbers, but {path}: {error}") from None
+    if table.ndim != 2 or table.shape[1] < 2:
+        raise ValueError(f"must hold a table of d >= 2 columns, but {path} has shape {table.shape}")
+    return real_array("table", table, 2)
+
+
+def _npz_arrays(path: Path, beside: str) -> dict[str, Array]:
+    try:
+        with zipfile.ZipFile(path) as packed:
+            # what is packed may be far larger than its file
+            _check_size(path, sum(one.file_size for one in packed.infolist()))
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in ("points", beside) if name in arrays}
+            names = list(arrays)
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"must be an NPZ file of numbers, but {path}: {error}") from None
+    if "points" not in found:
+        raise ValueError(f"must hold an array points, but {path} has {shown(names)}")
+    return {name: real_array(name, one, None) for name, one in found.items()}
 
 
 def _read(text: str) -> Array:
@@ -118,7 +171,6 @@ MOST_MONITORS, MOST_SAVES, MOST_NODES = 256, 10**7, 10**7
 MOST_NUMBERS = 1 << 28
 # tables of a kernel have some sqrt(β) entries a side
 LARGEST_BETA_OF_TABLES = 1e5
-_ROWS = {"type": "array", "minItems": 1, "items": {"type": "array", "items": {"type": "number"}}}
 
 
 class KeyFault(ValueError):
@@ -165,7 +217,7 @@ class Table(pydantic.BaseModel):
         for key, field in type(self).model_fields.items():
             limits: Any = field.json_schema_extra or {}
             found, most = getattr(self, key), limits.get("maxItems", limits.get("maxProperties"))
-            if most is not None and found is not None and len(found) > most:
+            if most is not None and isinstance(found, (list, dict)) and len(found) > most:
                 raise ValueError(f"{key} must have at most {most} entries, got {len(found)}")
             if key in ("dim", "max_nodes", "save_at") and isinstance(found, int):
                 integer(key, found, low=limits["minimum"], high=limits["maximum"])
@@ -245,33 +297,47 @@ def told(description: str, default: Any = None, **limits: Any) -> Any:
     return Field(default=default, description=description, json_schema_extra=limits or None)
 
 
-def _or_rows(kind: type, word: str, schema: str) -> Any:
-    """One number or word, or a list of rows: with one message, and not one for each type."""
+def _is_number(value: Any) -> bool:
+    # a truth is no number
+    return type(value) in (int, float)
+
+
+def _are_numbers(value: Any) -> bool:
+    return type(value) is list and all(map(_is_number, value))
+
+
+def _are_rows(value: Any) -> bool:
+    rows: list[Any] = value if type(value) is list and value else [None]
+    return all(_are_numbers(row) and len(row) == len(rows[0]) for row in rows)
+
+
+def _any_of(allowed: str, *kinds: tuple[Callable[[Any], bool], dict[str, Any]]) -> Any:
+    """A value of one of these kinds, each with its JSON schema: one message for all."""
 
     def checked(value: Any) -> Any:
-        rows = value if type(value) is list else [[value]]
-        allowed = {int, float} if type(value) is list or kind is float else {kind}
-        # a truth is no number
-        are_rows = [
-            type(row) is list and len(row) == len(rows[0]) and {*map(type, row)} <= allowed
-            for row in rows
-        ]
-        if not (are_rows and all(are_rows)):
-            raise ValueError(
-                f"must be {word} or a list of equal rows of numbers, got {shown(value)}"
-            )
+        if not any(fits(value) for fits, _ in kinds):
+            raise ValueError(f"must be {allowed}, got {shown(value)}")
         return value
 
-    return Annotated[
-        Any,
-        pydantic.BeforeValidator(checked),
-        pydantic.WithJsonSchema({"anyOf": [{"type": schema}, _ROWS]}),
-    ]
+    schema = pydantic.WithJsonSchema({"anyOf": [schema for _, schema in kinds]})
+    return Annotated[Any, pydantic.BeforeValidator(checked), schema]
 
 
+_NUMBER = _is_number, {"type": "number"}
+_NUMBERS = _are_numbers, {"type": "array", "items": {"type": "number"}}
+_ROWS = _are_rows, {"type": "array", "minItems": 1, "items": _NUMBERS[1]}
+_WORD = (lambda value: type(value) is str), {"type": "string"}
+_RULE = (lambda value: value == "likelihood"), {"const": "likelihood"}
 _AS_READ = {
-    float | list[list[float]]: _or_rows(float, "a number", "number"),
-    str | list[list[float]]: _or_rows(str, "the name of a CSV file", "string"),
+    float | list[float]: _any_of("an angle or a list of numbers", _NUMBER, _NUMBERS),
+    float | Literal["likelihood"]: _any_of('a number or "likelihood"', _NUMBER, _RULE),
+    float | list[list[float]]: _any_of(
+        "a number or a list of equal rows of numbers", _NUMBER, _ROWS
+    ),
+    str | list[list[float]]: _any_of(f"{_NAME} or a list of equal rows of numbers", _WORD, _ROWS),
+    str | list[float] | list[list[float]]: _any_of(
+        f"{_NAME}, a list of angles or a list of equal rows of numbers", _WORD, _NUMBERS, _ROWS
+    ),
 }
 
 
@@ -282,6 +348,7 @@ def _table(
     parts: Any = None,
     base: Any = MadeTable,
     told_dim: Callable[[Any], int | None] | None = None,
+    optional: str = "",
 ) -> Any:
     """The table whose keys are the arguments of a dataclass.
 
@@ -297,6 +364,8 @@ def _table(
         The class of the table.
     told_dim : callable, optional
         The dimension that a table settles by itself.
+    optional : str
+        A key that may be left out where the constructor needs it.
     """
     name, about = made.__name__, (made.__doc__ or "").partition("\n")[0]
     keys: dict[str, Any] = {}
@@ -308,11 +377,15 @@ def _table(
         hint = _AS_READ.get(note["hint"], note["hint"])
         hint = {list: list[parts], dict: parts}.get(hint, hint) if parts else hint
         # the dimension may be told by another table
-        given = None if field.name == "dim" else ... if given is Parameter.empty else given
+        given = (
+            None if field.name in ("dim", optional) else ... if given is Parameter.empty else given
+        )
         keys[field.name] = (
             hint if given is not None else hint | None,
             told(note["about"], list(given) if given == () else given, **note["limits"]),
         )
+    if "unit_mass" in arguments:
+        keys["unit_mass"] = bool, told("true where they are to be divided by their mass", False)
     model: Any = pydantic.create_model(
         f"{name}Table", __base__=base, __module__=__name__, __doc__=about, **keys
     )
@@ -334,19 +407,19 @@ def _one_of(tables: Iterable[Any], default: str = "") -> Any:
 
 
 class TokenFileTable(MadeTable):
-    """A law of points, which a CSV file may have."""
+    """A law of points, which a file may have, and their weights or values."""
 
+    beside: ClassVar[str] = "weights"
     if TYPE_CHECKING:
         points: Any
-        weights: Any
 
     @property
     def token_file(self) -> str:
         """Its file, but for a bundled one."""
         return "" if isinstance(self.points, list) or self.points in BUNDLED else self.points
 
-    def read(self, where: str, folder: Path) -> Any:
-        """The tokens, in the table or in its file.
+    def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:
+        """The law of the points, in the table or in its file, which tell the dimension.
 
         Raises
         ------
@@ -354,30 +427,43 @@ class TokenFileTable(MadeTable):
             Naming key, value and what is allowed.
         """
         if isinstance(self.points, list):
-            return self.points
+            return super().build(where, dim, folder)
+        found: dict[str, Array] = {}
         try:
-            return read_points(self.points, folder)
+            found |= read_arrays(self.points, folder, self.beside)
+            if self.beside in found and getattr(self, self.beside) is not None:
+                raise ValueError(f"has {self.beside}: {where}.{self.beside} must be left out")
+            made = self.model_copy(update=found)
+            return self.made(**{name: value for name, value in made if name != "type"})
         except ValueError as error:
+            if str(error).partition(" ")[0] in {*type(self).model_fields} - {*found}:
+                raise Fault(f"{where}.{error}") from None
             raise Fault(f"{where}.points = {shown(self.points)}: {error}") from None
 
-    def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:
-        """The law of the tokens, which tell the dimension.
 
-        Raises
-        ------
-        ValueError
-            Naming key, value and what is allowed.
-        """
-        read = self.model_copy(update={"points": self.read(where, folder)})
-        return MadeTable.build(read, where, dim, folder)
+class TabulatedTable(TokenFileTable):
+    """A density by its values at points."""
+
+    beside = "values"
+    if TYPE_CHECKING:
+        values: Any
+
+    def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:
+        """The law, if there are values."""
+        if isinstance(self.points, list) and self.values is None:
+            raise Fault(
+                f"{where}.values is missing: it must be a number >= 0 for each of the points"
+            )
+        return super().build(where, dim, folder)
 
 
 _LAWS: list[Any] = [
     _table(Uniform),
-    _table(VonMisesFisher, told_dim=lambda table: len(table.mean)),
+    _table(VonMisesFisher, told_dim=lambda table: len(table.mean) if np.ndim(table.mean) else 2),
     _table(FourierSeries, told_dim=lambda _: 2),
     _table(ZonalSeries),
     _table(PointCloud, base=TokenFileTable),
+    _table(Tabulated, base=TabulatedTable, optional="values"),
     # of the first part that tells it
     _table(
         Mixture,
@@ -507,8 +593,9 @@ class ParticlesTable(MeasureTable):
             drawn_from, draws = law.build("law", None, folder), np.random.default_rng(rng)
             start = Particles.sample if self.start == "sample" else Particles.quantise
             return start(drawn_from, self.n, draws, sums=self.sums)
-        if isinstance(law, TokenFileTable) and law.build("law", None, folder).bandwidth is None:
-            return Particles(law.read("law", folder), law.weights, sums=self.sums)
+        if law.made is PointCloud and getattr(law, "bandwidth", None) is None:
+            cloud = law.build("law", None, folder)
+            return Particles(cloud.points, cloud.weights, sums=self.sums)
         raise Fault(
             "measure.n is missing: it must be the number of tokens to draw from the law, >= 1"
         )

@@ -240,4 +240,4 @@ def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
         measure = measure._refined(REACH / beta)
     points, masses = measure._quadrature
     masses = np.maximum(masses, 0.0)
-    return Particles(points, masses), float(np.log(masses.sum()))
+    return Particles(points, masses, unit_mass=True), float(np.log(masses.sum()))

@@ -6,7 +6,8 @@ All densities are with respect to σ, the uniform probability measure.
 from meanfield.laws.law import Law, Mixture, Uniform
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.series import FourierSeries, ZonalSeries
+from meanfield.laws.tabulated import Tabulated
 from meanfield.laws.von_mises_fisher import VonMisesFisher
 
 # those that a case and a file can tell
-LAWS = (Uniform, VonMisesFisher, FourierSeries, ZonalSeries, PointCloud, Mixture)
+LAWS = (Uniform, VonMisesFisher, FourierSeries, ZonalSeries, PointCloud, Tabulated, Mixture)

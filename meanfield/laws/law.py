@@ -93,7 +93,7 @@ DIM = key(
 
 def vector(about: str) -> dict[str, Any]:
     """The metadata of a field that is a unit vector of any dimension."""
-    return key(about, list[float], minItems=2, maxItems=LARGEST_DIM)
+    return key(about, float | list[float], minItems=2, maxItems=LARGEST_DIM)
 
 
 # a pdf may fall below 0 by this share of its maximum
@@ -272,7 +272,9 @@ class Mixture(KnownLaw):
     laws : sequence of Law
         At least one; all of one dimension.
     weights : array_like, shape (len(laws),), optional
-        Non-negative, normalised to sum 1; equal if omitted.
+        Non-negative, of sum 1; equal if omitted.
+    unit_mass : bool
+        Whether weights are divided by their sum.
 
     Raises
     ------
@@ -293,13 +295,15 @@ class Mixture(KnownLaw):
     )
     weights: Array = field(
         metadata=key(
-            "a number >= 0 for each law; equal if left out",
+            "a number >= 0 for each law, of sum 1; equal if left out",
             list[float],
             items={"type": "number", "minimum": 0},
         )
     )
 
-    def __init__(self, laws: Sequence[Law], weights: ArrayLike | None = None) -> None:
+    def __init__(
+        self, laws: Sequence[Law], weights: ArrayLike | None = None, *, unit_mass: bool = False
+    ) -> None:
         if not isinstance(laws, Sequence) or isinstance(laws, str) or not laws:
             raise ValueError(f"laws must be a non-empty sequence of laws, got {shown(laws)}")
         for i, law in enumerate(laws):
@@ -309,7 +313,7 @@ class Mixture(KnownLaw):
                     f"laws must have one dim, got dim = {laws[0].dim} at index 0 "
                     f"and dim = {law.dim} at index {i}"
                 )
-        weights = checked_weights("weights", weights, len(laws))
+        weights = checked_weights("weights", weights, len(laws), unit_mass)
         freeze(self, laws=tuple(laws), weights=weights, dim=laws[0].dim)
 
     def __repr__(self) -> str:

@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from meanfield._checks import integer, number, read_only, real_array, shown, unit_rows
+from meanfield._checks import (
+    MASS_TOLERANCE,
+    UNIT_MASS,
+    boolean,
+    integer,
+    number,
+    read_only,
+    real_array,
+    shown,
+    unit_rows,
+)
 from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.kernels.sinkhorn import Balanced, grid_sums, working_grid
@@ -47,7 +57,6 @@ def spectral_tail(power: Array) -> float:
 FIT_TOLERANCE = 1e-8
 # of a law's series, before a run finds the space that it needs
 _COARSEST_FIT = 1e-2
-_MASS_TOLERANCE = 1e-8
 SIGN_TOLERANCE = 1e-12
 # coefficients of a uniform density differ from 0 by rounding only
 _SAME = 1e-14
@@ -110,19 +119,19 @@ def _checked_values(space: Space, values: ArrayLike) -> Array:
     return array
 
 
-def _checked_mass(space: Space, mass: float, law: Law | None) -> float:
+def _checked_mass(space: Space, mass: float, law: Law | None, unit_mass: bool) -> float:
     """The mass of a density, by which it is divided.
 
     Raises
     ------
     ValueError
-        If it is not 1.
+        If it is not 1; of values that are divided by it, if it is not > 0.
     """
-    if abs(mass - 1.0) <= _MASS_TOLERANCE:
+    if abs(mass - 1.0) <= MASS_TOLERANCE or (unit_mass and law is None and mass > 0.0):
         return mass
     # values are as many as the space has points, which a larger one does not take
-    remedy = "divide the values by it" if law is None else "take a larger space"
-    allowed = f"mass 1 within {_MASS_TOLERANCE:g} on {space}"
+    remedy = UNIT_MASS if law is None else "take a larger space"
+    allowed = f"mass 1 within {MASS_TOLERANCE:g} on {space}"
     raise ValueError(f"the density must have {allowed}, got mass {mass:.9g}: {remedy}")
 
 
@@ -181,9 +190,9 @@ class Density(Measure):
     space : Circle, Sphere or Zonal
     law_or_values : Law, array_like, shape (N,), or callable
         A law, whose pdf is taken at ``space.points``; the values of f there; or a function that
-        gives them, (N,), from points (N, d). Values must be >= 0, have mass 1 within 1e-8 (made
-        exact), and be met by their series to 1e-8 of their L² norm. A law's series may miss 1e-2
-        of it: a run then starts on a larger space.
+        gives them, (N,), from points (N, d), and is called once with all of them. Values must be
+        >= 0, have mass 1 within 1e-8 (made exact), and be met by their series to 1e-8 of their L²
+        norm. A law's series may miss 1e-2 of it: a run then starts on a larger space.
     tail_tol : float
         A run refines the density where its spectral tail exceeds this: the step is taken back and
         the space doubled. 1e-15 to 1e-2; values below about 1e-14 are lost in rounding.
@@ -192,6 +201,8 @@ class Density(Measure):
         S^2, 1023 for zonal densities. What is done beyond it is said by `evolve`'s `on_unresolved`:
         where that is a flow map, a density on the circle or about an axis grows 8-fold at most if
         this is omitted, for from there on nodes are faster.
+    unit_mass : bool
+        Whether values, also those of a function, are divided by their mass. A law has mass 1.
 
     Attributes
     ----------
@@ -230,6 +241,7 @@ class Density(Measure):
         *,
         tail_tol: float = 1e-8,
         max_size: int | None = None,
+        unit_mass: bool = False,
     ) -> None:
         self._on(checked_space(space), tail_tol, max_size)
         self.law: Law | None = None
@@ -241,7 +253,9 @@ class Density(Measure):
             is_function = callable(given) and not isinstance(given, type)
             values = _checked_values(space, given(space.points) if is_function else given)
         coefficients = space.analysis(values)
-        mass = _checked_mass(space, float(coefficients[0].real), self.law)
+        mass = _checked_mass(
+            space, float(coefficients[0].real), self.law, boolean("unit_mass", unit_mass)
+        )
         self.misfit = _checked_fit(space, coefficients, values, self.law)
         self.coefficients: NDArray[Any] = read_only(coefficients / mass)
         # a cached property: these are the law's values, more exact than those of the series

@@ -112,6 +112,8 @@ def _law_and_axis(law_or_density: Any, axis: ArrayLike | None) -> tuple[Law, Arr
         law = law_or_density.law or SeriesLaw(law_or_density)
         return law, law_or_density.axis if axis is None else axis
     remedy = "" if _checks.is_single(law_or_density) else _REMEDY
+    if callable(law_or_density) and not isinstance(law_or_density, type):
+        remedy = ": of a function f take mf.FlowMap(mf.Density(space, f))"
     return check_law("law", law_or_density, remedy), axis
 
 

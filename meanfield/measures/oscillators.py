@@ -29,13 +29,15 @@ class OscillatorDensity(Density):
     frequencies : array_like, shape (J,)
         ω_j, nodes of a quadrature of the law of frequencies.
     frequency_weights : array_like, shape (J,), optional
-        Non-negative, normalised to sum 1; equal if omitted.
+        Non-negative, of sum 1; equal if omitted.
     widths : array_like, shape (J,), optional
         γ_j >= 0: node j stands for all frequencies of a Lorentzian about ω_j, with f(θ|ω_j) their
         mean. Its mode e^{ikθ} then decays at the rate |k| γ_j, exactly, if at t = 0 phases don't
         depend on the frequency within the node, and h has one harmonic only (Kuramoto).
     tail_tol, max_size : float, int, optional
         As of a `Density`, for the largest tail of the parts.
+    unit_mass : bool
+        Whether the weights of frequencies, and values, are divided by their sum and mass.
 
     Attributes
     ----------
@@ -71,16 +73,17 @@ class OscillatorDensity(Density):
         *,
         tail_tol: float = 1e-8,
         max_size: int | None = None,
+        unit_mass: bool = False,
     ) -> None:
         if getattr(space, "_name", None) != Circle._name:
             raise ValueError(f"space must be a Circle, got {shown(space)}")
         self.space: Circle = space
         self._on(space, tail_tol, max_size)
         self.law = None
-        self._set_nodes(frequencies, frequency_weights, widths)
+        self._set_nodes(frequencies, frequency_weights, widths, unit_mass)
         given = _one_each(laws_or_values, len(self.frequencies))
         # one law for all is expanded once
-        found = {id(each): Density(space, each) for each in given}
+        found = {id(each): Density(space, each, unit_mass=unit_mass) for each in given}
         self._laws = [found[id(each)].law for each in given]
         self.misfit = max(density.misfit for density in found.values())
         self._set_parts(np.array([found[id(each)].coefficients for each in given]))
@@ -120,11 +123,15 @@ class OscillatorDensity(Density):
         return density
 
     def _set_nodes(
-        self, frequencies: ArrayLike, weights: ArrayLike | None, widths: ArrayLike | None
+        self,
+        frequencies: ArrayLike,
+        weights: ArrayLike | None,
+        widths: ArrayLike | None,
+        unit_mass: bool = False,
     ) -> None:
         self.frequencies = self._frequencies = real_array("frequencies", frequencies, 1)
         count = len(self.frequencies)
-        self.frequency_weights = _checks.weights("frequency_weights", weights, count)
+        self.frequency_weights = _checks.weights("frequency_weights", weights, count, unit_mass)
         self.widths = np.zeros(count) if widths is None else real_array("widths", widths, 1)
         if self.widths.shape != (count,) or self.widths.min() < 0.0:
             raise ValueError(

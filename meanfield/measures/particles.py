@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Particles(WeightedPoints):
     points : array_like, shape (n, d)
         Unit rows (within 1e-6, then normalised).
     weights : array_like, shape (n,), optional
-        Non-negative, normalised to sum 1; equal if omitted.
+        Non-negative, of sum 1; equal if omitted.
     sums : {'auto', 'direct', 'transforms', 'gram'}
         How sums over tokens are done. 'direct': over all pairs, in blocks, any d. 'transforms':
         in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}, and in runs for any
@@ -41,6 +41,8 @@ class Particles(WeightedPoints):
         for SA and USA without noise only. 'auto' takes transforms where they
         take less time (`kernels.token_sums`), and the Gram matrix in runs with n <= d/4, else
         direct sums.
+    unit_mass : bool
+        Whether weights are divided by their sum.
 
     Attributes
     ----------
@@ -65,17 +67,27 @@ class Particles(WeightedPoints):
     _has_density = False
 
     def __init__(
-        self, points: ArrayLike, weights: ArrayLike | None = None, *, sums: str = "auto"
+        self,
+        points: ArrayLike,
+        weights: ArrayLike | None = None,
+        *,
+        sums: str = "auto",
+        unit_mass: bool = False,
     ) -> None:
         one_of("sums", sums, SUMS)
         self.sums = sums
         self.points = read_only(unit_rows("points", points))
-        self.weights = read_only(_checks.weights("weights", weights, len(self.points)))
+        self.weights = read_only(_checks.weights("weights", weights, len(self.points), unit_mass))
         self.dim = self.points.shape[1]
 
     @classmethod
     def from_angles(
-        cls, angles: ArrayLike, weights: ArrayLike | None = None, *, sums: str = "auto"
+        cls,
+        angles: ArrayLike,
+        weights: ArrayLike | None = None,
+        *,
+        sums: str = "auto",
+        unit_mass: bool = False,
     ) -> Particles:
         """Tokens on the circle at angles (n,) in radians.
 
@@ -89,11 +101,14 @@ class Particles(WeightedPoints):
         >>> Particles.from_angles([0.0, np.pi / 2]).mean().round(15)
         array([0.5, 0.5])
         """
-        return cls._of_points(circle_points(real_array("angles", angles, 1)), weights, sums)
+        points = circle_points(real_array("angles", angles, 1))
+        return cls._of_points(points, weights, sums, unit_mass)
 
     @classmethod
-    def _of_points(cls, points: Array, weights: ArrayLike | None, sums: str) -> Particles:
-        return cls(points, weights, sums=sums)
+    def _of_points(
+        cls, points: Array, weights: ArrayLike | None, sums: str, unit_mass: bool = False
+    ) -> Particles:
+        return cls(points, weights, sums=sums, unit_mass=unit_mass)
 
     @classmethod
     def sample(cls, law: Law, n: int, rng: Rng, *, sums: str = "auto") -> Particles:
@@ -235,7 +250,9 @@ class Oscillators(Particles):
     frequencies : array_like, shape (n,)
         ω_i.
     weights : array_like, shape (n,), optional
-        Non-negative, normalised to sum 1; equal if omitted.
+        Non-negative, of sum 1; equal if omitted.
+    unit_mass : bool
+        Whether weights are divided by their sum.
 
     Attributes
     ----------
@@ -255,7 +272,12 @@ class Oscillators(Particles):
     """
 
     def __init__(
-        self, angles: ArrayLike, frequencies: ArrayLike, weights: ArrayLike | None = None
+        self,
+        angles: ArrayLike,
+        frequencies: ArrayLike,
+        weights: ArrayLike | None = None,
+        *,
+        unit_mass: bool = False,
     ) -> None:
         turns = np.mod(real_array("angles", angles, 1), 2.0 * np.pi)
         # of an angle just below 0 rounding makes a whole turn
@@ -267,14 +289,14 @@ class Oscillators(Particles):
                 f"frequencies must have length {len(turns)}, one for each of angles, got "
                 f"{len(self.frequencies)}"
             )
-        super().__init__(circle_points(turns), weights)
+        super().__init__(circle_points(turns), weights, unit_mass=unit_mass)
         self.angles: Array = read_only(turns)
 
     def __repr__(self) -> str:
         return f"Oscillators(n={len(self.points)})"
 
     @classmethod
-    def _of_points(cls, points: Array, weights: ArrayLike | None, sums: str) -> NoReturn:  # noqa: ARG003
+    def _of_points(cls, points: Array, *_: Any) -> NoReturn:
         raise ValueError(
             f"law must be drawn from by Particles, whose angles to take, since it tells no "
             f"frequencies, got {len(points)} points"

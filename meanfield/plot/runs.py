@@ -320,7 +320,7 @@ def _light(measure: AnyMeasure) -> AnyMeasure:
     kept = frames.thinned(len(measure.weights), _MOST_TOKENS)
     if not measure.weights[kept].any():
         kept = np.argsort(measure.weights)[-_MOST_TOKENS:]
-    return Particles(measure.points[kept], measure.weights[kept])
+    return Particles(measure.points[kept], measure.weights[kept], unit_mass=True)
 
 
 def embedded(figure: Figure, text: str, dpi: int = _DPI) -> str:

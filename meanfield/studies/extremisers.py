@@ -326,7 +326,7 @@ def search_largest(
     kept = roots**2 > _NEGLIGIBLE * (roots @ roots)
     rows, roots = rows[kept], roots[kept]
     points = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return Particles(points, roots**2), float(np.exp(-best[0])) / (2.0 * beta)
+    return Particles(points, roots**2, unit_mass=True), float(np.exp(-best[0])) / (2.0 * beta)
 
 
 def _parts(variables: Array, dim: int) -> tuple[Array, Array]:

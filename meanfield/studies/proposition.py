@@ -373,7 +373,7 @@ def _measures(
         flow = FlowMap(law)
         found["flow map"] = flow, flow.points, flow.weights
     masses = rng.exponential(size=TOKENS)
-    tokens = Particles(Uniform(dim).sample(TOKENS, rng), masses)
+    tokens = Particles(Uniform(dim).sample(TOKENS, rng), masses, unit_mass=True)
     found["particles"] = tokens, tokens.points, tokens.weights
     return found
 

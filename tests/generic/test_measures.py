@@ -58,7 +58,7 @@ def tokens(dim, turn=None):
     points = unit_points(dim, 9, 23)
     points[4] = points[7]
     points = points if turn is None else points @ turn.T
-    return mf.Particles(points, weights=10.0 ** -np.arange(9))
+    return mf.Particles(points, weights=10.0 ** -np.arange(9), unit_mass=True)
 
 
 def zonal(dim, kmax, axis, turn=None):
@@ -93,7 +93,7 @@ MEASURES = {
     "tokens 3": lambda turn=None: tokens(3, turn),
     "tokens 10": lambda turn=None: tokens(10, turn),
     "oscillator density": lambda turn=None: mf.OscillatorDensity(
-        mf.Circle(64), [bumps(2, turn), mf.Uniform(2)], [-1.0, 3.0], [3.0, 1.0]
+        mf.Circle(64), [bumps(2, turn), mf.Uniform(2)], [-1.0, 3.0], [3.0, 1.0], unit_mass=True
     ),
     "oscillators": lambda turn=None: oscillators(turn),
     "one token": lambda turn=None: mf.Particles(
@@ -174,7 +174,7 @@ def test_atoms_are_clusters():
 
 def test_tokens_at_angles():
     angles = np.array([0.3, -2.0, 9.0])
-    mu = mf.Particles.from_angles(angles, [1.0, 2.0, 1.0], sums="direct")
+    mu = mf.Particles.from_angles(angles, [1.0, 2.0, 1.0], sums="direct", unit_mass=True)
     assert mu.points == pytest.approx(np.column_stack([np.cos(angles), np.sin(angles)]))
     assert (mu.weights.tolist(), mu.sums) == ([0.25, 0.5, 0.25], "direct")
     with pytest.raises(ValueError, match="angles must be finite"):
@@ -354,7 +354,7 @@ def test_tokens_have_no_order(seed, radius, order):
 
 
 def test_tokens_at_one_place_are_one_token():
-    once = mf.Particles([[0.6, 0.8], [1.0, 0.0]], weights=[2, 1])
+    once = mf.Particles([[0.6, 0.8], [1.0, 0.0]], weights=[2, 1], unit_mass=True)
     twice = mf.Particles([[0.6, 0.8], [0.6, 0.8], [1.0, 0.0]])
     z = 20 * unit_points(2, 5, 0)
     for found, exact in zip(twice.log_moment(z), once.log_moment(z), strict=True):
@@ -524,7 +524,10 @@ def test_arrays_cannot_be_written(mu):
 def test_what_is_given_is_copied():
     points, shares = np.eye(2), np.array([1.0, 3.0])
     values = 1 + 0.5 * np.cos(mf.Circle(16).angles)
-    cloud, mu = mf.Particles(points, weights=shares), mf.Density(mf.Circle(16), values)
+    cloud, mu = (
+        mf.Particles(points, weights=shares, unit_mass=True),
+        mf.Density(mf.Circle(16), values),
+    )
     points[:], shares[:], values[:] = 0, 0, 0
     assert cloud.mean().tolist() == [0.25, 0.75]
     assert mu.mean()[0] == pytest.approx(0.25, abs=EPS)

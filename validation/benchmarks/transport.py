@@ -56,7 +56,7 @@ OWN, CIRCLE, SEARCH, LINE = (
 def two_laws(n: int) -> tuple[mf.Particles, mf.Particles]:
     """Clouds with weights."""
     rng = np.random.default_rng(0)
-    one, other = (mf.Particles(law.sample(n, rng), rng.random(n)) for law in LAWS)
+    one, other = (mf.Particles(law.sample(n, rng), rng.random(n), unit_mass=True) for law in LAWS)
     return one, other
 
 
@@ -64,7 +64,9 @@ def turned(n: int) -> tuple[mf.Particles, mf.Particles]:
     """A cloud on an arc, and the same turned."""
     rng = np.random.default_rng(1)
     angles, weights = rng.random(n), rng.random(n)
-    return tuple(mf.Particles(circle_points(angles + by), weights) for by in (0.0, ARC))  # type: ignore[return-value]
+    return tuple(
+        mf.Particles(circle_points(angles + by), weights, unit_mass=True) for by in (0.0, ARC)
+    )  # type: ignore[return-value]
 
 
 def turns(cloud: mf.Particles) -> Array:

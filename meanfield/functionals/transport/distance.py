@@ -212,7 +212,7 @@ def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
 
 def _as_tokens(measure: AnyMeasure) -> AnyMeasure:
     if isinstance(measure, SphereFlowMap):
-        return Particles(measure.points, measure.weights / measure.weights.sum())
+        return Particles(measure.points, measure.weights, unit_mass=True)
     return measure
 
 
@@ -630,7 +630,7 @@ class _Watch:
             return sobolev(measure, other, -1.0 if monitor.s is None else monitor.s)
         if monitor.to == "centre" and isinstance(measure, SphereFlowMap):
             # nothing but the distances of its nodes to a point
-            measure = Particles(measure.points, measure.weights)
+            measure = Particles(measure.points, measure.weights, unit_mass=True)
         return wasserstein(measure, other, monitor.p, gap=monitor.gap)
 
     def _other(self, measure: AnyMeasure) -> AnyMeasure | None:

@@ -341,7 +341,7 @@ def rings(flow: LineFlowMap) -> Particles:
     circle += np.outer(np.sin(longitudes), np.cross(axis, across))
     angles = flow.angles[:, None, None]
     points = (np.cos(angles) * axis + np.sin(angles) * circle).reshape(-1, 3)
-    return Particles(points, np.repeat(flow.weights / _AROUND, _AROUND))
+    return Particles(points, np.repeat(flow.weights / _AROUND, _AROUND), unit_mass=True)
 
 
 def series(measure: Density, lmax: int) -> Coefficients:

@@ -1,0 +1,418 @@
+"""A density known by its values at points: the series through them, or nearest to them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy.linalg import solve_toeplitz
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, cg, eigsh
+
+from meanfield._checks import (
+    MASS_TOLERANCE,
+    UNIT_MASS,
+    boolean,
+    freeze,
+    integer,
+    key,
+    real_array,
+    unit_rows,
+    unit_vector,
+)
+from meanfield.laws.law import KnownLaw, Uniform, points_around, vector
+from meanfield.laws.series import Pieces, fourier_rows
+from meanfield.spaces import CircleAt, Places, Sphere, SphereAt
+from meanfield.spaces.gegenbauer import gauss_gegenbauer
+from meanfield.spaces.geometry import circle_angles, circle_points, polar_angles
+from meanfield.typing import Array, ArrayLike, Coefficients
+
+_TURN = 2.0 * np.pi
+# angles nearer than this are one
+_SAME_ANGLE = 1e-12
+# of a series at the data: the share of π/gap that its degree may take, and its condition then
+_SHARE = 0.9
+_CONDITION = ((1.0 + _SHARE) / (1.0 - _SHARE)) ** 2
+# on S^2 data are at least so many times the coefficients; the first degrees that are tried
+_OVERSAMPLING, _NEXT_DEGREE = 4.0, 0.8
+# of the largest value, what a series may fall below 0
+_SIGN_TOLERANCE = 1e-8
+# a relative misfit above this is told
+_SMALL_MISFIT = 1e-3
+_CG_TOLERANCE, _MOST_ITERATIONS = 1e-14, 1000
+
+
+class _Line:
+    """f(θ) = Re Σ_{k<=K} c_k e^{ikθ}; where there is an axis, of the angle to it, and even."""
+
+    def __init__(self, points: Array, values: Array, axis: Array | None) -> None:
+        self.axis, self.data = axis, values
+        self.at = points if points.ndim == 1 else self._angles(points)
+        angles = np.mod(self.at, _TURN)
+        if axis is not None:
+            angles, values = np.mod(np.concatenate([angles, -angles]), _TURN), np.tile(values, 2)
+        angles[angles > _TURN - _SAME_ANGLE] = 0.0
+        order = np.argsort(angles, kind="stable")
+        angles, values = angles[order], values[order]
+        # what is given twice counts once
+        first = np.flatnonzero(np.diff(angles, prepend=-1.0) > _SAME_ANGLE)
+        self.angles = angles[first]
+        self.values = np.add.reduceat(values, first) / np.diff(first, append=len(angles))
+        self.gaps = np.diff(self.angles, append=self.angles[0] + _TURN)
+        self.is_equispaced = bool(np.ptp(self.gaps) <= _SAME_ANGLE)
+
+    def _angles(self, points: Array) -> Array:
+        return circle_angles(points) if self.axis is None else polar_angles(points, self.axis)
+
+    def degrees(self) -> list[int]:
+        """The largest degree: n/2 of n equispaced angles, else 0.9 π over the widest gap."""
+        if self.is_equispaced:
+            return [len(self.angles) // 2]
+        return [int(_SHARE * np.pi / self.gaps.max())]
+
+    def fit(self, degree: int) -> Coefficients:
+        """c_0 … c_K of equispaced angles by a Fourier transform, else by weighted least squares."""
+        if self.is_equispaced:
+            count = len(self.angles)
+            found = np.fft.rfft(self.values)[: degree + 1] / count
+            found *= np.exp(-1j * np.arange(degree + 1) * self.angles[0])
+            # of an even number the last one is cos(nθ/2) alone
+            found[1 : (count + 1) // 2] *= 2.0
+        else:
+            masses = 0.5 * (self.gaps + np.roll(self.gaps, 1)) / _TURN
+            gram = CircleAt(2 * degree + 1).moments(self.angles, masses)[:-1]
+            right = CircleAt(degree + 1).moments(self.angles, masses * self.values)[:-1]
+            found = solve_toeplitz(gram, np.concatenate([right[:0:-1].conj(), right]))[degree:]
+            found[1:] *= 2.0
+        return np.asarray(found if self.axis is None else found.real + 0j)
+
+    def take(self, coefficients: Coefficients) -> None:
+        """Evaluate this series from now on."""
+        first, others = coefficients[0].real - 1.0, coefficients[1:]
+        self.kmax = len(others)
+
+        def series(rows: Array) -> Array:
+            # those of half a turn are one half of a row
+            whole = rows if self.axis is None else np.hstack([rows, rows + np.pi])
+            return np.asarray(first + fourier_rows(others, whole)[:, : rows.shape[1]])
+
+        self.pieces = Pieces(series, self.kmax, _TURN if self.axis is None else np.pi)
+
+    def mass(self, coefficients: Coefficients) -> float:
+        """∫ f dσ, by a quadrature that is exact."""
+        if self.axis is None:
+            return float(coefficients[0].real)
+        t, weights = gauss_gegenbauer(self.axis.size, len(coefficients) // 2 + 1)
+        waves = np.cos(np.outer(np.arccos(t), np.arange(len(coefficients))))
+        return float(weights @ (waves @ coefficients.real))
+
+    def at_data(self) -> Array:
+        """f at the angles that were given."""
+        return self.pieces(np.mod(self.at, _TURN))
+
+    def minimum(self) -> tuple[float, str]:
+        """The least value of f, and where."""
+        lowest, where = self.pieces.minimum()
+        return lowest, f"θ = {where:.6g}{'' if self.axis is None else ' from the axis'}"
+
+    def pdf(self, points: Array) -> Array:
+        """f at unit rows (n, d)."""
+        return self.pieces(self._angles(points))
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """n draws, by rejection from a proved bound."""
+        if self.axis is None:
+            return circle_points(self.pieces.sample(n, 0, rng))
+        angles = self.pieces.sample(n, self.axis.size - 2, rng)
+        return points_around(np.broadcast_to(self.axis, (n, self.axis.size)), angles, rng)
+
+
+class _Whole:
+    """f = Σ c_lm Y_lm on S^2; points count by the inverse of how densely they lie."""
+
+    def __init__(self, points: Array, values: Array) -> None:
+        self.data, self.places = values, Places.of(points)
+
+    def degrees(self) -> list[int]:
+        """The degrees that n points may carry, (L + 1)² <= n/4, the largest first."""
+        found = [max(1, int(np.sqrt(len(self.data) / _OVERSAMPLING)) - 1)]
+        while found[-1] > 1:
+            found.append(int(_NEXT_DEGREE * found[-1]))
+        return found
+
+    def _normal(self, degree: int) -> tuple[SphereAt, Array, LinearOperator]:
+        """Harmonics, masses of the points, and the operator of the normal equations."""
+        at, wide = SphereAt(degree), SphereAt(2 * degree)
+        # smoothed over an angle of 2/L, which leaves e^{-8} of the last degree
+        heat = np.exp(2.0 / degree**2 * wide._laplacian)
+        lie = np.ones(len(self.data))
+        masses = 1.0 / wide.values(wide.moments(self.places, lie) * heat, self.places)
+
+        def product(real: Array) -> Array:
+            values = at.values(_as_complex(real, degree), self.places)
+            return _as_real(at.moments(self.places, masses * values), degree)
+
+        size = (degree + 1) ** 2
+        return at, masses, LinearOperator((size, size), matvec=product, dtype=np.float64)
+
+    def fit(self, degree: int) -> Coefficients | None:
+        """c_lm by weighted least squares; None where the points don't determine them."""
+        at, masses, normal = self._normal(degree)
+        # a start that no symmetry leaves out
+        start = np.cos(1.0 + np.arange(normal.shape[0]) ** 1.5)
+        try:
+            ends = eigsh(normal, 2, which="BE", v0=start, tol=0.1, maxiter=10)[0]
+        except ArpackNoConvergence:
+            return None
+        if ends.max() > _CONDITION * ends.min():
+            return None
+        right = _as_real(at.moments(self.places, masses * self.data), degree)
+        found, left = cg(normal, right, rtol=_CG_TOLERANCE, maxiter=_MOST_ITERATIONS)
+        return None if left else _as_complex(found, degree)
+
+    def take(self, coefficients: Coefficients) -> None:
+        """Evaluate this series from now on."""
+        degree = int((np.sqrt(8.0 * len(coefficients) + 1.0) - 3.0) / 2.0)
+        self.at, self.coefficients, self.kmax = SphereAt(degree), coefficients, degree
+
+    def mass(self, coefficients: Coefficients) -> float:
+        """∫ f dσ."""
+        return float(coefficients[0].real)
+
+    def at_data(self) -> Array:
+        """f at the points that were given."""
+        return self.at.values(self.coefficients, self.places)
+
+    @cached_property
+    def grid(self) -> tuple[Array, Array]:
+        """Points of a grid on which harmonics of twice the degree are resolved, and f there."""
+        points = Sphere(max(3, 2 * self.kmax)).points
+        return points, self.pdf(points)
+
+    def minimum(self) -> tuple[float, str]:
+        """The least value of f on the grid, and where."""
+        points, values = self.grid
+        where = int(values.argmin())
+        return float(values[where]), f"x = {np.array2string(points[where], precision=4)}"
+
+    def pdf(self, points: Array) -> Array:
+        """f at unit rows (n, 3)."""
+        return self.at.values(self.coefficients, Places.of(points))
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """n draws, by rejection from twice the largest value on the grid.
+
+        On a great circle f >= M cos(L s) at a distance s <= π/(2L) from where it is M (M. Riesz),
+        and the grid has a point within 1/L.
+        """
+        bound, found, count = 2.0 * self.grid[1].max(), np.empty((n, 3)), 0
+        while count < n:
+            proposed = Uniform(3).sample(int(bound * (n - count)) + 64, rng)
+            kept = proposed[self.pdf(proposed) > bound * rng.random(len(proposed))][: n - count]
+            found[count : count + len(kept)] = kept
+            count += len(kept)
+        return found
+
+
+def _as_real(complex_: Coefficients, degree: int) -> Array:
+    """Coefficients as a real vector of the same norm in L²(σ)."""
+    own, others = complex_[: degree + 1].real, np.sqrt(2.0) * complex_[degree + 1 :]
+    return np.concatenate([own, others.real, others.imag])
+
+
+def _as_complex(real: Array, degree: int) -> Coefficients:
+    """The coefficients of such a vector."""
+    own, (one, other) = real[: degree + 1], np.split(real[degree + 1 :], 2)
+    return np.concatenate([own + 0j, np.sqrt(0.5) * (one + 1j * other)])
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Tabulated(KnownLaw):
+    """f given by its values at points: the series of that degree that is nearest to them.
+
+    At n equispaced angles of the circle it is the trigonometric interpolant. Elsewhere it is the
+    series of least squares, each value weighted by the room around its point: trigonometric at
+    other angles, with the condition number 19 at most since gaps are narrower than 0.9 π/degree
+    (Gröchenig 1992, Math. Comp. 59), spherical harmonics at points of S^2, where that number is
+    computed. A series of at most this degree comes back to rounding, 1e-12 on S^2, and a smooth
+    density up to what it has beyond.
+
+    Parameters
+    ----------
+    points : array_like, shape (n,) or (n, d)
+        Angles of the circle in radians; with an `axis` angles to it, in [0, π]. Or unit rows.
+    values : array_like, shape (n,)
+        f >= 0 at the points, with respect to σ: 1 everywhere is the uniform law.
+    axis : array_like, shape (d,), optional
+        An axis about which f is symmetric: needed for d > 3.
+    degree : int, optional
+        Of the series. If omitted, the largest that the points determine: n/2 of n equispaced
+        angles, 0.9 π over the widest gap of others, on S^2 some sqrt(n)/2. A smaller one smooths.
+    unit_mass : bool
+        Whether values are divided by their mass. Otherwise it must be 1 within 1e-8.
+
+    Attributes
+    ----------
+    points, values : ndarray
+        Values after the division.
+    degree : int
+    misfit : float
+        What the series misses of the values, relative in their L² norm.
+
+    Raises
+    ------
+    ValueError
+        If a value or the series is negative anywhere (the message says where), the mass is not 1,
+        or the points don't determine a series of that degree.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the series misses more than 1e-3 of the values, and no degree was asked for.
+
+    Examples
+    --------
+    >>> angles = np.linspace(0.0, 2.0 * np.pi, 16, endpoint=False)
+    >>> law = Tabulated(angles, np.exp(2.0 * np.cos(angles)), unit_mass=True)
+    >>> law
+    Tabulated(n=16, dim=2, degree=8, misfit=0.0e+00)
+    >>> law.pdf(0.0).round(6)
+    array([3.241388])
+    """
+
+    points: Array = field(
+        metadata=key(
+            "the name of a CSV, NPY or NPZ file with the values, a list of angles, or of unit rows",
+            str | list[float] | list[list[float]],
+        )
+    )
+    values: Array = field(metadata=key("a number >= 0 for each point", list[float]))
+    axis: Array | None = field(metadata=vector("an axis of symmetry: a unit vector"))
+    degree: int | None = field(metadata=key("the degree of the series, >= 0", int, minimum=0))
+    if TYPE_CHECKING:
+        # no fields
+        misfit: ClassVar[float]
+        _series: ClassVar[_Line | _Whole]
+
+    def __init__(
+        self,
+        points: ArrayLike,
+        values: ArrayLike,
+        *,
+        axis: ArrayLike | None = None,
+        degree: int | None = None,
+        unit_mass: bool = False,
+    ) -> None:
+        axis = None if axis is None else unit_vector("axis", axis)
+        points = _checked_points(points, axis)
+        values = real_array("values", values, 1)
+        if values.shape != (len(points),):
+            raise ValueError(
+                f"values must have length {len(points)}, one for each of points, got {values.size}"
+            )
+        if values.min() < 0.0:
+            first = int(values.argmin())
+            raise ValueError(
+                f"values must be >= 0, got {values[first]:g} at index {first}, at {points[first]}"
+            )
+        if boolean("unit_mass", unit_mass):
+            # the law is that of the scaled values, to the bit
+            mass = _fitted(points, values, axis, degree)[2]
+            if mass <= 0.0:
+                raise ValueError(f"values must have a mass > 0, got {mass:.6g}")
+            values /= mass
+        series, coefficients, mass = _fitted(points, values, axis, degree)
+        if abs(mass - 1.0) > MASS_TOLERANCE:
+            raise ValueError(
+                f"values must have mass 1 within {MASS_TOLERANCE:g} with respect to σ, the "
+                f"uniform probability measure, got {mass:.9g}: {UNIT_MASS}"
+            )
+        series.take(coefficients / mass)
+        misfit = float(np.linalg.norm(series.at_data() - values) / np.linalg.norm(values))
+        freeze(self, points=points, values=values, axis=axis)
+        freeze(self, degree=series.kmax, misfit=misfit, _series=series)
+        lowest, where = series.minimum()
+        if lowest < -_SIGN_TOLERANCE * values.max():
+            raise ValueError(
+                f"values must give a density >= 0, but their series of degree {series.kmax} has "
+                f"the minimum {lowest:.6g} at {where}: take values at more points, or a smaller "
+                f"degree, or smooth them as a PointCloud with these weights and a bandwidth"
+            )
+        if degree is None and misfit > _SMALL_MISFIT:
+            warnings.warn(
+                f"the series of degree {series.kmax} misses {misfit:.2g} of the values in their "
+                f"L² norm: take values at more points, or name the degree that smooths them",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"Tabulated(n={len(self.values)}, dim={self.dim}, degree={self.degree}, "
+            f"misfit={self.misfit:.1e})"
+        )
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+        if self.axis is not None:
+            return self.axis.size
+        return 2 if self.points.ndim == 1 else int(self.points.shape[1])
+
+    @property
+    def _symmetry_axis(self) -> Array | None:
+        """The axis, shape (d,), if one was given."""
+        return self.axis
+
+    def _pdf(self, points: Array) -> Array:
+        """f at unit rows (n, d), shape (n,); rounding below 0 is cut off."""
+        return np.maximum(self._series.pdf(points), 0.0)
+
+    def _draw(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, d), by rejection from a proved bound."""
+        return self._series.draw(n, rng)
+
+
+def _checked_points(points: ArrayLike, axis: Array | None) -> Array:
+    """Angles (n,), or unit rows (n, d)."""
+    given = real_array("points", points, None)
+    if given.ndim == 1:
+        if axis is not None and (given.min() < 0.0 or given.max() > np.pi):
+            raise ValueError(
+                f"points must be angles to the axis, in [0, π], got {given.min():g} to "
+                f"{given.max():g}"
+            )
+        return given
+    given = unit_rows("points", given, None if axis is None else axis.size)
+    if axis is None and given.shape[1] > 3:
+        raise ValueError(
+            f"points must be angles, or unit rows on the circle or S^2 where no axis is given, "
+            f"got shape {given.shape}"
+        )
+    return given
+
+
+def _fitted(
+    points: Array, values: Array, axis: Array | None, degree: int | None
+) -> tuple[_Line | _Whole, Coefficients, float]:
+    """The series nearest to the values, of the largest degree that can be or of the one asked for.
+
+    Raises
+    ------
+    ValueError
+        If the points don't determine it.
+    """
+    is_line = axis is not None or points.ndim == 1 or points.shape[1] == 2
+    series = _Line(points, values, axis) if is_line else _Whole(points, values)
+    degrees = series.degrees()
+    if degree is not None:
+        degrees = [integer("degree", degree, low=min(1, degrees[0]), high=degrees[0])]
+    for one in degrees:
+        if (found := series.fit(one)) is not None:
+            return series, found, series.mass(found)
+    raise ValueError(
+        f"points must determine a series of degree {degrees[-1]}, got {len(points)} that leave "
+        f"parts of the sphere out"
+    )
