@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield.equations import history as histories
 from meanfield.equations.atoms import compressed
-from meanfield.equations.history import History, step_times
+from meanfield.equations.history import History, LabelMap, step_times
 from meanfield.measures import SphereFlowMap
-from meanfield.spaces.cubed_sphere import Leaves, lay
+from meanfield.spaces.cubed_sphere import Leaves, Patches, interpolation_error, lay
 
 
 def unit(rng, n):
@@ -46,6 +47,29 @@ def test_each_density_of_a_mesh_has_its_own_tolerance():
     assert missed[1] < 1e-9 < missed[0] < 1e-3
 
 
+def smooth(points):
+    x, y, z = points.T
+    return np.stack([np.exp(x + 0.5 * y), np.sin(2.0 * z - x)])
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_patches_interpolate_within_their_estimate(level):
+    """The estimate is on the safe side, by less than 10^4; the order in the width is 8 and more."""
+    leaves = Leaves.uniform(level)
+    # two levels, each with half of the sphere
+    half = np.arange(len(leaves)) < len(leaves) // 2
+    levels = [leaves.take(half), leaves.take(~half).children()]
+    values = [smooth(one.nodes()[0]) for one in levels]
+    patches = Patches.of(list(zip(levels, values, strict=True)))
+    points = unit(np.random.default_rng(level), 2000)
+    missed = np.abs(patches.at(points) - smooth(points)).max()
+    told = interpolation_error(values[0].reshape(2, -1, 100)).max()
+    assert 1e-4 * told < missed < told
+    assert missed < 4e-5 * 300.0**-level
+    nodes = np.concatenate([one.nodes()[0] for one in levels])
+    assert np.abs(patches.at(nodes) - np.concatenate(values, axis=1)).max() < 1e-13
+
+
 def test_compression_keeps_every_exponential():
     rng = np.random.default_rng(5)
     points = np.array([0.6, 0.0, 0.8]) + 0.03 * rng.normal(size=(4000, 3))
@@ -64,9 +88,18 @@ def test_history_is_exact_on_polynomials_and_survives_saving():
     for start, end in ((0.0, 0.3), (0.3, 1.0)):
         times = step_times(start, end)
         history.append(end, np.stack([1.0 + times**7, 1j * times], axis=1))
+        leaves = Leaves.uniform(0)
+        values = np.full((5, 600), end)
+        history.labels.append(LabelMap(end, Patches.of([(leaves, values)])))
     copy = History.from_arrays(history.arrays())
     for t in (0.0, 0.1, 0.3, 0.7, 1.0):
         assert np.abs(copy.at(t) - np.array([1.0 + t**7, 1j * t])).max() < 1e-14
+    assert [one.time for one in copy.labels] == [0.3, 1.0]
+    for one, other in zip(copy.labels, history.labels, strict=True):
+        assert np.array_equal(one.patches.squares, other.patches.squares)
+        assert np.array_equal(one.patches.values, other.patches.values)
+    # a step back there is only the first
+    assert [one.time for one in copy.until(1).labels] == [0.3]
 
 
 # a law about an axis, followed as if it had none
@@ -98,3 +131,58 @@ def test_particles_stand_for_what_they_replaced():
     # the density of the whole measure is still known
     nodes = both.pdf([[0.6, 0.0, 0.8], [0.0, 0.0, 1.0]], 2.2)
     assert nodes[0] > 100.0 > nodes[1] > 0.0
+
+
+TWO = mf.Mixture(
+    [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)], [0.6, 0.4]
+)
+
+
+def spied(monkeypatch, t_end):
+    """A run, and of each time that points were followed how many, through how many steps."""
+    followed = []
+
+    def follow(field, history, points, start, end, **asked):
+        followed.append((start, len(points), len(histories._steps(history, start, end))))
+        return real(field, history, points, start, end, **asked)
+
+    real = histories.follow
+    monkeypatch.setattr(histories, "follow", follow)
+    return mf.evolve(mf.FlowMap(TWO, tol=1e-6), mf.SA(4.0), t_end, 8), np.array(followed)
+
+
+def test_a_mesh_costs_no_more_at_a_later_time(monkeypatch):
+    """Characteristics go back to the last mesh: as many steps at the end as at the beginning."""
+    sol, followed = spied(monkeypatch, 4.0)
+    passed = np.array([steps for _, _, steps in followed])
+    times = np.unique(followed[:, 0])
+    assert len(times) >= 5
+    # but for 16 points of each mesh
+    many = followed[:, 1] > 16
+    passed, followed = passed[many], followed[many]
+    assert passed.max() < 0.4 * len(sol._history)
+    late = followed[:, 0] > 2.0
+    assert passed[late].max() <= 2 * passed[~late].max()
+    # one map is kept from save to save
+    assert len(sol._history.labels) <= 2
+    assert 0.0 < sol.dataset.label_error.values[-1] < 1e-7
+    assert np.abs(sol.dataset.balance_error).max() < 1e-5
+
+
+def test_a_label_map_that_is_wrong_is_seen(monkeypatch):
+    """A mesh whose map tells another density than characteristics is laid without one."""
+    right = mf.evolve(mf.FlowMap(TWO, tol=1e-6), mf.SA(4.0), 1.0, 1)
+    assert right._history.labels
+    real = Patches.at
+
+    def wrong(patches, points):
+        found = real(patches, points)
+        # no mass is gained, but it is elsewhere
+        found[3] += 1e-3 * points[:, 0]
+        return found
+
+    monkeypatch.setattr(Patches, "at", wrong)
+    sol = mf.evolve(mf.FlowMap(TWO, tol=1e-6), mf.SA(4.0), 1.0, 1)
+    assert not sol._history.labels
+    assert sol.dataset.label_error.values[-1] == 0.0
+    assert sol.dataset.energy[-1] == pytest.approx(float(right.dataset.energy[-1]), abs=1e-6)

@@ -16,6 +16,7 @@ from meanfield.equations.line import AngularField, line_field
 from meanfield.equations.sphere import ActingField, SphereDepthField, SphereField
 from meanfield.kernels.direct import blocks
 from meanfield.measures.flow_map import LabelLine
+from meanfield.spaces.cubed_sphere import PER_LEAF, Patches
 from meanfield.spaces.geometry import circle_angles, polar_angles
 from meanfield.typing import Array, Coefficients, NDArray
 
@@ -95,6 +96,22 @@ class Absorption:
             return np.asarray(np.minimum(squared, 1e3) ** 4)
 
 
+@dataclass(frozen=True)
+class LabelMap:
+    """Where the points of a time came from, interpolated on patches.
+
+    Attributes
+    ----------
+    time : float
+    patches : Patches
+        Five functions: the label in R^3, ∫ div X dt from `time` to the start, and the share that
+        absorptions before `time` have left.
+    """
+
+    time: float
+    patches: Patches
+
+
 class History:
     """Moments as a polynomial of degree 7 on each step of a run, and what was absorbed when.
 
@@ -107,6 +124,8 @@ class History:
         nodes of the cells on a line.
     absorptions : list of Absorption
         On S^2; none on a line.
+    labels : list of LabelMap
+        On S^2 the last one made, and those since the save before it; none on a line.
 
     Examples
     --------
@@ -120,6 +139,7 @@ class History:
         self.edges: list[float] = [start]
         self.pieces: list[Coefficients] = []
         self.absorptions: list[Absorption] = []
+        self.labels: list[LabelMap] = []
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -144,6 +164,7 @@ class History:
         found = History(self.edges[0])
         found.edges, found.pieces = self.edges[: count + 1], self.pieces[:count]
         found.absorptions = [a for a in self.absorptions if a.time <= found.edges[-1]]
+        found.labels = [one for one in self.labels if one.time <= found.edges[-1]]
         return found
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -159,6 +180,15 @@ class History:
                 [a.radius for a in self.absorptions for _ in a.centres], dtype=np.float64
             ),
             "absorption_centres": np.concatenate(centres),
+            "label_times": np.array(
+                [one.time for one in self.labels for _ in one.patches.squares], dtype=np.float64
+            ),
+            "label_squares": np.concatenate(
+                [np.zeros((0, 4), dtype=np.int64), *(one.patches.squares for one in self.labels)]
+            ),
+            "label_values": np.concatenate(
+                [np.zeros((0, 5, PER_LEAF)), *(one.patches.values for one in self.labels)]
+            ),
         }
 
     @classmethod
@@ -177,6 +207,12 @@ class History:
                     float(arrays["absorption_radii"][here][0]),
                 )
             )
+        times = arrays.get("label_times", np.zeros(0))
+        for time in np.unique(times):
+            here = times == time
+            squares = arrays["label_squares"][here].astype(np.int64)
+            patches = Patches(squares, arrays["label_values"][here])
+            history.labels.append(LabelMap(float(time), patches))
         return history
 
 
@@ -286,22 +322,45 @@ def _step(
     state[:, :3] /= np.linalg.norm(state[:, :3], axis=1, keepdims=True)
 
 
+def origins(
+    field: AnyField, history: History, points: Array, t: float
+) -> tuple[Array, Array, Array]:
+    """Where points at a time came from, as far as absorptions have left anything of them.
+
+    They are followed to the time of the last label map, which tells the rest.
+
+    Returns
+    -------
+    labels : ndarray, shape (n, 3)
+    stretch : ndarray, shape (n,)
+        ∫ div X dt from t to the start.
+    kept : ndarray, shape (n,)
+        The share that absorptions before t have left.
+    """
+    if not history.labels:
+        return follow(field, history, points, t, history.edges[0], absorbed=True)
+    last = history.labels[-1]
+    feet, stretch, kept = follow(field, history, points, t, last.time, absorbed=True)
+    *labels, earlier, left = last.patches.at(feet)
+    found = np.stack(labels, axis=1)
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    return found, stretch + earlier, kept * np.maximum(left, 0.0)
+
+
 def transported(
     field: AnyField,
     history: History,
     pdf: Callable[[Array], Array],
     points: Array,
     t: float,
-    *,
-    absorbed: bool = False,
 ) -> Array:
-    """f_t(x) = f_0(foot) exp(-∫ div X dt), shape (n,), times 1 - χ if `absorbed`."""
+    """f_t(x) = f_0(label) exp(-∫ div X dt), shape (n,)."""
     if t == history.edges[0]:
         return np.asarray(pdf(points))
-    feet, stretch, kept = follow(field, history, points, t, history.edges[0], absorbed=absorbed)
+    labels, stretch, _ = follow(field, history, points, t, history.edges[0])
     # backwards in time the integral has the other sign
     with np.errstate(under="ignore"):
-        return np.asarray(pdf(feet) * np.exp(stretch) * kept)
+        return np.asarray(pdf(labels) * np.exp(stretch))
 
 
 _RTOL = 3e-14

@@ -7,11 +7,20 @@ from collections.abc import Callable
 import numpy as np
 
 from meanfield.equations.atoms import absorbed_particles, gathered, stretch_error
-from meanfield.equations.history import Absorption, History, transported
+from meanfield.equations.history import Absorption, History, LabelMap, follow, origins
 from meanfield.equations.sphere import SphereDepthField, SphereField, split_mass
 from meanfield.measures.flow_map import SphereFlowMap
-from meanfield.spaces.cubed_sphere import Mesh, lay
-from meanfield.typing import Array
+from meanfield.spaces.cubed_sphere import (
+    PER_LEAF,
+    Leaves,
+    Mesh,
+    Patches,
+    interpolation_error,
+    is_missed,
+    lay,
+    refined,
+)
+from meanfield.typing import Array, NDArray
 
 _LEAST_DENSITY = 1e-300
 _LEAF_SHARE = 0.5
@@ -19,14 +28,24 @@ _STRETCH_SHARE = 10.0
 # what nodes must have given to particles before a mesh is laid for it
 _GATHERED_SHARE = 0.3
 _LEAST_SHARE = 2e-2
+# of the error of a mesh, what a patch of a label map may have; and of the mass of the patch, since
+# what is little now may later be all that is left
+_LABEL_SHARE, _LABEL_DIGITS = 3e-2, 1e-3
+# of the tolerance, the mass of a patch that never counts
+_NEGLIGIBLE = 1e-4
+# the most nodes of a label map for each node of the mesh before
+_LABEL_NODES = 16
+# points by which a label map is checked
+_CHECKED = 16
 
 
 class Meshes:
     """The meshes of a flow map on S^2: when a new one is due, and what it is laid on.
 
     When the flow has stretched the patches, a new mesh is laid on the present density, which one
-    backward characteristic tells anywhere. What has gathered within `radius` of a point is handed
-    over to particles with the same moments.
+    backward characteristic tells anywhere. Characteristics go back to the time of the last mesh,
+    where a label map tells where they came from: what a mesh costs does not grow with t. What has
+    gathered within `radius` of a point is handed over to particles with the same moments.
 
     Parameters
     ----------
@@ -39,6 +58,14 @@ class Meshes:
         Error of the moments, in units of mass.
     radius : float
         0 for no particles.
+
+    Attributes
+    ----------
+    has_maps : bool
+        Whether label maps are laid: where X is smooth, until one takes too many nodes.
+    label_error : float
+        The largest mass that a label map misplaced, estimated by 16 points of the mesh that are
+        followed back to the start.
     """
 
     def __init__(
@@ -52,6 +79,7 @@ class Meshes:
     ) -> None:
         self.law, self.field, self.radius = flow.law, field, radius
         self.scale, self.tol, self.limit = scale, tol, flow.max_nodes
+        self.has_maps, self.label_error = bool(field.dynamics._smooth), 0.0
         self._coarsest = int(np.clip(np.ceil(np.log2(0.5 * np.pi * scale / 4.0)), 1, 6))
 
     def first(self, flow: SphereFlowMap) -> SphereFlowMap:
@@ -115,32 +143,115 @@ class Meshes:
         errors = np.full(1 + len(absorption.centres), _LEAF_SHARE * within)
         if left >= self.tol:
             errors[0] = _LEAF_SHARE * self._mesh_tol(left)
+            if self.has_maps:
+                self._lay_labels(flow, absorption, history, errors)
 
         def shares(points: Array) -> Array:
-            now = transported(self.field, history, self.law.pdf, points, flow.t, absorbed=True)
+            labels, stretch, kept = origins(self.field, history, points, flow.t)
+            with np.errstate(under="ignore"):
+                now = self.law.pdf(labels) * np.exp(stretch) * kept
             taken = [now * absorption.taken(points, j) for j in range(len(absorption.centres))]
             return np.stack([now * absorption.kept(points), *taken])
 
-        # a finer mesh where its mass is not the nodes' mass
-        for finer in (1.0, 0.1, 0.01):
-            try:
-                mesh = lay(
-                    shares,
-                    finer * errors,
-                    mass=smooth_mass,
-                    within=within,
-                    seeds=(nodes, masses),
-                    coarsest=self._coarsest,
-                    limit=self.limit,
-                )
-                break
-            except ArithmeticError as error:
-                reason = error
-        else:
+        def laid() -> Mesh:
+            # a finer mesh where its mass is not the nodes' mass
+            for finer in (1.0, 0.1, 0.01):
+                try:
+                    return lay(
+                        shares,
+                        finer * errors,
+                        mass=smooth_mass,
+                        within=within,
+                        seeds=(nodes, masses),
+                        coarsest=self._coarsest,
+                        limit=self.limit,
+                    )
+                except ArithmeticError as error:
+                    reason = error
             raise ArithmeticError(f"no new mesh at t = {flow.t:g}: {reason}") from reason
+
+        if history.labels:
+            try:
+                mesh = laid()
+                error = self._label_error(mesh, flow.t, history)
+            except ArithmeticError:
+                error = np.inf
+            if error <= within:
+                self.label_error = max(self.label_error, error)
+            else:
+                # characteristics go back to the start again
+                history.labels.clear()
+        if not history.labels:
+            mesh = laid()
         atoms = particles, particle_masses
         atoms = absorbed_particles(mesh, absorption, atoms, self.scale, 1e-3 * self.tol)
         return _on_mesh(flow, mesh, atoms)
+
+    def _lay_labels(
+        self, flow: SphereFlowMap, absorption: Absorption, history: History, errors: Array
+    ) -> None:
+        """Keep the label map of a time, unless it takes too many nodes.
+
+        What it misses of the density is, patch by patch, a small part of `errors`: of what is left
+        after the absorption, and of what is taken.
+        """
+        t, seeds = flow.t, (flow.points[: flow.n_nodes], split_mass(flow)[0])
+
+        def values(points: Array) -> Array:
+            labels, stretch, kept = origins(self.field, history, points, t)
+            return np.stack([*labels.T, stretch, kept, self.law.pdf(labels)])
+
+        def judge(
+            leaves: Leaves, points: Array, weights: Array, found: Array
+        ) -> tuple[NDArray[np.bool_], Array]:
+            by_leaf = found.reshape(len(found), -1, PER_LEAF)
+            *of_labels, of_stretch, of_kept, _ = interpolation_error(by_leaf)
+            change = np.ptp(by_leaf, axis=-1)
+            # how fast f_0 changes with the label
+            slope = change[5] / np.maximum(change[:3].max(axis=0), 1e-300)
+            with np.errstate(under="ignore"):
+                grown = weights * np.exp(found[3])
+            left = absorption.kept(points)
+            error = np.zeros((2, by_leaf.shape[1]))
+            for row, share in enumerate([left, 1.0 - left]):
+                part = grown * share
+                for missed, factor in [
+                    (slope * np.max(of_labels, axis=0), found[4]),
+                    (of_stretch, found[4] * found[5]),
+                    (of_kept, found[5]),
+                ]:
+                    error[row] += missed * (part * factor).reshape(-1, PER_LEAF).sum(axis=1)
+            within = np.empty_like(error)
+            within[0], within[1] = _LABEL_SHARE * errors[0], _LABEL_SHARE * errors[-1]
+            masses = grown * found[4] * found[5]
+            remaining = (left * masses).reshape(-1, PER_LEAF).sum(axis=1)
+            remaining = np.maximum(remaining, _NEGLIGIBLE * self.tol)
+            within[0] = np.minimum(within[0], _LABEL_DIGITS * remaining)
+            split = (error > within).any(axis=0)
+            return split | is_missed(leaves, masses, seeds, errors[-1]), error.sum(axis=0)
+
+        limit = _LABEL_NODES * flow.n_nodes
+        told = "where points came from"
+        levels = refined(values, judge, coarsest=self._coarsest, limit=limit, told=told)
+        try:
+            patches = Patches.of([(leaves, found[:5]) for leaves, _, _, found, _ in levels])
+        except ArithmeticError:
+            # the one before tells as much, by a longer way back
+            self.has_maps = False
+        else:
+            history.labels.append(LabelMap(t, patches))
+
+    def _label_error(self, mesh: Mesh, t: float, history: History) -> float:
+        """The mass misplaced by label maps, from points that stand for equal masses of a mesh."""
+        density = mesh.values.sum(axis=0)
+        masses = np.cumsum(mesh.weights * density)
+        shares = (np.arange(_CHECKED) + 0.5) / _CHECKED
+        chosen = np.searchsorted(masses, shares * masses[-1])
+        labels, stretch, kept = follow(
+            self.field, history, mesh.points[chosen], t, history.edges[0], absorbed=True
+        )
+        exact = self.law.pdf(labels) * np.exp(stretch) * kept
+        return float(masses[-1] * np.mean(np.abs(exact / density[chosen] - 1.0)))
 
 
 def _on_mesh(flow: SphereFlowMap, mesh: Mesh, particles: tuple[Array, Array]) -> SphereFlowMap:

@@ -581,6 +581,12 @@ _SPHERE_FLOW_MAP = Form(
         Column("absorption_times", "absorption", "absorption_times", "absorption times"),
         Column("absorption_radii", "absorption", "absorption_radii", "absorption radii", _ANGLE),
         Column("absorption_centres", "absorption axis", "absorption_centres", "absorption centres"),
+        Column("label_times", "label_patch", "label_times", "label map times"),
+        Column("label_squares", "label_patch label_place", "label_squares", "label map patches"),
+        Column(
+            *("label_values", "label_patch label_part label_node", "label_values", "label maps"),
+            {"comment": "label, ∫ div X dt and the share kept, of the last meshes"},
+        ),
     ),
     to_history=_sphere_history,
 )

@@ -41,6 +41,10 @@ VARIABLES = {
     "max_density": ("density", "largest density", "at the nodes"),
     "tail": ("resolution", "tail", "relative L² size of the last tenth of a spectrum, or panel's"),
     "size": ("resolution", SIZE_NAME, SIZE_COMMENT),
+    "label_error": (
+        *("resolution", "error of label maps"),
+        "mass that they misplaced at worst, estimated at 16 points that are followed to the start",
+    ),
     "steps": ("count", "time steps", "those accepted since the start"),
     "evaluations": ("count", "evaluations", "of the right-hand side since the start"),
     "entropy": ("entropy", "entropy S", "∫ log f dmu"),

@@ -62,7 +62,7 @@ class SphereSystem(System[SphereFlowMap]):
         If the flow map has moved, |β KᵀQ| of a head is too large, or the law is not resolved.
     """
 
-    kept: ClassVar[Kept] = {**System.kept, "since": float}
+    kept: ClassVar[Kept] = {**System.kept, "since": float, "has_maps": bool, "label_error": float}
     integrator = LargestErrorSteps
 
     def __init__(self, flow: SphereFlowMap, dynamics: Dynamics, options: Options) -> None:
@@ -105,6 +105,24 @@ class SphereSystem(System[SphereFlowMap]):
     def energy(self) -> Energy | None:
         """The energy that is recorded; none of heads, since no sums of the field tell it."""
         return self.dynamics._energy if self.dynamics._isotropic else None
+
+    @property
+    def has_maps(self) -> bool:
+        """Whether label maps are laid."""
+        return self._meshes.has_maps
+
+    @has_maps.setter
+    def has_maps(self, value: bool) -> None:
+        self._meshes.has_maps = value
+
+    @property
+    def label_error(self) -> float:
+        """The largest mass that a label map misplaced."""
+        return self._meshes.label_error
+
+    @label_error.setter
+    def label_error(self, value: float) -> None:
+        self._meshes.label_error = value
 
     def measure(self) -> SphereFlowMap:
         """The measure at the present time."""
@@ -156,9 +174,15 @@ class SphereSystem(System[SphereFlowMap]):
         wait = _REGATHER_AFTER if smooth_mass > _MASS_OF_LATE else _REGATHER_LATE
         return self.t - self.since >= wait and smooth_mass >= self._meshes.tol
 
+    def rebase(self, measure: SphereFlowMap) -> None:
+        """Go on from a measure as it is saved; no restart asks for earlier label maps."""
+        super().rebase(measure)
+        del self._history.labels[:-1]
+
     def _numbers(self, measure: SphereFlowMap) -> dict[str, float]:
         particles = len(measure.points) - measure.n_nodes
         numbers = {"size": measure.n_nodes, **super()._numbers(measure)}
+        numbers["label_error"] = self.label_error
         if self.dynamics._isotropic:
             numbers["n_atoms"] = len(measure.atoms)
             numbers["smooth_mass"] = float(split_mass(measure)[0].sum())

@@ -1,14 +1,14 @@
-"""A quadtree of patches on the cubed sphere, refined until it integrates given densities."""
+"""Quadtrees of patches on the cubed sphere: meshes that integrate, and maps that interpolate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from meanfield._checks import integer, number
-from meanfield.typing import Array, Integers, NDArray
+from meanfield.typing import Array, Indices, Integers, NDArray
 
 ORDER = 10
 PER_LEAF = ORDER * ORDER
@@ -16,6 +16,8 @@ PER_LEAF = ORDER * ORDER
 _DEEPEST = 40
 _TAIL_FROM = ORDER - 2
 _SEEDS_TO_COUNT = 16
+# points at a time
+_BLOCK = 4096
 _SAFETY = 10.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
 # values at the nodes to Legendre coefficients, degree by row
@@ -100,22 +102,46 @@ class Leaves:
 
     def holding(self, points: Array, masses: Array) -> tuple[Array, Integers]:
         """Mass (n,) and number (n,) of the points (m, 3) of masses (m,) inside each leaf."""
-        heights = np.einsum("mc,fc->mf", points, _FACES[:, 2])
-        face = np.argmax(heights, axis=1)
-        frame = _FACES[face]
-        height = heights[np.arange(len(points)), face]
-        a = np.arctan2(np.einsum("mc,mc->m", points, frame[:, 0]), height)
-        b = np.arctan2(np.einsum("mc,mc->m", points, frame[:, 1]), height)
+        target, inside, _ = self.find(*angles_on_faces(points))
+        mass = np.bincount(target, weights=masses[inside], minlength=len(self))
+        return np.asarray(mass, dtype=np.float64), np.bincount(target, minlength=len(self))
+
+    def find(self, face: Indices, angles: Array) -> tuple[Indices, Indices, Array]:
+        """The leaves that hold some of the places, which places these are, and where in the leaf.
+
+        Parameters
+        ----------
+        face : ndarray of int, shape (m,)
+        angles : ndarray, shape (2, m)
+            See `angles_on_faces`.
+
+        Returns
+        -------
+        leaf, place : ndarray of int, shape (k,)
+        local : ndarray, shape (2, k)
+            In [-1, 1].
+        """
         keys = _key(self.face, self.level, self.i, self.j)
         order = np.argsort(keys)
         side = 2**self.level
-        place = [np.clip(np.floor((c / (0.5 * np.pi) + 0.5) * side), 0, side - 1) for c in (a, b)]
-        wanted = _key(face, self.level, place[0].astype(np.int64), place[1].astype(np.int64))
+        scaled = (angles / (0.5 * np.pi) + 0.5) * side
+        square = np.clip(np.floor(scaled), 0, side - 1)
+        wanted = _key(face, self.level, *square.astype(np.int64))
         found = np.minimum(np.searchsorted(keys[order], wanted), len(self) - 1)
-        inside = keys[order][found] == wanted
-        target = order[found[inside]]
-        mass = np.bincount(target, weights=masses[inside], minlength=len(self))
-        return np.asarray(mass, dtype=np.float64), np.bincount(target, minlength=len(self))
+        place = np.flatnonzero(keys[order][found] == wanted)
+        local: Array = 2.0 * (scaled - square)[:, place] - 1.0
+        return order[found[place]], place, local
+
+
+def angles_on_faces(points: Array) -> tuple[Indices, Array]:
+    """The face of each point (m, 3), and its angles a and b there, shape (2, m)."""
+    heights = np.einsum("mc,fc->mf", points, _FACES[:, 2])
+    face = np.argmax(heights, axis=1)
+    frame = _FACES[face]
+    height = heights[np.arange(len(points)), face]
+    return face, np.stack(
+        [np.arctan2(np.einsum("mc,mc->m", points, frame[:, axis]), height) for axis in (0, 1)]
+    )
 
 
 def _key(face: Integers, level: int, i: Integers, j: Integers) -> Integers:
@@ -153,14 +179,106 @@ def quadrature_error(values: Array) -> Array:
     values : ndarray, shape (..., 100)
         Values on the nodes of leaves.
     """
-    grid = values.reshape(*values.shape[:-1], ORDER, ORDER)
-    size = np.abs(_TO_LEGENDRE @ grid @ _TO_LEGENDRE.T)
-    largest = size.max(axis=(-2, -1))
-    tail = np.maximum(
-        size[..., _TAIL_FROM:, :].max(axis=(-2, -1)), size[..., :, _TAIL_FROM:].max(axis=(-2, -1))
-    )
+    size = np.abs(_legendre(values))
+    largest, tail = size.max(axis=(-2, -1)), _tail(size)
     safe = np.where(largest > 0.0, largest, 1.0)
     return np.asarray(tail * np.minimum(1.0, _SAFETY * (tail / safe) ** 1.5))
+
+
+def interpolation_error(values: Array) -> Array:
+    """Estimate of what the polynomial through values misses between the nodes, shape (...).
+
+    As in `quadrature_error`, but with the first term that is left out, A r^10 = T (T/A)^0.25. A
+    constant makes no error.
+    """
+    size = np.abs(_legendre(values))
+    size[..., 0, 0] = 0.0
+    largest, tail = size.max(axis=(-2, -1)), _tail(size)
+    safe = np.where(largest > 0.0, largest, 1.0)
+    return np.asarray(tail * np.minimum(1.0, _SAFETY * (tail / safe) ** 0.25))
+
+
+def _legendre(values: Array) -> Array:
+    """Legendre coefficients (..., 10, 10) of values (..., 100) on leaves."""
+    grid = values.reshape(*values.shape[:-1], ORDER, ORDER)
+    return np.asarray(_TO_LEGENDRE @ grid @ _TO_LEGENDRE.T)
+
+
+def _tail(size: Array) -> Array:
+    """The largest coefficient of degree 8 or 9 in either direction."""
+    return np.maximum(
+        size[..., _TAIL_FROM:, :].max(axis=(-2, -1)), size[..., :, _TAIL_FROM:].max(axis=(-2, -1))
+    )
+
+
+# leaves, their nodes, weights and values to what is to split, and to errors that are estimated
+Judge = Callable[[Leaves, Array, Array, Array], tuple[NDArray[np.bool_], Array]]
+
+
+def refined(
+    values: Callable[[Array], Array], judge: Judge, *, coarsest: int, limit: int, told: str
+) -> Iterator[tuple[Leaves, Array, Array, Array, Array]]:
+    """Leaves that are to stay, level by level, with nodes, weights, values and errors.
+
+    Raises
+    ------
+    ArithmeticError
+        If there are more than `limit` nodes, which is told as they were asked for.
+    """
+    current, count = Leaves.uniform(coarsest), 0
+    while len(current):
+        count += len(current) * PER_LEAF
+        if count > limit:
+            raise ArithmeticError(f"limit = {limit} nodes do not resolve {told}")
+        points, weights = current.nodes()
+        found = np.atleast_2d(values(points))
+        split, error = judge(current, points, weights, found)
+        split = np.asarray(split & (current.level < _DEEPEST))
+        kept = np.repeat(~split, PER_LEAF)
+        count -= int(split.sum()) * PER_LEAF
+        yield current.take(~split), points[kept], weights[kept], found[:, kept], error[~split]
+        current = current.take(split).children()
+
+
+class Patches:
+    """Functions on the sphere as polynomials of degree 9 in both angles of each leaf.
+
+    Parameters
+    ----------
+    squares : ndarray of int, shape (n, 4)
+        Level, face and place (i, j) of the leaves, which cover the sphere.
+    values : ndarray, shape (n, channels, 100)
+        At their nodes.
+    """
+
+    def __init__(self, squares: Integers, values: Array) -> None:
+        self.squares, self.values = squares, values
+        self._coefficients = _legendre(values)
+
+    @classmethod
+    def of(cls, levels: list[tuple[Leaves, Array]]) -> Patches:
+        """The patches of leaves with values (channels, 100 n)."""
+        squares = [
+            np.stack([np.full(len(one), one.level), one.face, one.i, one.j], axis=1)
+            for one, _ in levels
+        ]
+        values = [v.reshape(len(v), -1, PER_LEAF).transpose(1, 0, 2) for _, v in levels]
+        return cls(np.concatenate(squares), np.concatenate(values))
+
+    def at(self, points: Array) -> Array:
+        """The functions at unit rows (m, 3), shape (channels, m)."""
+        found = np.empty((self.values.shape[1], len(points)))
+        face, angles = angles_on_faces(points)
+        for level in np.unique(self.squares[:, 0]):
+            rows = np.flatnonzero(self.squares[:, 0] == level)
+            leaves = Leaves(int(level), *self.squares[rows, 1:].T)
+            leaf, place, local = leaves.find(face, angles)
+            for start in range(0, len(place), _BLOCK):
+                part = slice(start, start + _BLOCK)
+                a, b = np.polynomial.legendre.legvander(local[:, part], ORDER - 1)
+                here = self._coefficients[rows[leaf[part]]] @ b[:, None, :, None]
+                found[:, place[part]] = (a[:, None, None] @ here)[..., 0, 0].T
+        return found
 
 
 def lay(
@@ -213,29 +331,20 @@ def lay(
     tol = np.array([number("tol", one, above=0.0) for one in np.atleast_1d(tol)])
     largest = float(tol.max())
     limit = integer("limit", limit, low=6 * PER_LEAF)
-    current = Leaves.uniform(integer("coarsest", coarsest, low=0, high=8))
-    done: list[tuple[Array, Array, Array, Array]] = []
-    count = 0
-    while len(current):
-        count += len(current) * PER_LEAF
-        if count > limit:
-            raise ArithmeticError(
-                f"limit = {limit} nodes do not resolve the density to tol = {tol.min():g}: "
-                f"take a larger limit or tol"
-            )
-        points, weights = current.nodes()
-        values = np.atleast_2d(pdf(points))
-        missed = _leaf_errors(current, weights, values)
-        split, error = (missed > tol[:, None]).any(axis=0), missed.max(axis=0)
+
+    def judge(
+        leaves: Leaves, _: Array, weights: Array, values: Array
+    ) -> tuple[NDArray[np.bool_], Array]:
+        missed = _leaf_errors(leaves, weights, values)
+        split = (missed > tol[:, None]).any(axis=0)
         if seeds is not None:
-            seen = (weights * values.sum(axis=0)).reshape(-1, PER_LEAF).sum(axis=1)
-            split |= _missed(current, seen, seeds, largest)
-        split = np.asarray(split & (current.level < _DEEPEST))
-        kept = np.repeat(~split, PER_LEAF)
-        count -= int(split.sum()) * PER_LEAF
-        done.append((points[kept], weights[kept], values[:, kept], error[~split]))
-        current = current.take(split).children()
-    nodes, shares, densities, errors = zip(*done, strict=True)
+            split |= is_missed(leaves, weights * values.sum(axis=0), seeds, largest)
+        return np.asarray(split), missed.max(axis=0)
+
+    told = f"the density to tol = {tol.min():g}: take a larger limit or tol"
+    coarsest = integer("coarsest", coarsest, low=0, high=8)
+    levels = refined(pdf, judge, coarsest=coarsest, limit=limit, told=told)
+    _, nodes, shares, densities, errors = zip(*levels, strict=True)
     mesh = Mesh(
         np.concatenate(nodes),
         np.concatenate(shares),
@@ -262,9 +371,13 @@ def _leaf_errors(leaves: Leaves, weights: Array, values: Array) -> Array:
     return np.asarray(quadrature_error(integrand) * cells)
 
 
-def _missed(
-    leaves: Leaves, seen: Array, seeds: tuple[Array, Array], tol: float
+def is_missed(
+    leaves: Leaves, masses: Array, seeds: tuple[Array, Array], tol: float
 ) -> NDArray[np.bool_]:
-    """Whether many seeds tell of twice the mass that the leaf sees."""
+    """Whether many seeds tell of twice the mass that the nodes of a leaf have, if above tol.
+
+    A coarse leaf may miss a narrow peak between its nodes.
+    """
+    seen = masses.reshape(-1, PER_LEAF).sum(axis=1)
     mass, count = leaves.holding(*seeds)
     return np.asarray((count >= _SEEDS_TO_COUNT) & (mass > tol) & (np.abs(seen) < 0.5 * mass))
