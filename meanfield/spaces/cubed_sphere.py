@@ -129,7 +129,7 @@ class Leaves:
         wanted = _key(face, self.level, *square.astype(np.int64))
         found = np.minimum(np.searchsorted(keys[order], wanted), len(self) - 1)
         place = np.flatnonzero(keys[order][found] == wanted)
-        local: Array = 2.0 * (scaled - square)[:, place] - 1.0
+        local = np.asarray(2.0 * (scaled - square)[:, place] - 1.0)
         return order[found[place]], place, local
 
 
@@ -206,9 +206,8 @@ def _legendre(values: Array) -> Array:
 
 def _tail(size: Array) -> Array:
     """The largest coefficient of degree 8 or 9 in either direction."""
-    return np.maximum(
-        size[..., _TAIL_FROM:, :].max(axis=(-2, -1)), size[..., :, _TAIL_FROM:].max(axis=(-2, -1))
-    )
+    either = size[..., _TAIL_FROM:, :], size[..., :, _TAIL_FROM:]
+    return np.asarray(np.maximum(*(part.max(axis=(-2, -1)) for part in either)))
 
 
 # leaves, their nodes, weights and values to what is to split, and to errors that are estimated
