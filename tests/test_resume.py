@@ -15,6 +15,7 @@ from children import ENVIRONMENT, child, hearing_ctrl_c, until
 from handmade import interrupted, previous, tokens, unfinished
 
 import meanfield as mf
+from meanfield.evolution.sphere_system import SphereSystem
 from meanfield.evolution.steppers import ExplicitSteps
 
 BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -225,6 +226,28 @@ def test_what_is_between_the_saves_does_not_count(kind, tmp_path):
         stopped = interrupted(run, kind, 3, strike, path)
     assert stopped.t[-1] not in whole.t
     assert_same(mf.resume(path, monitors={"m": mass}), whole)
+
+
+@pytest.mark.slow
+def test_label_maps_between_the_saves_do_not_count(tmp_path, monkeypatch):
+    """A restart has the label map of the last save that was due, not of meshes laid since."""
+    laws = [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)]
+    path, start = tmp_path / "run.nc", mf.FlowMap(mf.Mixture(laws, [0.6, 0.4]), tol=1e-6)
+    asked = {"t_end": 3.0, "save_at": [0.0, 1.2, 3.0]}
+    whole = mf.evolve(start, mf.SA(4.0), **asked)
+    after = SphereSystem.after
+
+    def struck(system, stepper):
+        verdict = after(system, stepper)
+        if sum(one.time > 1.2 for one in system._history.labels) == 2:
+            raise KeyboardInterrupt
+        return verdict
+
+    monkeypatch.setattr(SphereSystem, "after", struck)
+    part = interrupted(mf.evolve, start, mf.SA(4.0), checkpoint=path, **asked)
+    assert 1.2 < part.t[-1] < 3.0
+    monkeypatch.undo()
+    assert_same(mf.resume(path), whole)
 
 
 @pytest.mark.slow

@@ -125,7 +125,7 @@ class History:
     absorptions : list of Absorption
         On S^2; none on a line.
     labels : list of LabelMap
-        On S^2 the last one made, and those since the save before it; none on a line.
+        On S^2 those that a restart may ask for; none on a line.
 
     Examples
     --------

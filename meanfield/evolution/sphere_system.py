@@ -90,7 +90,7 @@ class SphereSystem(System[SphereFlowMap]):
             tol=tol * _USA_SHARE if dynamics._fast else tol,
             radius=1.0 / max(4.0, scale) if absorbs else 0.0,
         )
-        self.since = options.t_start
+        self.since = self._saved = options.t_start
         try:
             first = self._meshes.first(flow)
         except ArithmeticError as error:
@@ -175,9 +175,16 @@ class SphereSystem(System[SphereFlowMap]):
         return self.t - self.since >= wait and smooth_mass >= self._meshes.tol
 
     def rebase(self, measure: SphereFlowMap) -> None:
-        """Go on from a measure as it is saved; no restart asks for earlier label maps."""
+        """Go on from a measure as it is saved, with the label maps that a restart may ask for.
+
+        A run that is interrupted saves once more, but is restarted from the save before.
+        """
         super().rebase(measure)
-        del self._history.labels[:-1]
+        if self.t > self._saved:
+            labels = self._history.labels
+            earlier = sum(one.time <= self._saved for one in labels)
+            del labels[: max(0, earlier - 1)]
+            self._saved = self.t
 
     def _numbers(self, measure: SphereFlowMap) -> dict[str, float]:
         particles = len(measure.points) - measure.n_nodes
