@@ -24,9 +24,11 @@ DRAWERS = ".sidebar-drawer, .toc-drawer { display: none }"
 
 def faults(browser: Browser, site: Path) -> Iterator[str]:
     """What is wrong with the pages of a site, a line for each page and view."""
-    # the pages of functions have one form: two of them stand for all
-    api = sorted(site.glob("generated/api/*.html"))[2:]
-    for page in sorted({*site.rglob("*.html")} - {*api, *site.glob("_static/**/*.html")}):
+    # pages of functions and of examples have one form: two stand for all; the results are one list
+    left_out = {*site.glob("_static/**/*.html"), site / "results.html"}
+    for room in "api", "gallery":
+        left_out |= {*sorted(site.glob(f"generated/{room}/*.html"))[2:]}
+    for page in sorted({*site.rglob("*.html")} - left_out):
         for name, asked in VIEWS.items():
             with browser.open(page, **asked) as view:
                 view.tab.add_style_tag(content=DRAWERS)

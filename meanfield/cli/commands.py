@@ -230,7 +230,7 @@ def plot(
     figure: options.RunFigure = None,
     name: Annotated[
         str | None,
-        Option(help="A number to draw, as dissipation or final_energy, into RUN-NAME.png."),
+        Option(help="One number to draw, such as dissipation or final_energy, as RUN-NAME.png."),
     ] = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
@@ -421,7 +421,8 @@ def report(
     page: Annotated[
         Path | None,
         Option(
-            metavar="RUN.html", help="Page, else RUN.html or RUN-OTHER.html beside the result file."
+            metavar="RUN.html",
+            help="Page; by default RUN.html or RUN-OTHER.html beside the result file.",
         ),
     ] = None,
     force: options.Force = False,
@@ -429,9 +430,9 @@ def report(
 ) -> None:
     """Make one HTML page of a run that needs no network: measure over time, numbers, checks, case.
 
-    With a second run on the same sphere the page shows both beside each other at the same time, and
-    how far apart they are. Needs plotly, of the extra `report`. A page of the same case is
-    replaced, another file only with --force.
+    With a second run on the same sphere the page shows both side by side at the same time, and how
+    far apart they are. Needs plotly, of the extra `report`. A page of the same case is replaced,
+    another file only with --force.
     """
     # slow to import, as what it draws with is
     from meanfield.cli import report as reports

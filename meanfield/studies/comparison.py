@@ -187,7 +187,7 @@ def _distance(
     if isinstance(mu, SphereFlowMap) or isinstance(nu, SphereFlowMap):
         raise ValueError(
             f"W_1 of a flow map on S^2 counts its nodes as tokens, whose spacing hides how near "
-            f"the runs are, got {mu} and {nu}: mf.wasserstein tells it all the same"
+            f"the runs are, got {mu} and {nu}: mf.wasserstein computes it nevertheless"
         )
     w1 = wasserstein(mu, nu, 1, gap=gap)
     return {

@@ -415,7 +415,7 @@ def checks(sol: Solution) -> list[Check]:
 
 
 def _status(sol: Solution) -> Check:
-    why = "A run that could not go on says so, and keeps what it had."
+    why = "A run that stops early keeps its results so far."
     return Check("status", sol.status, " or ".join(GOOD), why, sol.success)
 
 
@@ -437,8 +437,8 @@ def _balance(sol: Solution, error: float) -> Check:
     allowed = _per_step(sol) * float(np.nanmax(np.abs(sol.dataset[names[0]].values)))
     symbol = sol.dataset[with_role(sol.dataset, "error")[0]].attrs["symbol"]
     why = (
-        "The work, the integral of the dissipation, is summed on its own beside the measure. "
-        "Each step may err by its tolerance relative to the energy, and in each of two factors."
+        "The energy is computed from the measure, the work from the velocity. They may differ by "
+        "the tolerance of each step, in each of the two factors of the energy."
     )
     of = f" / |{symbol}(δ)|" if with_role(sol.dataset, "share") else ""
     label = f"balance error |{symbol}(t) − {symbol}(0) − work|{of}"
@@ -448,7 +448,7 @@ def _balance(sol: Solution, error: float) -> Check:
 def _mass(sol: Solution) -> Check:
     error = float(np.abs(1.0 - sol.dataset["mass"].values).max())
     allowed = max(_LEAST_MASS_ERROR, _tolerance(sol))
-    why = "Mass is kept by construction, up to rounding"
+    why = "Mass is conserved by construction, up to rounding"
     why += " and the tolerance of meshes." if allowed > _LEAST_MASS_ERROR else "."
     return _below("mass error |1 − ∫ dμ|", error, allowed, why)
 
@@ -458,8 +458,7 @@ def _monotone(sol: Solution, name: str, sign: int) -> Check:
     back = float(np.max(-sign * np.diff(values), initial=0.0))
     allowed = _per_step(sol) * float(np.abs(values).max())
     way = "rises" if sign > 0 else "falls"
-    why = f"The run is a gradient flow along which {energy} {way}: it may step back by its "
-    why += "error only."
+    why = f"The run is a gradient flow along which {energy} {way}, up to its error."
     label = f"{energy} {way}: largest step back"
     return _below(label, back, allowed, why)
 
@@ -479,11 +478,11 @@ def _resolution(sol: Solution) -> Check:
     known = np.isfinite(tails) & np.isfinite(allowed)
     worst = int(np.argmax(np.where(known, tails / allowed, -1.0)))
     kinds = [hasattr(measure, "space") for measure in sol.measures]
-    why = "The last tenth of the spectrum, relative in L²: the error of the density at a point."
+    why = "Relative norm of the last tenth of the spectrum: the error of the density at a point."
     if not any(kinds):
-        why = "The tail of a panel's positions times its mass: what moments see of it."
+        why = "The tail of a panel's positions times its mass: the error of the moments."
     elif not all(kinds):
-        why = "Spectral tails while a series, tails of panels after; the largest at t = "
+        why = "Spectral tails of the density, then tails of the panels; the largest at t = "
         why += f"{sol.t[worst]:.4g}."
     return _below("tail", float(tails[worst]), float(allowed[worst]), why)
 
