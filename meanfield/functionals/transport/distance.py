@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -76,7 +76,9 @@ def wasserstein(
     - tokens and a density on S^2 and p = 1 or 2, with a weight for each token: see
       `transport.semidiscrete`. Both ends are proven. Up to some 10,000 tokens, fewer where they are
       far from the density; of 2,000 beside their own law a bracket of 2 % takes a few seconds;
-    - other measures on S^2 and p = 1 or 2: see `transport.sphere`; flow maps count by their nodes.
+    - other measures on S^2 and p = 1 or 2: see `transport.sphere`. A flow map without an axis
+      counts by its nodes, which are as far apart as its patches resolve: no bracket of it is
+      called proven.
       Up to lmax = 63 W_1 of densities takes a second or so. W_2 needs POT and takes a few to ten
       seconds of one core for a few bumps, up to lmax = 255 too, and longer where the first of its
       three potentials misses the gap.
@@ -137,17 +139,17 @@ def wasserstein(
     budget = None if budget is None else integer("budget", budget, low=1)
     progress = boolean("progress", progress)
     check_pair(mu, nu)
-    # a mesh on S^2 by its nodes
-    mu, nu = _as_tokens(mu), _as_tokens(nu)
-    known = _without_attempts(mu, nu, p)
-    if known is None:
-        return sphere_distance(mu, nu, p, gap, budget, progress)
-    if budget is not None:
+    first, second = _as_tokens(mu), _as_tokens(nu)
+    found = _without_attempts(first, second, p)
+    if found is None:
+        found = sphere_distance(first, second, p, gap, budget, progress)
+    elif budget is not None:
         raise ValueError(
             f"budget must be None but for measures on S^2 without a shared axis, got {budget} for "
             f"{shown(mu)} and {shown(nu)}"
         )
-    return known
+    is_by_nodes = first is not mu or second is not nu
+    return replace(found, proved=False) if is_by_nodes else found
 
 
 def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | None:
