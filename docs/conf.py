@@ -28,6 +28,7 @@ DRAWING = {
     "tutorial.md": "tutorial",
     "howto/any_kernel.md": "howto",
     "howto/new_dynamics.md": "howto",
+    "howto/own_density.md": "howto",
 }
 
 project = "meanfield"

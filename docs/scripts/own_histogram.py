@@ -1,4 +1,4 @@
-"""A histogram of one's own as a density under SA."""
+"""A histogram of your own as a density under SA."""
 
 import numpy as np
 
