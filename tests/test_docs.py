@@ -15,6 +15,7 @@ DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 
 from benchmark_tables import benchmark_tables  # noqa: E402 (beside the pages)
+from look import VIEWS, faults  # noqa: E402 (beside the pages)
 from page_blocks import blocks, run_page  # noqa: E402 (beside the pages)
 
 PAGES = ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in DOCS.rglob("*.md"))]
@@ -141,3 +142,19 @@ def test_names_are_the_public_ones():
     names = dir(mf)
     assert set(names) == {*mf.__all__, "__version__"}
     assert all(hasattr(mf, name) for name in names)
+
+
+BAD_PAGES = {
+    "blank": "<article><canvas width=90 height=90></canvas></article>",
+    "noisy": "<script>console.error('oh')</script>",
+    "remote": "<script src='https://example.org/a.js'></script>",
+    "wide": "<div style='width: 1600px; height: 9px'></div>",
+}
+
+
+def test_what_is_wrong_with_a_built_page_is_found(browser, tmp_path):
+    for name, body in {**BAD_PAGES, "good": "<p>A page.</p>"}.items():
+        page = f"<!doctype html><html><body>{body}</body></html>"
+        (tmp_path / f"{name}.html").write_text(page, encoding="utf-8")
+    found = [fault.partition(".html")[0] for fault in faults(browser, tmp_path)]
+    assert found == [name for name in BAD_PAGES for _ in VIEWS]
