@@ -82,12 +82,12 @@ def _first(where: NDArray[np.bool_]) -> tuple[int, ...]:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a real number, maybe an infinite one or nan; True and False are none."""
-    return isinstance(value, numbers.Real) and type(value) is not bool
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def is_integer(value: Any) -> bool:
     """Whether a value is an integer; True and False are none."""
-    return isinstance(value, numbers.Integral) and type(value) is not bool
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def number(
