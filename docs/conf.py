@@ -100,7 +100,8 @@ def draw(page: str, folder: Path) -> None:
 
 def generate(app: Sphinx) -> None:
     """Draw what pages show, and print the benchmarks' tables."""
-    logging.getLogger("meanfield").setLevel("WARNING")  # the gallery's own logger would print all
+    for library in "matplotlib", "meanfield":  # the gallery's own logger would print all
+        logging.getLogger(library).setLevel("WARNING")
     to_files()
     GENERATED.mkdir(exist_ok=True)
     if (
