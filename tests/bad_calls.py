@@ -144,11 +144,13 @@ OWN: dict[str, dict[str, Any]] = {
     "Tabulated": {"points": [0.0, 2.0, 4.0], "values": [1.0, 1.0, 1.0]},
     "Solution.at": {"t": 0.0},
     "Solution.pdf": {"t": 0.05},
+    "Solution.to_dataset": {"grid": 16},
     "Solution.save": {"path": "no/such/folder.nc"},
     "VonMisesFisher": {"mean": [1.0, 0.0], "kappa": 1.0},
     "Zonal": {"kmax": 7},
     "ZonalSeries": {"coefficients": [0.1]},
     "clusters": {"min_mass": 0.01},
+    "compare": {"a": FLOW, "b": FLOW, "distances": ("mmd",)},
     "evolve": {"rtol": 1e-6, "atol": 1e-9, "on_unresolved": "stop"},
     "evolve_free": {"points": FREE, "rtol": 1e-6, "atol": 1e-9},
     "gaussian_frequencies": {"deviation": 1.0},
@@ -191,7 +193,8 @@ FourierSeries.sample Interaction.velocity Layers.velocity Mixture.pdf Mixture.sa
 Particles.moment Particles.quantise Particles.sample PointCloud.pdf PointCloud.sample SA SA.velocity
 Solution.animate Solution.plot Sphere USA USA.velocity Uniform Uniform.pdf Uniform.sample
 VonMisesFisher.pdf VonMisesFisher.sample ZonalSeries.pdf ZonalSeries.sample dissipation energy
-resume load metric_speed mmd order_parameter plot.animation plot.density plot.dissipation
+resume load metric_speed mmd order_parameter plot.animation plot.comparison
+plot.density plot.dissipation
 plot.energy plot.energy_extremisers plot.limits_without_normalisation plot.mean_field_limit
 plot.metastability plot.phase_diagram plot.proposition_3_4 plot.resolution plot.stationary_states
 plot.two_token_correlation energy_share sinkhorn_scaling slope sobolev
@@ -316,6 +319,7 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("Case.run", "progress"): ("a truth", "a callable", "a class"),
     ("CircleInteraction", "sin"): (*LISTS, "an empty array"),
     ("CircleInteraction", "cos"): (*LISTS, "an empty array"),
+    ("compare", "gap"): ("nothing",),
     ("DistanceTo", "to"): ("a law", "a measure"),
     ("Particles.from_angles", "angles"): LISTS,
     **{(name, "points"): NUMBERS for name in NAMES if name.endswith(".pdf")},
