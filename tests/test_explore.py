@@ -1,5 +1,6 @@
 """The explorer: its cases, what it draws of them, and its page in a browser."""
 
+import base64
 import queue
 import re
 import signal
@@ -16,23 +17,28 @@ from children import MEANFIELD, child
 import meanfield as mf
 from meanfield.cli import explore
 from meanfield.cli.commands import main
-from meanfield.cli.explore.scene import LEAST, Scene
+from meanfield.cli.explore import LEAST, Scene
+from meanfield.plot.frames import BLUE
 
+TURN = (0.7, 0.35)
+# of the sliders that are seen: bumps, concentration, dimension, β
+BETA = 3
 SHORT = {"run.t_end": 0.4, "run.save_at": 4}
 
 
-def case(dim, kind="Density", law="bumps", **keys):
+START = mf.Case(explore._part("case.toml"))
+
+
+def case(dim, kind="Density", **keys):
     changes = {"measure": explore.measure_table(dim, kind)}
-    changes |= {"law": explore.law_table(dim, law, 3, 4.0, 0.3)}
-    return explore.start().replace(changes | SHORT | keys)
+    changes |= {"law": explore.law_table(dim, 3, 4.0)}
+    return START.replace(changes | SHORT | keys)
 
 
 CASES = {
-    f"{kind}, {law}, d = {dim}": case(dim, kind, law)
-    for dim in (2, 3, 6)
-    for kind in ("Density", "FlowMap")
-    for law in ("bumps", "one harmonic")
+    f"{kind}, d = {dim}": case(dim, kind) for dim in (2, 3, 6) for kind in ("Density", "FlowMap")
 }
+LATE = {"law": {"type": "FourierSeries", "cos": [0, 0, 0.3]}, "run.t_end": 30.0}
 
 
 @pytest.fixture(scope="module")
@@ -44,55 +50,64 @@ def scenes():
 def test_every_case_runs_and_has_the_columns_of_the_page(name, scenes):
     scene = scenes[name]
     assert scene.sol.status == "finished"
-    assert scene.is_globe == (name.endswith("3") and "FlowMap, one" not in name)
+    assert scene.is_globe == name.endswith("3")
     tokens = CASES[name].replace({"measure": {"type": "Particles", "n": 7}}).run()
-    for pictures in scene.whole(tokens), scene.at(2, tokens), scene.at(2, None):
+    for pictures in (
+        scene.whole(tokens),
+        scene.at(2, tokens, TURN),
+        scene.at(2, None, TURN),
+    ):
         for glyph, columns in pictures.items():
             assert list(columns) == explore.GLYPHS[glyph][2].split()
             assert len({len(column) for column in columns.values()}) == 1
 
 
 def test_the_curve_around_the_ring_is_the_density(scenes):
-    scene = scenes["Density, bumps, d = 2"]
-    body = scene.at(3, None)["body"]
-    z = (body["x"] + 1j * body["y"])[:361]
+    scene = scenes["Density, d = 2"]
+    curve = scene.at(3, None, TURN)["lines"]
+    assert curve["line_color"] == ["#888888", BLUE, "#888888"]
+    z = curve["xs"][1] + 1j * curve["ys"][1]
     drawn = scene.high * ((abs(z) - 1.0) / 0.55) ** 2
     points = np.column_stack([z.real, z.imag]) / abs(z)[:, None]
     exact = scene.sol.measures[3].pdf(points)
     assert exact.max() > 2.0
-    np.testing.assert_allclose(drawn, exact, atol=1e-3)
-    # where the axis is, and how much of the picture is the uniform density
-    about = scenes["Density, bumps, d = 6"].at(0, None)["body"]
-    assert about["y"][0] == pytest.approx(1.0, abs=1e-3)
-    np.testing.assert_allclose(about["x"][1:180], -about["x"][359:180:-1], atol=1e-9)
+    np.testing.assert_allclose(drawn, exact, rtol=1e-11)
+    # where the axis is, and that both sides of it are the same
+    about = scenes["Density, d = 6"].at(0, None, TURN)["lines"]
+    assert (about["xs"][1][0], about["ys"][1][0]) == pytest.approx((0.0, 1.0), abs=1e-12)
+    np.testing.assert_allclose(about["xs"][1], -about["xs"][1][::-1], atol=1e-12)
+    np.testing.assert_allclose(about["ys"][1], about["ys"][1][::-1], atol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "allowed"), [("Density", 0.01), ("FlowMap", 0.1)])
-def test_globe_and_map_are_the_density(name, allowed, scenes):
+def test_the_globe_is_the_density(name, allowed, scenes):
     """The grid of three degrees is interpolated: its error is a hundredth of the peak."""
-    scene = scenes[f"{name}, bumps, d = 3"]
-    exact = scenes["Density, bumps, d = 3"].sol.measures[2]
-    scene.turn = 0.7, 0.2
-    pictures = scene.at(2, mf.evolve(mf.Particles([[0.0, 0.0, 1.0]]), mf.SA(1.0), 0.4, 4))
-    globe, sheet = (pictures[one]["image"][0] for one in ("globe", "map"))
+    scene = scenes[f"{name}, d = 3"]
+    exact = scenes["Density, d = 3"].sol.measures[2]
+    north = mf.evolve(mf.Particles([[0.0, 0.0, 1.0]]), mf.SA(1.0), 0.4, 4)
+    pictures = scene.at(2, north, (0.7, 0.2))
+    globe = pictures["globe"]["image"][0]
     front = [np.cos(0.2) * np.cos(0.7), np.cos(0.2) * np.sin(0.7), np.sin(0.2)]
     assert globe[139:141, 139:141].mean() == pytest.approx(exact.pdf([front])[0], rel=allowed)
     assert np.isnan(globe[0, 0])
-    assert sheet[-1].mean() == pytest.approx(exact.pdf([[0.0, 0.0, 1.0]])[0], rel=allowed)
-    assert sheet[30, 60] == pytest.approx(max(LEAST, exact.pdf([[1.0, 0.0, 0.0]])[0]), rel=allowed)
+    above = scene.at(2, north, (0.7, np.pi / 2))["globe"]["image"][0]
+    pole = max(LEAST, exact.pdf([[0.0, 0.0, 1.0]])[0])
+    assert above[139:141, 139:141].mean() == pytest.approx(pole, rel=allowed)
     # the north pole is above the middle
     assert pictures["tokens"]["x"] == pytest.approx([0.0], abs=1e-12)
     assert pictures["tokens"]["y"] == pytest.approx([1.5 * np.cos(0.2)])
-    assert pictures["marks"]["y"] == pytest.approx([2.0 * np.pi])
 
 
-def test_no_peak_and_no_atom_is_missed():
-    late = case(2, "FlowMap", "one harmonic", **{"run.t_end": 30.0, "dynamics.beta": 5.0}).run()
-    scene = Scene(late)
+def test_no_atom_is_missed():
+    late = case(2, "FlowMap", **LATE, **{"dynamics.beta": 5.0}).run()
     assert len(late.final.atoms) == 3
-    peaks = np.flatnonzero(scene.values[-1] == scene.high)
-    np.testing.assert_array_equal(peaks, [0, 120, 240, 360])
-    assert len(scene.at(4, None)["atoms"]["x"]) == 3
+    pictures = Scene(late).at(4, None, TURN)
+    atoms = pictures["atoms"]
+    angles = np.sort((np.arctan2(atoms["y"], atoms["x"]) + 1.0) % (2.0 * np.pi)) - 1.0
+    np.testing.assert_allclose(angles, 2.0 * np.pi / 3.0 * np.arange(3), atol=1e-6)
+    np.testing.assert_allclose(np.hypot(atoms["x"], atoms["y"]), 1.55, rtol=1e-12)
+    np.testing.assert_allclose(atoms["size"], 20.0 / np.sqrt(3.0), rtol=1e-6)
+    assert len(pictures["lines"]["xs"]) == 6
 
 
 def test_what_can_not_be_drawn_is_refused():
@@ -149,11 +164,14 @@ def test_a_move_changes_the_case_and_its_run(page):
     explorer._take(second, tokens)
     explorer.time.value = 3
     np.testing.assert_array_equal(
-        explorer.sources["energy"].data["y"], expected.dataset.energy_share
+        explorer.sources["energies"].data["ys"][0], expected.dataset.energy_share
     )
     assert f"<dd>{expected.dataset.energy_share.values[3]:.6f}</dd>" in explorer.numbers.text
     explorer._turn(type("Drag", (), {"delta_x": 20.0, "delta_y": 0.0}))
-    assert explorer._pdf()[1].startswith(b"%PDF")
+    assert explorer.turn == (0.6, 0.35)
+    explorer._save(explorer.buttons[1])
+    name, data, _ = explorer.buttons[1].tags
+    assert (name, base64.b64decode(data)[:4]) == ("figure.pdf", b"%PDF")
 
 
 def test_a_move_ends_what_takes_long(page, monkeypatch):
@@ -161,7 +179,7 @@ def test_a_move_ends_what_takes_long(page, monkeypatch):
     monkeypatch.setattr(explore, "_GRACE", 0.0)
     explorer = page(case(3, "FlowMap", **{"run.t_end": 200.0}))
     assert page.done.get(timeout=600)[0] == "_say"
-    explorer.controls["law.kind"].value = "bumps"
+    explorer.controls["law.bumps"].value = 2
     explorer.controls["measure.dim"].value = 2
     explorer.controls["run.t_end"].value = 0.4
     scene, _ = taken(page)
@@ -174,21 +192,24 @@ def test_a_case_of_its_own_and_its_kernel(page, tmp_path):
     path = tmp_path / "own.toml"
     path.write_text("# mine\n" + text.replace({"dynamics.noise": 0.01}).to_toml())
     explorer = page(mf.Case.from_file(path))
-    assert explorer.controls["law.kind"].value == "of the case"
+    assert explorer.controls["law.bumps"].value == 0
+    assert not explorer.controls["law.kappa"].visible
     assert explorer.controls["dynamics.kernel"].value == "1.0, 0.5, 0.25"
     assert not explorer.controls["dynamics.beta"].visible
     # untouched it is the file itself
-    assert explorer._toml()[1] == path.read_bytes()
+    explorer._save(explorer.buttons[0])
+    assert base64.b64decode(explorer.buttons[0].tags[1]) == path.read_bytes()
     assert taken(page)[0].sol.dynamics == own
     explorer.controls["dynamics.kernel"].value = "1, 2"
     assert taken(page)[0].sol.dynamics == mf.Interaction([1.0, 2.0], noise=0.01)
     explorer.controls["dynamics.kernel"].value = "1, two"
     assert "dynamics.kernel must be" in explorer.said.text
     assert explorer.said.css_classes == ["bad"]
-    explorer.controls["law.kind"].value = "one harmonic"
-    assert explorer.changes["law"]["type"] == "FourierSeries"
-    explorer.controls["law.kind"].value = "of the case"
-    assert "law" not in explorer.changes
+    explorer.controls["dynamics.kernel"].value = "1, 2"
+    explorer.controls["law.bumps"].value = 2
+    assert len(explorer.case._tables.law.laws) == 2
+    explorer.controls["law.bumps"].value = 0
+    assert explorer.case._tables.law == mf.Case.from_file(path)._tables.law
 
 
 def test_progress_may_be_a_function():
@@ -265,11 +286,11 @@ def test_the_page_in_a_browser(address, browser, tmp_path):
         numbers = view.tab.locator("#numbers dd")
         view.tab.wait_for_function(
             "() => Bokeh.documents[0].get_model_by_name('energy').renderers"
-            "[0].data_source.data.y?.length > 0"
+            "[0].data_source.data.ys?.length > 0"
         )
         numbers.nth(3).wait_for()
         before, picture = numbers.nth(1).inner_text(), view.tab.locator("#state").screenshot()
-        handle = view.tab.locator("#controls .noUi-handle:visible").nth(3)
+        handle = view.tab.locator("#controls .noUi-handle:visible").nth(BETA)
         box = handle.bounding_box()
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         view.tab.mouse.move(x, y)
@@ -297,7 +318,7 @@ def test_the_page_in_a_browser(address, browser, tmp_path):
         assert numbers.nth(3).inner_text() == " ".join(f"{mass:.3f}" for mass in found.masses)
         drawn = view.tab.evaluate(
             "() => [...Bokeh.documents[0].get_model_by_name('energy').renderers"
-            "[0].data_source.data.y]"
+            "[0].data_source.data.ys[0]]"
         )
         np.testing.assert_array_equal(drawn, share)
         assert view.tab.locator("#state").screenshot() != picture
