@@ -17,6 +17,7 @@ from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import Dynamics, parts_of
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
+from meanfield.kernels.direct import blocks
 from meanfield.typing import Array, ArrayLike, Summable
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -97,8 +98,12 @@ class FeedForward(Record, Dynamics):
 
     def _output(self, measure: Summable, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
-        hidden = _ACTIVATIONS[self.activation](points @ np.asarray(self.A).T + self.b)
-        return np.asarray(hidden @ np.asarray(self.W).T)
+        inner, outer, activation = np.asarray(self.A), np.asarray(self.W), self.activation
+        found = np.empty((len(points), len(outer)))
+        for part in blocks(len(points), len(inner)):
+            hidden = _ACTIVATIONS[activation](points[part] @ inner.T + self.b)
+            np.matmul(hidden, outer.T, out=found[part])
+        return found
 
     def _divergence(self, at: ArrayLike) -> Array:
         """div X on the sphere, shape (n,), at unit rows `at`; it jumps at the kinks of 'relu'.
