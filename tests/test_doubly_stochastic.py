@@ -363,9 +363,10 @@ def test_a_case_and_its_figure():
     assert dynamics == mf.DoublyStochastic(2.0, sign=-1)
     sol = solve(measure, dynamics, **keywords)
     axes = mf.plot.energy(sol)
-    assert axes.get_title(loc="left") == "energy E_DS"
+    least, most = mf.theory.energy_uniform(dynamics, 2), mf.theory.energy_dirac(dynamics)
+    assert axes.get_title(loc="left") == f"energy, {least:.4g} ≤ E$_{{DS}}$ ≤ {most:.4g}"
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), sol.dataset.energy)
-    assert mf.plot.dissipation(sol).get_title(loc="left") == "dissipation |dE_DS/dt|"
+    assert mf.plot.dissipation(sol).get_title(loc="left") == "dissipation |dE$_{DS}$/dt|"
     assert "DoublyStochastic" in mf.plot.solution(sol).get_suptitle()
 
 

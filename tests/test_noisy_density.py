@@ -287,7 +287,7 @@ def test_a_case_with_noise_runs(tmp_path, monkeypatch, capsys):
     Path("my.toml").write_text(CASE)
     assert main(["run", "my.toml"]) == 0
     out = capsys.readouterr().out
-    assert "work the integral of the dissipation and of the noise" in out
+    assert "work is the integral of the dissipation and of the noise" in out
     assert mf.load("run.nc").dynamics == mf.USA(1.0, noise=0.2)
 
 

@@ -41,7 +41,7 @@ def painted(monkeypatch):
     """Figures are blank ones, which are drawn in no time."""
     from matplotlib.figure import Figure
 
-    monkeypatch.setattr("meanfield.plot.solution", lambda solution: Figure((1, 1)))
+    monkeypatch.setattr("meanfield.plot.solution", lambda solution, **_: Figure((1, 1)))
 
 
 def contents(folder):

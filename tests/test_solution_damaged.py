@@ -264,7 +264,7 @@ FAULTS_OF_RUNS = [
     ("sphere", measure(tol=np.inf), "tol of a flow map must be a finite number > 0"),
     ("sphere", lambda file: file.isel(part=[0]), "history_moments must have 2 parts"),
     ("sphere", lambda file: file.isel(history_step=[]), "history_moments must have shape"),
-    ("oscillators", put("weights", 0, 0.5), "weights must be >= 0 of sum 1"),
+    ("oscillators", put("weights", 0, 0.5), "weights must have sum 1 within"),
     ("oscillators", put("angle", 5, np.inf), "angles must be finite, got inf"),
     ("oscillators", without("frequencies"), "frequencies must be a variable over point"),
     ("oscillator densities", put("frequency_weights", 0, -1.0), "weights must be >= 0"),

@@ -279,7 +279,7 @@ class Tabulated(KnownLaw):
     >>> law
     Tabulated(n=16, dim=2, degree=8, misfit=0.0e+00)
     >>> law.pdf(0.0).round(6)
-    array([3.241388])
+    array([3.241404])
     """
 
     points: Array = field(

@@ -98,7 +98,7 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
     >>> import meanfield as mf
     >>> ds = mf.sweep(lambda x, y: x * y, {"x": [1, 2, 3], "y": [3, 4]})
     >>> sweep(ds).get_xlabel()
-    'x'
+    'y'
     """
     frames.check_dataset(ds, "sweep", ("status",))
     over = set(ds["status"].dims)
@@ -114,7 +114,7 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
             f"{found.name}: ds.isel(...) takes values of others"
         )
     ax = frames.new_axes() if ax is None else frames.check_axes(ax, set())
-    # words, else fewer values, tell curves apart
+    # words tell curves apart, and t is along the figure
     found = found.transpose(*sorted(found.dims, key=lambda dim: (dim == "t", _is_number(ds[dim]))))
     title = str(found.attrs.get("long_name", found.name))
     if found.ndim == 2 and _is_number(ds[found.dims[0]]):
