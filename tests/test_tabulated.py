@@ -236,13 +236,17 @@ def test_points_that_leave_a_part_out_determine_low_degrees_only():
         mf.Tabulated(half, np.ones(len(half)), degree=20)
 
 
-def test_a_misfit_is_told_unless_a_degree_was_asked_for():
+def test_a_misfit_is_told_and_a_large_one_where_a_degree_smooths():
     angles = np.r_[equispaced(40), 0.05]
     values = np.r_[np.ones(40), 1.5]
     with pytest.warns(RuntimeWarning, match=r"series of degree \d+ misses 0\.\d+ of the values"):
         found = mf.Tabulated(angles, values, unit_mass=True)
     assert found.misfit > 0.01
     assert mf.Tabulated(angles, values, degree=3, unit_mass=True).misfit > found.misfit
+    # a degree may smooth noise, but not miss the density
+    peak = mf.VonMisesFisher(0.0, 3.0).pdf(circle_points(equispaced(40)))
+    with pytest.warns(RuntimeWarning, match=r"degree 1 misses 0\.\d+ .* or a larger degree"):
+        mf.Tabulated(equispaced(40), 0.2 + peak + np.roll(peak, 20), degree=1, unit_mass=True)
 
 
 NEGATIVE = np.array([8.0, 0, 0, 0, 0, 0, 0, 0])
@@ -271,6 +275,10 @@ NEGATIVE = np.array([8.0, 0, 0, 0, 0, 0, 0, 0])
             lambda: mf.Tabulated([0, 1], [0, 0], unit_mass=True),
             "values must have a mass > 0, got 0",
         ),
+        (
+            lambda: mf.Tabulated(np.arange(0.0, 360.0), np.ones(360), degree=5),
+            "points must be angles in radians, within one turn, got 0 to 359",
+        ),
         (lambda: mf.Tabulated(np.eye(4), np.ones(4)), "points must be angles, or unit rows on the"),
         (
             lambda: mf.Tabulated([0, 4], [1, 1], axis=[0, 0, 1]),
@@ -294,6 +302,10 @@ NEGATIVE = np.array([8.0, 0, 0, 0, 0, 0, 0, 0])
         (
             lambda: mf.PointCloud.from_histogram([1, 1], [0, 9, 10]),
             "edges must be 3 ascending angles",
+        ),
+        (
+            lambda: mf.PointCloud.from_histogram([1, 2], bandwidth="likelihood"),
+            "bandwidth must be a finite number > 0, got 'likelihood'",
         ),
     ],
 )
@@ -399,10 +411,48 @@ def test_likelihood_of_many_tokens_shrinks_as_it_should():
     assert many / few == pytest.approx(0.5, rel=0.35)
 
 
+def test_likelihood_asks_for_no_order_of_the_tokens():
+    """A narrow bump and a wide one in turn, of which every other token would be one bump only."""
+    tokens = np.empty((1200, 3))
+    for first, sharpness in enumerate((300.0, 1.0)):
+        tokens[first::2] = mf.VonMisesFisher(np.eye(3)[first], sharpness).sample(600, first)
+    weights = np.linspace(1.0, 2.0, 1200) / 1800.0
+    found = [
+        likelihood_bandwidth(tokens[order], weights[order])
+        for order in (np.arange(1200), np.roll(np.arange(1200), 1), np.arange(1200)[::-1])
+    ]
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize(("dim", "sharpness"), [(2, 3500.0), (3, 2000.0)])
+def test_likelihood_goes_down_to_the_least_bandwidth(dim, sharpness):
+    """Of a Gaussian of variance 1/κ the best 2h is (4/(d + 1)/n)^{2/(d+3)}/κ (Silverman 1986)."""
+    law = mf.VonMisesFisher(np.eye(dim)[0], sharpness)
+    best = 0.5 / sharpness * (4.0 / (dim + 1.0) / 400.0) ** (2.0 / (dim + 3.0))
+    found = mf.PointCloud(law.sample(400, 3), bandwidth="likelihood").bandwidth
+    assert 0.4 * best < found < 2.5 * best
+    sharper = mf.VonMisesFisher(np.eye(dim)[0], 20.0 * sharpness).sample(400, 0)
+    with pytest.raises(ValueError, match=r"leave-one-out likelihood is below 1\..*e-05, the least"):
+        mf.PointCloud(sharper, bandwidth="likelihood")
+
+
+def test_likelihood_of_one_token_that_has_nearly_all_the_weight():
+    angles = [0.0, 0.3, -0.3]
+    nearly, wholly = (
+        mf.PointCloud(
+            circle_points(np.array(angles)), [1.0, one, one], bandwidth="likelihood", unit_mass=True
+        ).bandwidth
+        for one in (1e-6, 1e-17)
+    )
+    # two tokens at a distance s from one: the Gaussian of variance 2h = s² has the largest value
+    assert nearly == pytest.approx(0.045, rel=0.01)
+    assert wholly == pytest.approx(nearly, rel=2e-3)
+
+
 def test_tokens_that_repeat_have_no_likelihood_bandwidth():
     tokens = np.repeat(mf.Uniform(3).sample(10, 0), 2, axis=0)
-    for points in tokens, tokens[:1]:
-        with pytest.raises(ValueError, match=r"bandwidth must be a number: .* leave-one-out"):
+    for points, message in (tokens, "is below 1.2.*given twice"), (tokens[:1], "needs two points"):
+        with pytest.raises(ValueError, match=f"bandwidth must be a number: .* {message}"):
             mf.PointCloud(points, bandwidth="likelihood")
     with pytest.raises(
         ValueError, match=r"bandwidth must be one of \('likelihood',\), got 'scott'"

@@ -85,8 +85,11 @@ def likelihood_bandwidth(points: Array, weights: Array) -> float:
     """The bandwidth of the largest leave-one-out likelihood Σ_i w_i log f_{-i}(x_i).
 
     f_{-i} is the smoothed cloud without its token i (Hall, Watson & Cabrera 1987, Biometrika 74).
-    Unlike a rule of thumb it asks for no single bump. Beyond 500 tokens it is found for about so
-    many of them, evenly spread in their order, and scaled by n^{-2/(d+3)} as the best one is.
+    Unlike a rule of thumb it asks for no single bump. The search starts at a nearly uniform cloud
+    and halves the bandwidth until the likelihood has been smaller three times: of tokens that are
+    given twice it may rise again further down. Beyond 500 tokens it is found for so many of them,
+    chosen at random but always the same whatever their order, and scaled by n^{-2/(d+3)} as the
+    best one is.
 
     Parameters
     ----------
@@ -97,38 +100,49 @@ def likelihood_bandwidth(points: Array, weights: Array) -> float:
     Raises
     ------
     ValueError
-        If there is no largest one, as with tokens that are given twice, or fewer than two tokens.
+        If fewer than two tokens have a weight > 0, or the bandwidth is below `least_bandwidth`, as
+        it may be where most tokens are given twice.
     """
-    kept, dim = points[weights > 0.0], points.shape[1]
-    weights = weights[weights > 0.0]
-    step = -(-len(kept) // _MOST_COMPARED)
-    shrink = (len(kept[::step]) / len(kept)) ** (2.0 / (dim + 3.0))
-    kept, weights = kept[::step], weights[::step] / weights[::step].sum()
+    # a choice that is the same for every order
+    order = np.lexsort((weights, *points.T))
+    order = order[weights[order] > 0.0]
+    count, dim = len(order), points.shape[1]
+    if count < 2:
+        raise ValueError(
+            f"bandwidth must be a number: a leave-one-out likelihood needs two points of weight "
+            f"> 0, got {count}"
+        )
+    chosen = np.random.default_rng(0).permutation(order)[:_MOST_COMPARED]
+    kept, weights = points[chosen], weights[chosen] / weights[chosen].sum()
     least, first, second = least_bandwidth(dim), *np.triu_indices(len(kept), 1)
     angles = np.arccos(np.clip((kept @ kept.T)[first, second], -1.0, 1.0))
 
     def misfit(log_bandwidth: float) -> float:
         kernel = heat_kernel(math.exp(log_bandwidth), dim)(angles)
-        left = np.bincount(first, kernel * weights[second], len(kept))
-        left += np.bincount(second, kernel * weights[first], len(kept))
+        # the mass 1 - w_i of f_{-i} is left out: it does not depend on the bandwidth
         with np.errstate(under="ignore"):
-            return -float(weights @ np.log(np.maximum(left / (1.0 - weights), _TINY)))
+            left = np.bincount(first, kernel * weights[second], len(kept))
+            left += np.bincount(second, kernel * weights[first], len(kept))
+            return -float(weights @ np.log(np.maximum(left, _TINY)))
 
-    if len(kept) > 1:
-        # from nearly uniform down, until it has become worse three times
-        tried, grid = [], np.log(4.0 / (dim - 1.0) * 0.5 ** np.arange(40.0))
-        for place in grid[grid > math.log(1.01 * least)]:
-            tried.append(misfit(place))
-            best = int(np.argmin(tried))
-            if len(tried) > best + 3:
-                ends = grid[best + 1], grid[max(best - 1, 0)]
-                options = {"xatol": 1e-3}
-                within = minimize_scalar(misfit, bounds=ends, method="bounded", options=options)
-                found: float = shrink * math.exp(within.x)
-                return max(found, 1.01 * least)
+    tried: list[float] = []
+    grid, end = np.log(4.0 / (dim - 1.0) * 0.5 ** np.arange(40.0)), math.log(1.01 * least)
+    grid = np.append(grid[grid > end], end)
+    for place in grid:
+        tried.append(misfit(place))
+        best = int(np.argmin(tried))
+        if len(tried) > best + 3:
+            break
+    if best < len(grid) - 1:
+        ends = grid[best + 1], grid[max(best - 1, 0)]
+        within = minimize_scalar(misfit, bounds=ends, method="bounded", options={"xatol": 1e-3})
+        found: float = math.exp(within.x) * (len(kept) / count) ** (2.0 / (dim + 3.0))
+        if found >= least:
+            return found
     raise ValueError(
-        f"bandwidth must be a number: {len(points)} points have no largest leave-one-out "
-        f"likelihood, for which they must be more than one and differ"
+        f"bandwidth must be a number: that of the largest leave-one-out likelihood is below "
+        f"{least:.3g}, the least one for points with dim = {dim}, as these points lie too close "
+        f"together or are given twice"
     )
 
 
@@ -242,7 +256,7 @@ class PointCloud(KnownLaw):
             )
         points = circle_points(edges[:-1] + 0.5 * widths)
         smooth = 0.5 * float(widths.max()) ** 2 if bandwidth is None else bandwidth
-        return cls(points, shares, bandwidth=smooth)
+        return cls(points, shares, bandwidth=number("bandwidth", smooth, above=0))
 
     def __repr__(self) -> str:
         smoothed = "" if self.bandwidth is None else f", bandwidth={self.bandwidth:g}"

@@ -39,8 +39,8 @@ _CONDITION = ((1.0 + _SHARE) / (1.0 - _SHARE)) ** 2
 _OVERSAMPLING, _NEXT_DEGREE = 4.0, 0.8
 # of the largest value, what a series may fall below 0
 _SIGN_TOLERANCE = 1e-8
-# a relative misfit above this is told
-_SMALL_MISFIT = 1e-3
+# a relative misfit above this is told, and where a degree smooths values above this
+_SMALL_MISFIT, _LARGE_MISFIT = 1e-3, 0.25
 _CG_TOLERANCE, _MOST_ITERATIONS = 1e-14, 1000
 
 
@@ -242,7 +242,8 @@ class Tabulated(KnownLaw):
     Parameters
     ----------
     points : array_like, shape (n,) or (n, d)
-        Angles of the circle in radians; with an `axis` angles to it, in [0, π]. Or unit rows.
+        Angles of the circle in radians, within one turn; with an `axis` angles to it, in [0, π].
+        Or unit rows.
     values : array_like, shape (n,)
         f >= 0 at the points, with respect to σ: 1 everywhere is the uniform law.
     axis : array_like, shape (d,), optional
@@ -264,13 +265,14 @@ class Tabulated(KnownLaw):
     Raises
     ------
     ValueError
-        If a value or the series is negative anywhere (the message says where), the mass is not 1,
-        or the points don't determine a series of that degree.
+        If a value or the series is negative (the message says where; on S^2 the series is searched
+        on a grid that resolves twice its degree, not between its points), the mass is not 1, angles
+        cover more than a turn, or the points don't determine a series of that degree.
 
     Warns
     -----
     RuntimeWarning
-        If the series misses more than 1e-3 of the values, and no degree was asked for.
+        If the series misses more than 1e-3 of the values, or 0.25 where a degree was asked for.
 
     Examples
     --------
@@ -340,10 +342,11 @@ class Tabulated(KnownLaw):
                 f"the minimum {lowest:.6g} at {where}: take values at more points, or a smaller "
                 f"degree, or smooth them as a PointCloud with these weights and a bandwidth"
             )
-        if degree is None and misfit > _SMALL_MISFIT:
+        if misfit > (_SMALL_MISFIT if degree is None else _LARGE_MISFIT):
+            other = "name the degree that smooths them" if degree is None else "a larger degree"
             warnings.warn(
                 f"the series of degree {series.kmax} misses {misfit:.2g} of the values in their "
-                f"L² norm: take values at more points, or name the degree that smooths them",
+                f"L² norm: take values at more points, or {other}",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -382,6 +385,12 @@ def _checked_points(points: ArrayLike, axis: Array | None) -> Array:
         if axis is not None and (given.min() < 0.0 or given.max() > np.pi):
             raise ValueError(
                 f"points must be angles to the axis, in [0, π], got {given.min():g} to "
+                f"{given.max():g}"
+            )
+        # a turn in single precision may be a little more
+        if np.ptp(given) > _TURN + 1e-6:
+            raise ValueError(
+                f"points must be angles in radians, within one turn, got {given.min():g} to "
                 f"{given.max():g}"
             )
         return given
