@@ -16,6 +16,11 @@ def run(measure, dynamics=None, t_end=1.0, save_at=2, **asked):
 DENSITY, FLOW = run(mf.Density(mf.Circle(64), LAW), save_at=4), run(mf.FlowMap(LAW))
 
 
+def turned(diagonal):
+    form = np.diag(diagonal)
+    return mf.Attention(1.0, [mf.Head(Q=form, K=np.eye(2), V=form)])
+
+
 def alone(angle, **asked):
     return run(mf.Particles.from_angles([angle]), **asked)
 
@@ -81,6 +86,25 @@ def test_energies_of_one_kind_alone_are_subtracted():
     assert none.mmd.attrs["beta"] == BETA
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (mf.Interaction([1.0, 1.0]), mf.Interaction([0.5, 2.0]), False),
+        (mf.Interaction([1.0, 1.0]), mf.Interaction([1.0, 0.0, 1.5]), False),
+        (mf.Interaction([2.0, 1.0]), mf.Interaction([2.0, 1.0], normalised=True, sign=-1), True),
+        (mf.CircleInteraction([1.0, 1.0]), mf.CircleInteraction([0.5, 2.0]), False),
+        (mf.DoublyStochastic(1.0), mf.DoublyStochastic(2.0), False),
+        (turned([2.0, 1.0]), turned([2.0, 0.5]), False),
+        (turned([2.0, 1.0]), turned([2.0, 1.0]), True),
+    ],
+)
+def test_energies_that_agree_at_a_dirac_alone_are_not_subtracted(one, other, same):
+    a, b = (run(mf.Particles.quantise(LAW, 5), each, 0.1, 1) for each in (one, other))
+    at_dirac = [each._energy.dirac for each in (one, other)]
+    assert at_dirac[0] == pytest.approx(at_dirac[1])
+    assert ("energy_difference" in mf.compare(a, b)) is same
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("distances", [["mmd"], ("w1",)])
 def test_distances_that_are_asked_for(distances):
@@ -99,6 +123,34 @@ def test_a_distance_that_can_not_be_had_is_said():
     assert "W_1" not in ds.attrs["verdict"]
 
 
+def test_without_w1_no_runs_are_called_the_same():
+    """Neither an mmd that sees no degree but the first, nor means, tell these runs apart."""
+    laws = mf.FourierSeries(cos=[0.0, 0.5]), mf.Uniform(2)
+    at_rest = mf.FeedForward(W=np.zeros((2, 2)), A=np.eye(2))
+    a, b = (run(mf.Density(mf.Circle(64), law), at_rest, 0.1, 1) for law in laws)
+    small = mf.compare(a, b, beta=1e-7, distances=["mmd"])
+    told = "no difference seen without W_1 at 2 times from t = 0 to 0.1: mmd 1.2e-08, means "
+    assert small.attrs["verdict"].startswith(told)
+    assert small.attrs["energy_missing"] == "neither run has numbers of it"
+    none = mf.compare(a, b, beta=1e12, distances=["mmd"])
+    assert none.attrs["verdict"].startswith("no difference seen without mmd and W_1 at ")
+    assert none.attrs["mmd_missing"].startswith("beta must be at most 1e+09")
+    apart = mf.compare(a, b, beta=1e-7)
+    assert apart.attrs["verdict"].startswith("up to 1.6e-01 apart at ")
+    assert "energy_difference" not in apart
+    # energies tell, too
+    a, b = (run(mf.Density(mf.Circle(64), law), mf.SA(BETA, sign=-1), 0.1, 1) for law in laws)
+    told = mf.compare(a, b, beta=1e-7, distances=["mmd"]).attrs["verdict"]
+    assert told.startswith("up to 1.2e-02 apart at ")
+
+
+def test_a_distance_that_is_no_number_is_said(monkeypatch):
+    monkeypatch.setattr("meanfield.studies.comparison.mmd", lambda *_, **__: np.nan)
+    ds = mf.compare(alone(0.3), alone(0.4))
+    assert "mmd" not in ds
+    assert ds.attrs["mmd_missing"].startswith("mmd at beta = 2 is nan of ")
+
+
 def test_measures_on_s2_have_brackets():
     law = mf.Mixture(
         [mf.VonMisesFisher([0.0, 0.0, 1.0], 3.0), mf.VonMisesFisher([0.0, 1.0, 0.0], 2.0)]
@@ -114,7 +166,7 @@ def test_measures_on_s2_have_brackets():
     # the nodes of a mesh are farther apart than the runs
     assert "w1" not in near
     assert near.attrs["w1_missing"].startswith("W_1 of a flow map on S^2 counts its nodes")
-    assert near.attrs["verdict"].startswith("the same to ")
+    assert near.attrs["verdict"].startswith("no difference seen without W_1 at 2 times")
     assert float(near.mmd.max()) < 1e-5
 
 
