@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import sys
+import tomllib
 import urllib.error
 import urllib.request
 
@@ -144,6 +145,20 @@ def taken(page):
         if what == "_take":
             seen = [*(one for one in seen if one is given[0]), given[0]]
     return given
+
+
+def test_no_more_bumps_than_there_are_places(page, monkeypatch):
+    """About an axis there are two, the poles; nothing is run."""
+    monkeypatch.setattr(explore.Explorer, "_work", lambda _: None)
+    explorer = page(None)
+    bumps, dim = explorer.controls["law.bumps"], explorer.controls["measure.dim"]
+    bumps.value = 6
+    assert len(tomllib.loads(explorer.case.to_toml())["law"]["laws"]) == 6
+    dim.value = 5
+    assert (bumps.value, bumps.end) == (2, 2)
+    assert len(tomllib.loads(explorer.case.to_toml())["law"]["laws"]) == 2
+    dim.value = 3
+    assert (bumps.value, bumps.end) == (2, 8)
 
 
 def test_a_move_changes_the_case_and_its_run(page):

@@ -258,13 +258,9 @@ def test_in_a_browser_two_runs_share_their_time(way, tmp_path, solutions, browse
         if way == "wide":
             page = data(path.read_text())
             first, second = page["views"][:2]
-            # the nearest save of each
-            times = np.array(page["t"])
-            assert np.array_equal(times, np.union1d(one.t, other.t))
-            for found, sol in (first, one), (second, other):
-                assert len(found["frames"]) == len(sol.t)
-                nearest = np.abs(times[:, None] - sol.t).min(axis=1)
-                assert np.abs(sol.t[found["at"]] - times) == pytest.approx(nearest)
+            # the times that both have saved
+            assert page["t"] == [0.0, 1.0]
+            assert [len(found["frames"]) for found in (first, second)] == [2, 2]
             assert first["layout"]["yaxis"]["range"] == second["layout"]["yaxis"]["range"]
             before = [pixels(view.tab.locator(f"#measure{i}")) for i in (0, 1)]
             view.tab.locator("#time").focus()
@@ -273,6 +269,22 @@ def test_in_a_browser_two_runs_share_their_time(way, tmp_path, solutions, browse
             for i, drawn in enumerate(before):
                 assert np.abs(pixels(view.tab.locator(f"#measure{i}")) - drawn).max() > 20
             assert view.tab.locator(".lead").inner_text().startswith("the same to")
+
+
+def test_two_runs_are_seen_at_the_same_times():
+    """The second goes on where the first ends, and saves less often."""
+    start = tokens(3, 20)
+    short, long = (mf.evolve(start, mf.SA(4.0), t_end, 4) for t_end in (1.0, 2.0))
+    page = report.page(short, long)
+    assert data(page)["t"] == [0.0, 0.5, 1.0]
+    assert "The slider has 3 of 5 saved times of b: both runs have them." in page
+    for sol, view in zip((short, long), data(page)["views"][:2], strict=True):
+        assert len(view["frames"]) == 3
+        for t, frame in zip((0.0, 0.5, 1.0), view["frames"], strict=True):
+            drawn = [np.frombuffer(base64.b64decode(frame["3"][x]["bdata"]), "<f4") for x in "xyz"]
+            height = np.linalg.norm(drawn, axis=0)[0]
+            points = sol.measures[list(sol.t).index(t)].points
+            np.testing.assert_allclose(np.transpose(drawn), height * points, atol=1e-6)
 
 
 def test_two_runs_must_be_on_one_sphere(solutions):
@@ -299,12 +311,26 @@ def test_every_figure_has_words_and_a_table_of_its_numbers(solutions):
 def test_the_page_opens_with_what_came_out(solutions):
     page = report.page(solutions["flow map"])
     first, second = mf.clusters(solutions["flow map"].final).masses
-    assert f"At the end there are 2 clusters of mass {first:.3g} and {second:.3g}." in page
+    lead = "At the end there are 2 clusters on the scale of 0.1 radian, of mass"
+    assert f"{lead} {first:.3g} and {second:.3g}." in page
     assert "whose density is f = 1 everywhere" in page
     assert 0 < data(page)["start"] < len(data(page)["t"]) - 1
-    assert "At the end there is no cluster." in report.page(solutions["zonal with noise"])
+    none = "At the end there is no cluster on the scale of 0.1 radian."
+    assert none in report.page(solutions["zonal with noise"])
     many = mf.evolve(tokens(3, 60), mf.SA(4.0), 0.01, 2)
     assert "0.0167, …</p>" in report.page(many)
+
+
+def test_the_page_counts_clusters_as_the_run_does():
+    """A ball of 0.1 holds too few of the nodes to join what is together."""
+    means = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, 0.0], [-1.0, 0.3, -1.0]])
+    laws = [mf.VonMisesFisher(mean / np.linalg.norm(mean), 6.0) for mean in means]
+    sol = mf.evolve(mf.FlowMap(mf.Mixture(laws, [0.5, 0.3, 0.2]), tol=1e-4), mf.SA(4.0), 1.5, 3)
+    counts = [len(mf.clusters(measure)) for measure in sol.measures]
+    np.testing.assert_array_equal(sol.dataset.n_clusters, counts)
+    assert len(mf.clusters(sol.final, 0.1)) > counts[-1] == 2
+    lead = "At the end there are 2 clusters on the scale of 0.3 radian, of mass "
+    assert lead in report.page(sol)
 
 
 @pytest.mark.parametrize("mean", [[0.6, 0.8, 0.0], [-0.8, 0.0, 0.6], [0.0, 0.0, -1.0]])

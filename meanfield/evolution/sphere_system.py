@@ -23,8 +23,6 @@ from meanfield.typing import Array
 _LARGEST_REACH = 40.0
 # time steps have order 2 only where X has kinks
 _LEAST_TOL_AT_KINKS = 1e-6
-# nodes are some 0.1 rad apart where the density is smooth, and a ball must hold many
-CLUSTER_SIZE = 0.3
 # errors of single steps add up: this share of the tolerance for each
 _STEP_SHARE = 0.3
 _LEAST_STEP_TOL = 1e-13
@@ -193,7 +191,7 @@ class SphereSystem(System[SphereFlowMap]):
         if self.dynamics._isotropic:
             numbers["n_atoms"] = len(measure.atoms)
             numbers["smooth_mass"] = float(split_mass(measure)[0].sum())
-        numbers["n_clusters"] = len(clusters(measure, CLUSTER_SIZE))
+        numbers["n_clusters"] = len(clusters(measure))
         if not particles:
             density = measure._density_at_nodes
             numbers["min_density"] = float(density.min())

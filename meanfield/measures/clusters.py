@@ -61,7 +61,7 @@ class Clusters(ShownFields):
         return f"Clusters(masses={masses}, outside={self.outside:.3g}, radii={radii})"
 
 
-def clusters(measure: Measure, radius: float = 0.1, *, min_mass: float = 1e-3) -> Clusters:
+def clusters(measure: Measure, radius: float | None = None, *, min_mass: float = 1e-3) -> Clusters:
     """Where the mass of a measure is concentrated on the scale of `radius`.
 
     A point is dense if the ball of `radius` around it holds at least twice what the uniform
@@ -80,8 +80,9 @@ def clusters(measure: Measure, radius: float = 0.1, *, min_mass: float = 1e-3) -
         (d > 2) the points of one meridian stand for their latitudes: a cluster away from the poles
         is a ring, its centre the point of the ring on that meridian, and a ball is a belt; one
         within `radius` of a pole has its centre there.
-    radius : float
-        In radians, up to 1; a ball of it must hold several points of what is not concentrated.
+    radius : float, optional
+        In radians, up to 1; a ball of it must hold several points of what is not concentrated. By
+        default 0.1; 0.3 for a flow map on S^2 without symmetry, whose nodes are 0.1 apart.
     min_mass : float
         Least mass of a cluster, 0 to 1.
 
@@ -105,6 +106,7 @@ def clusters(measure: Measure, radius: float = 0.1, *, min_mass: float = 1e-3) -
     Clusters(masses=[0.95], outside=0.05, radii=[0.])
     """
     check_measure("measure", measure)
+    radius = measure._cluster_radius if radius is None else radius
     radius = number("radius", radius, above=0, high=1)
     min_mass = number("min_mass", min_mass, low=0, high=1)
     points, masses = measure._quadrature

@@ -662,6 +662,8 @@ class SphereFlowMap(FlowMap):
     """
 
     law: Law
+    # nodes are some 0.1 rad apart where the density is smooth, and a ball must hold many
+    _cluster_radius = 0.3
     _tols = 1e-9, 1e-13
     _least_nodes = 6 * PER_LEAF
 

@@ -46,6 +46,8 @@ class Measure(ShownMeasure, ABC):
     _degree: int | None = None
     _is_uniform: bool = False
     _has_density: bool = True
+    # in radians
+    _cluster_radius: float = 0.1
 
     @property
     def _limits(self) -> dict[str, Any]:

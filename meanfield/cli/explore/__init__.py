@@ -68,7 +68,6 @@ def law_table(dim: int, number: int, kappa: float) -> dict[str, Any]:
     turns = 0.3 + np.pi * (3.0 - 5.0**0.5) * count
     means = geometry.sphere_points(np.arccos(1.0 - (2.0 * count + 1.0) / number), turns)
     if dim != 3:
-        # about an axis there are two places for them
         poles = np.outer([1, -1][:number], np.eye(dim)[-1])
         means = geometry.circle_points(turns) if dim == 2 else poles
     laws = [{"type": "VonMisesFisher", "mean": x, "kappa": kappa} for x in means.tolist()]
@@ -347,6 +346,13 @@ class Explorer:
 
     def _ask(self, changes: dict[str, Any]) -> None:
         """Run the case with these keys changed."""
+        bumps = self.controls["law.bumps"]
+        # about an axis there are two places for them
+        bumps.end = CONTROLS["law.bumps"][3] if self._kind()[0] <= 3 else 2
+        if bumps.value > bumps.end:
+            # a move, which asks
+            bumps.value = bumps.end
+            return
         for key, one in self.controls.items():
             one.visible = self._has(key)
         try:

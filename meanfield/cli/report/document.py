@@ -59,7 +59,7 @@ def plotly_script() -> str:
 
 
 # of a view
-_READ = "name", "data", "layout", "frames", "at"
+_READ = "name", "data", "layout", "frames"
 _MOST_TIMES = 61
 # of the measures' numbers, in characters: with plotly.js the page stays below 10 MB
 _ROOM = 3_000_000
@@ -107,17 +107,18 @@ def page(solution: Solution, other: Solution | None = None, names: Sequence[str]
     script, labels = plotly_script(), [""] if other is None else list(names)
     if other is None:
         title, paragraphs, curves = run_title(solution), [], curve_views(solution)
+        saved = solution.t
         stills = [plot.solution(solution, panels=2)]
     else:
         compared = compare(solution, other)
-        title = " and ".join(labels)
+        title, saved = " and ".join(labels), compared["t"].values
         paragraphs = [_words(str(compared.attrs["verdict"]))]
         curves = comparison_views(compared, labels)
         stills = [plot.solution(sol, panels=2) for sol in sols]
         for still, label, sol in zip(stills, labels, sols, strict=True):
             still.suptitle(f"{label}: {run_title(sol)}", fontsize=NORMAL + 1)
         stills.append(plot.comparison(compared.assign_coords(run=labels)))
-    times, measures, notes = measure_views(sols, labels)
+    times, measures, notes = measure_views(sols, labels, saved)
     ran = zip(labels, map(_outcome, sols), strict=True)
     paragraphs += [(f"<b>{escape(name)}</b>: " if name else "") + told for name, told in ran]
     found = [checks(sol) for sol in sols]
@@ -186,36 +187,35 @@ def source_of_page(sols: Sequence[Solution]) -> str:
 
 
 def measure_views(
-    sols: Sequence[Solution], labels: Sequence[str]
+    sols: Sequence[Solution], labels: Sequence[str], saved: Array
 ) -> tuple[Array, list[View], list[str]]:
-    """The slider's times, the figures of the measures, and what of the saves is left out."""
-    chosen = [thinned(len(sol.t), _MOST_TIMES) for sol in sols]
+    """The times of the slider, which all runs have saved; figures of the measures; notes."""
+    saved = saved[thinned(len(saved), _MOST_TIMES)]
+    chosen = [np.abs(sol.t - saved[:, None]).argmin(axis=1) for sol in sols]
     measures = [[sol.measures[i] for i in kept] for sol, kept in zip(sols, chosen, strict=True)]
     # a plane to see tokens in is told by tokens
     together = look(sorted(chain(*measures), key=lambda measure: measure.axis is None))
     seen_from = measures[0][len(measures[0]) // 2]
+    pictures = [_drawing(some[0])(some, together) for some in measures]
+    heaviest = max(weight(frame) for _, _, drawn, _ in pictures for frame in drawn)
+    fit = thinned(len(saved), max(2, _ROOM // len(sols) // heaviest))
+    times = saved[fit]
     views: list[View] = []
     notes = []
-    for sol, label, kept, some in zip(sols, labels, chosen, measures, strict=True):
-        draw = _drawing(some[0])
-        data, layout, drawn, said = draw(some, together)
+    for sol, label, some, picture in zip(sols, labels, measures, pictures, strict=True):
+        data, layout, drawn, said = picture
         if "scene" in layout:
             layout["scene"]["camera"]["eye"] = eye(seen_from)
-        room = _ROOM // len(sols) // max(map(weight, drawn))
-        fit = thinned(len(kept), max(2, room))
-        t, drawn = sol.t[kept[fit]], [drawn[i] for i in fit]
         means = np.array([np.linalg.norm(some[i].mean()) for i in fit])
         if len(sols) > 1:
             layout["title"] = {"text": label, "x": 0.02, "y": 0.98, "yanchor": "top"}
         numbers = {"length of the mean": means}
         title, name = f"{label} measure".strip(), f"measure{len(views)}"
-        views.append(View(name, title, t, numbers, data, layout, drawn, notes=said))
+        views.append(View(name, title, times, numbers, data, layout, [drawn[i] for i in fit], said))
         if len(fit) < len(sol.t):
             few = f"The slider has {len(fit)} of {len(sol.t)} saved times"
-            notes.append(f"{few}; the curves have more.")
-    times = np.unique(np.concatenate([view.t for view in views]))
-    for view in views:
-        view.at.extend(np.abs(times[:, None] - view.t).argmin(axis=1).tolist())
+            of = f" of {label}: both runs have them" if label else "; the curves have more"
+            notes.append(f"{few}{of}.")
     return times, views, notes
 
 
@@ -240,9 +240,9 @@ def _outcome(sol: Solution) -> str:
         lines.append(f"The energy {symbol} goes from {start:.4g} to {end:.4g}.")
     masses = [f"{mass:.3g}" for mass in found.masses[:_MOST_NAMED]]
     count = {0: "is no cluster", 1: "is one cluster"}.get(len(found), f"are {len(found)} clusters")
-    came = f"At the end there {count}"
+    came = f"At the end there {count} on the scale of {sol.final._cluster_radius:g} radian"
     if masses:
-        came += f" of mass {' and '.join(masses) if len(masses) < 3 else ', '.join(masses)}"
+        came += f", of mass {' and '.join(masses) if len(masses) < 3 else ', '.join(masses)}"
         came += ", …" if len(found) > _MOST_NAMED else ""
     if found and found.outside >= _LEAST_OUTSIDE:
         came += f"; {found.outside:.2g} of the mass is outside"

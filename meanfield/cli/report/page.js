@@ -35,7 +35,7 @@
   const redrawn = (view, index) => {
     const t = report.t[index];
     return view.frames.length
-      ? Plotly.restyle(place(view), ...changes(view.frames[view.at[index]]))
+      ? Plotly.restyle(place(view), ...changes(view.frames[index]))
       : Plotly.relayout(place(view), { "shapes[0].x0": t, "shapes[0].x1": t });
   };
 

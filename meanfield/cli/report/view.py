@@ -36,8 +36,6 @@ class View:
     frames : list of dict
         For each of the slider's times, properties of traces by their number; empty for curves
         over t, on which a line marks the time.
-    at : list of int
-        The frame of each of the slider's times.
     notes : tuple of str
         What of the measure is not shown.
     """
@@ -49,7 +47,6 @@ class View:
     data: list[dict[str, Any]]
     layout: dict[str, Any]
     frames: list[Frame] = field(default_factory=list)
-    at: list[int] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
 
