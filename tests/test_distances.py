@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ive
 
 import meanfield as mf
 from meanfield.functionals.distances import merged, mmd, sobolev, sobolev_kernel, sobolev_tail
+from meanfield.kernels.multipliers import counted, scaled_eigenvalues
 
 BETAS = [0.1, 1.0, 9.0, 100.0]
 TILT = np.array([0.48, -0.6, 0.64])
@@ -47,6 +49,18 @@ def test_two_diracs(dim, angle, beta):
     found = mmd(*pair(dim, angle), beta, scaled=True)
     assert found == pytest.approx(exact, rel=1e-9, abs=2e-14)
     assert mmd(*pair(dim, angle), beta) == pytest.approx(found * np.exp(beta / 2), rel=1e-13)
+
+
+@pytest.mark.parametrize("beta", [1e6, 1e9])
+def test_densities_at_a_large_beta(beta):
+    """(Λ_2 a²/2)^{1/2} of 1 + a cos 2θ; so many degrees count as a Gaussian of width √β has."""
+    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.0, 0.5]))
+    exact = np.sqrt(ive(2, beta) / 8.0)
+    assert mmd(mu, uniform(2), beta, scaled=True) == pytest.approx(exact, rel=1e-12)
+    for dim in 2, 3, 64:
+        assert counted(beta, dim, 0)[0] < 20.0 * np.sqrt(beta)
+    # (1 - e^{-2β})/2β
+    assert scaled_eigenvalues(beta, 3, 0)[0] == pytest.approx(0.5 / beta, rel=1e-12)
 
 
 @pytest.mark.parametrize("beta", BETAS)

@@ -35,7 +35,9 @@ def counted(beta: float, dim: int, kmax: int) -> tuple[int, Array]:
         log_growth = np.log(np.maximum(ratio_bound(beta, k + 0.5 * dim - 2.0), 1e-300))
         log_growth += np.log(growth)
         log_terms = np.cumsum(log_growth)
-        negligible = (log_terms < log_terms.max() + _LOG_NEGLIGIBLE) & (log_growth < -0.05)
+        # all terms past one add up to less than it over 1 - growth
+        log_tails = log_terms - np.log(np.clip(-log_growth, 1e-300, 0.05) / 0.05)
+        negligible = (log_tails < log_terms.max() + _LOG_NEGLIGIBLE) & (log_growth < 0.0)
         negligible[:kmax] = False
         if negligible.any():
             last = int(np.argmax(negligible)) + 1
