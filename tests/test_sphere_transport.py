@@ -354,6 +354,41 @@ def test_atoms_of_a_density_cost_no_less_than_it():
     assert missed > 0
 
 
+def power(direction, degree):
+    """The density (degree + 1) ((1 + <x, e>)/2)^degree."""
+    space = mf.Sphere(degree)
+    values = (degree + 1.0) * (0.5 + 0.5 * space.points @ direction) ** degree
+    return mf.Density(space, values)
+
+
+def test_atoms_hold_for_skew_cells():
+    """The mean of dist² of each cell to any z; those with little mass stand at their middle."""
+    pole, rows, rng = np.array([0.0, 0.0, 1.0]), 16, np.random.default_rng(41)
+    density = power(pole, 15)
+    lattice, atoms = Lattice(rows), atoms_of(density, rows)
+    ahead, shares = np.polynomial.legendre.leggauss(20)
+    exceeded = []
+    for z in [pole, -pole, *unit(rng, 30)]:
+        for k in np.flatnonzero(atoms.masses > 1e-12)[:: 2 * rows + 1]:
+            i, j = np.divmod(lattice.cell_of(atoms.points[k : k + 1])[0], lattice.n_lon)
+            theta, phi = (lattice.step * (n + 0.5 + 0.5 * ahead) for n in (i, j))
+            around = sphere_points(np.repeat(theta, 20), np.tile(phi, 20))
+            share = np.outer(shares * np.sin(theta) * (1.0 + np.cos(theta)) ** 15, shares).ravel()
+            mean = share @ geodesic_distance(around, z) ** 2 / share.sum()
+            exceeded.append(mean - geodesic_distance(atoms.points[k], z) ** 2 - atoms.blurs[k])
+    assert max(exceeded) < 0.0
+
+
+def test_parallels_turn():
+    """Along them the slack of a token beyond 90° is convex, though its second derivative is not."""
+    at, token = sphere_points(np.array([np.pi / 4, 5 * np.pi / 6]), np.array([0.1, 0.1]))
+    density, fine = power(at, 15), mf.Sphere(255)
+    lengths = geodesic_distance(fine.points, token)
+    truth = fine.weights @ (16.0 * (0.5 + 0.5 * fine.points @ at) ** 15 * lengths)
+    spreads = spread_of(mf.Particles(token[None])), spread_of(density)
+    assert truth - 0.02 < dual_value(*spreads, np.zeros(1), 1.0, 16) < truth - 1e-5
+
+
 @pytest.mark.slow
 def test_tokens_and_densities():
     """A bracket beside POT's network simplex, and samples beside their law."""
