@@ -140,7 +140,7 @@ def test_variables_of_runs_and_files_are_in_the_table(name, tmp_path):
     with xr.open_dataset(tmp_path / "run.nc", engine="h5netcdf") as stored:
         assert {*map(str, stored.variables), *map(str, stored.dims)} <= known
     if sol.final._has_density:
-        ds = sol.to_dataset(4)
+        ds = sol.to_dataset(16)
         assert {*map(str, ds.variables), *map(str, ds.dims)} <= {*known, *table(GRID)}
 
 

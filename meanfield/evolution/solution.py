@@ -24,7 +24,7 @@ from meanfield.evolution.arrays import Resumption, attribute
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.netcdf import check_numbers, checksum
 from meanfield.exceptions import GOOD
-from meanfield.measures import AnyMeasure, Density, FlowMap
+from meanfield.measures import AnyMeasure, Density
 from meanfield.spaces.sphere import Sphere
 from meanfield.typing import Array, ArrayLike
 
@@ -266,8 +266,13 @@ class Solution(ShownRun, Generic[M_co]):
         Returns
         -------
         xarray.Dataset
-            Of flow maps with `smooth_mass`, the mass outside atoms: the peak of an atom is narrower
-            than any grid.
+            On a grid with `grid_mass`, the mass that it sees: about 1, but peaks narrower than its
+            cells are missed or count too much.
+
+        Warns
+        -----
+        UserWarning
+            If `grid` is a number and its mass is off by more than 1 %.
 
         Raises
         ------
@@ -293,10 +298,10 @@ class Solution(ShownRun, Generic[M_co]):
         told = {name: self._attributes()[name] for name in _OF_GRID}
         found = self.dataset.assign_attrs(told).assign_coords(coordinates)
         found["density"] = ("t", *coordinates), values, gridded.DENSITY
-        if isinstance(self.final, FlowMap):
-            held: list[Any] = [getattr(measure, "atoms", None) for measure in self.measures]
-            free = [1.0 - (float(atoms.masses.sum()) if atoms else 0.0) for atoms in held]
-            found["smooth_mass"] = "t", free, gridded.SMOOTH_MASS
+        masses = gridded.masses_on(values, coordinates, self.final.dim)
+        if not isinstance(grid, Mapping):
+            gridded.warn_missed(masses, self.t)
+        found["grid_mass"] = "t", masses, gridded.GRID_MASS
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
