@@ -134,6 +134,9 @@ def page(monkeypatch):
     yield make
     for one in pages:
         one.asked.put(None)
+        # what it does later would be another test's
+        one.thread.join(60)
+        assert not one.thread.is_alive()
 
 
 def taken(page):

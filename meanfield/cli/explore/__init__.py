@@ -255,7 +255,8 @@ class Explorer:
         document.title, document.template = "meanfield explore", _part("page.html")
         document.on_session_destroyed(lambda _: self.asked.put(None))
         document.add_periodic_callback(self._play, 80)
-        Thread(target=self._work, daemon=True).start()
+        self.thread = Thread(target=self._work, daemon=True)
+        self.thread.start()
         self._ask({})
 
     def _add_controls(self, has_law: bool) -> None:
