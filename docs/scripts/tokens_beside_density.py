@@ -11,4 +11,5 @@ tokens = mf.evolve(mf.Particles(x), mf.SA(beta=4.0), t_end=1.0, save_at=4)
 density = mf.Density(mf.Sphere(31), mf.PointCloud(x, bandwidth="likelihood"))
 smooth = mf.evolve(density, mf.SA(beta=4.0), t_end=1.0, save_at=4)
 for (t, cloud), (_, mu) in zip(tokens, smooth, strict=True):
-    print(f"t = {t:.2f}: mmd {mf.mmd(cloud, mu, beta=4.0):.4f}", cloud.mean(), mu.mean())
+    apart = mf.mmd(cloud, mu, beta=4.0, scaled=True)
+    print(f"t = {t:.2f}: mmd {apart:.4f}", cloud.mean(), mu.mean())

@@ -295,7 +295,8 @@ def compare(
 ) -> None:
     """Compare two runs: their energies and means, the mmd and W_1 between them at common times.
 
-    The runs may have any measures and dynamics on the same sphere. Files are written only with
+    The runs may have any measures and dynamics on the same sphere. The mmd is the scaled one, of
+    the kernel e^{β(<x,y> - 1)}. Files are written only with
     --output and --figure. At a time between two saves (--save-at), a run is repeated from the save
     before.
     """

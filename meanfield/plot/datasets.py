@@ -111,7 +111,7 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
     if not 1 <= found.ndim <= 2:
         raise ValueError(
             f"ds must have several values along one or two of its axes, got {dict(found.sizes)} of "
-            f"{found.name}: ds.isel(...) takes values of others"
+            f"{found.name}: take a number over fewer axes, or values of some by ds.isel(...)"
         )
     ax = frames.new_axes() if ax is None else frames.check_axes(ax, set())
     # words tell curves apart, and t is along the figure
