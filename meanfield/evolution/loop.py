@@ -22,7 +22,7 @@ from meanfield.evolution.netcdf import check_suffix
 from meanfield.evolution.progress import DeferredInterrupt, Progress, ProgressBar, checked_progress
 from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance
-from meanfield.evolution.solution import Solution
+from meanfield.evolution.solution import LAST_BITS, Solution
 from meanfield.evolution.system import System
 from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.measures import AnyMeasure, Density, FlowMap, OscillatorDensity, Particles
@@ -30,8 +30,6 @@ from meanfield.typing import Array, ArrayLike, Rng
 
 _log = logging.getLogger(__name__)
 M = TypeVar("M", bound=FlowMap | Particles)
-# of t_end, by which a time may miss 0 or t_end
-_LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
 
 
 def complete(run: Run, checkpoint: Checkpoint, progress: Progress) -> Solution:
@@ -346,7 +344,7 @@ def save_times(t_start: float, t_end: float, save_at: int | ArrayLike | None) ->
     times = real_array("save_at", save_at, 1)
     # the last bits of 0.1 + 0.2 and the like
     for end in (t_start, t_end):
-        times[np.abs(times - end) <= _LAST_BITS * t_end] = end
+        times[np.abs(times - end) <= LAST_BITS * t_end] = end
     allowed = f"an integer >= 1 or strictly ascending times in [{t_start:g}, t_end = {t_end:g}]"
     outside = np.flatnonzero((times < t_start) | (times > t_end))
     if outside.size:

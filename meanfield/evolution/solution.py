@@ -38,8 +38,8 @@ _PACKAGES = ("meanfield", "numpy", "scipy", "pyfftw", "ducc0", "shtns")
 # what may be missing, and what numbers on S^2 alone depend on
 _OPTIONAL = "shtns"
 _SHA_256 = re.compile("[0-9a-f]{64}")
-# of the last time, by which a time may miss one that was saved
-_LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
+# of the last time, by which two times that count as one may differ
+LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
 
 Status = Literal["finished", "clustered", "under-resolved", "failed", "interrupted"]
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class Solution(ShownRun, Generic[M_co]):
         t = number("t", t)
         gaps = np.abs(self.t - t)
         nearest = int(gaps.argmin())
-        if gaps[nearest] <= _LAST_BITS * np.abs(self.t[-1]):
+        if gaps[nearest] <= LAST_BITS * np.abs(self.t[-1]):
             return self.measures[nearest]
         number("t", t, low=float(self.t[0]), high=float(self.t[-1]))
         found: M_co = Solution._state_between(self, t)

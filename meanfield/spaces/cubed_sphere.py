@@ -179,10 +179,7 @@ def quadrature_error(values: Array) -> Array:
     values : ndarray, shape (..., 100)
         Values on the nodes of leaves.
     """
-    size = np.abs(_legendre(values))
-    largest, tail = size.max(axis=(-2, -1)), _tail(size)
-    safe = np.where(largest > 0.0, largest, 1.0)
-    return np.asarray(tail * np.minimum(1.0, _SAFETY * (tail / safe) ** 1.5))
+    return _extrapolated(np.abs(_legendre(values)), 1.5)
 
 
 def interpolation_error(values: Array) -> Array:
@@ -193,9 +190,7 @@ def interpolation_error(values: Array) -> Array:
     """
     size = np.abs(_legendre(values))
     size[..., 0, 0] = 0.0
-    largest, tail = size.max(axis=(-2, -1)), _tail(size)
-    safe = np.where(largest > 0.0, largest, 1.0)
-    return np.asarray(tail * np.minimum(1.0, _SAFETY * (tail / safe) ** 0.25))
+    return _extrapolated(size, 0.25)
 
 
 def _legendre(values: Array) -> Array:
@@ -204,10 +199,13 @@ def _legendre(values: Array) -> Array:
     return np.asarray(_TO_LEGENDRE @ grid @ _TO_LEGENDRE.T)
 
 
-def _tail(size: Array) -> Array:
-    """The largest coefficient of degree 8 or 9 in either direction."""
+def _extrapolated(size: Array, power: float) -> Array:
+    """10 T (T/A)^power, at most T: the tail T and the largest A of coefficients (..., 10, 10)."""
     either = size[..., _TAIL_FROM:, :], size[..., :, _TAIL_FROM:]
-    return np.asarray(np.maximum(*(part.max(axis=(-2, -1)) for part in either)))
+    tail = np.maximum(*(part.max(axis=(-2, -1)) for part in either))
+    largest = size.max(axis=(-2, -1))
+    safe = np.where(largest > 0.0, largest, 1.0)
+    return np.asarray(tail * np.minimum(1.0, _SAFETY * (tail / safe) ** power))
 
 
 # leaves, their nodes, weights and values to what is to split, and to errors that are estimated

@@ -13,6 +13,7 @@ from meanfield._checks import boolean, number, one_line, shown, some_of, symmetr
 from meanfield.dynamics import adapt
 from meanfield.evolution import Solution
 from meanfield.evolution.loop import save_times
+from meanfield.evolution.solution import LAST_BITS
 from meanfield.functionals.distances import mmd
 from meanfield.functionals.energies import dissipation, energy, energy_share
 from meanfield.functionals.transport.distance import LEAST_GAP, wasserstein
@@ -22,8 +23,6 @@ from meanfield.typing import Array, ArrayLike
 DISTANCES = ("mmd", "w1")
 # where W_1 is below it, which no figure shows, two runs are said to be the same
 _SAME = 1e-3
-# of times that count as one, in units of the last
-_LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
 _NUMBERS = {
     "energy": (energy, "energy", "of the dynamics of each run"),
     "energy_share": (energy_share, "energy share", "energy over that of a Dirac mass"),
@@ -138,7 +137,7 @@ def compare(
 def _common_times(a: Solution, b: Solution) -> Array:
     """The times of `a` that `b` has saved, too, but for last bits."""
     apart = np.abs(a.t[:, None] - b.t).min(axis=1)
-    times: Array = a.t[apart <= _LAST_BITS * max(a.t[-1], b.t[-1])]
+    times: Array = a.t[apart <= LAST_BITS * max(a.t[-1], b.t[-1])]
     if not times.size or times[-1] == a.t[0] < a.t[-1]:
         raise ValueError(
             f"a and b must have saved at common times after the start, got {len(a.t)} saves from "

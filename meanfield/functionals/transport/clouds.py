@@ -9,7 +9,6 @@ Masses are whole numbers, so that a plan has its marginals exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from scipy.sparse import coo_array
 
 from meanfield._checks import EPS
 from meanfield.functionals.transport import Bracket
+from meanfield.kernels.direct import blocks
 from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import geodesic_distance
 from meanfield.typing import Array, Indices
@@ -40,6 +40,7 @@ _TINY = 2.0**-700
 _GRID = 2.0**-52
 # arcs that a search for finer potentials looks at, and where it has gone astray
 _MOST_ARCS, _TOO_NEAR = 1 << 27, -16.0
+# entries that fit into a cache together
 _BLOCK = 1 << 16
 _LEAST = 5e-324
 
@@ -363,16 +364,11 @@ def _tighten(flow: _Flow, costs: Array) -> Array:
 def _transform(costs: Array, u: Array) -> tuple[Array, Array]:
     """Feasible potentials from those of rows by two c-transforms, multiples of 2^-52."""
     # min_i (c_ij - u_i), and then min_j (c_ij - v_j)
-    v = np.min([(costs[rows] - u[rows, None]).min(axis=0) for rows in _blocks(costs)], axis=0)
+    parts = list(blocks(len(costs), costs.shape[1], _BLOCK))
+    v = np.min([(costs[rows] - u[rows, None]).min(axis=0) for rows in parts], axis=0)
     v = np.floor((v - v.max()) / _GRID) * _GRID
-    u = np.concatenate([(costs[rows] - v).min(axis=1) for rows in _blocks(costs)])
+    u = np.concatenate([(costs[rows] - v).min(axis=1) for rows in parts])
     return np.floor(u / _GRID) * _GRID, v
-
-
-def _blocks(costs: Array) -> Iterator[slice]:
-    """Rows that fit into a cache together."""
-    step = max(1, _BLOCK // costs.shape[1])
-    return (slice(first, first + step) for first in range(0, len(costs), step))
 
 
 def _reduced_costs(costs: Array, parts: list[tuple[Array, Array]]) -> Array:
@@ -381,7 +377,7 @@ def _reduced_costs(costs: Array, parts: list[tuple[Array, Array]]) -> Array:
     Sums u + v are exact. More than one are gathered without error (Shewchuk 1997).
     """
     reduced = np.empty_like(costs)
-    for block in _blocks(costs):
+    for block in blocks(len(costs), costs.shape[1], _BLOCK):
         terms = [costs[block]]
         for u, v in parts:
             term = -(u[block, None] + v)
