@@ -37,7 +37,13 @@ Shown._plot = _load_plot
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for; it is at home here: pickles and tracebacks survive a move."""
+    """Import a public name; its home is the package: pickles and tracebacks survive a move."""
+    if name not in __all__:
+        import difflib
+
+        near = [] if name.startswith("_") else difflib.get_close_matches(name, __all__, 1)
+        meant = f": do you mean {near[0]}?" if near else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
     found = _loaded(name)
     if hasattr(found, "__module__"):
         found.__module__ = __name__

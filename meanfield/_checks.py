@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import numbers
 import reprlib
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -134,7 +136,7 @@ def tell_apart(value: float, limit: float) -> tuple[str, str]:
     >>> tell_apart(1.04e-8, 1e-8), tell_apart(1.0000004, 1.0)
     (('1.04e-08', '1e-08'), ('1.0000004', '1'))
     """
-    # what is short by itself stays as it is
+    # what is short already stays as it is
     least = 6 if _exact(value) == f"{value:g}" else 3
     for digits in range(least, 18):
         one, other = f"{value:.{digits}g}", f"{limit:.{max(digits, 6)}g}"
@@ -210,7 +212,9 @@ def one_of(name: str, value: Any, allowed: Collection[Word]) -> Word:
     ValueError: start must be one of ('sample', 'quantise'), got 'wild'
     """
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {allowed}, got {shown(value)}")
+        near = get_close_matches(str(value), allowed, 1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"{name} must be one of {allowed}, got {shown(value)}{meant}")
     return cast(Word, value)
 
 
@@ -402,14 +406,13 @@ def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
     off = np.abs(norms - 1.0) > _NORM_TOLERANCE
     if off.any():
         first = int(np.argmax(off))
-        edge = 1.0 + np.copysign(_NORM_TOLERANCE, norms[first] - 1.0)
         columns = np.sqrt(np.einsum("ij,ij->j", array, array))
         remedy = ""
         if len(array) > 1 and not (np.abs(columns - 1.0) > _NORM_TOLERANCE).any():
             remedy = f": columns of shape {array.shape} have it, take {name}.T"
         raise ValueError(
             f"{name} must have rows of norm 1 (within {_NORM_TOLERANCE:g}), "
-            f"got norm {tell_apart(norms[first], edge)[0]} in row {first}{remedy}"
+            f"got norm {_told_norm(norms[first])} in row {first}{remedy}"
         )
     # what is normalised already keeps its bits, so that a file gives back what it was given
     norms[np.abs(norms - 1.0) <= _LAST_BITS] = 1.0
@@ -428,15 +431,54 @@ def unit_vector(name: str, vector: ArrayLike, dim: int | None = None) -> Array:
     if is_number(vector) and dim in (None, 2):
         rows = _at_angle(name, vector)
     else:
-        rows = unit_rows(name, real_array(name, vector, 1)[None, :], dim)
+        given = real_array(name, vector, 1)
+        if len(given) < 2 or dim not in (None, len(given)):
+            allowed = ">= 2" if dim is None else f"= {dim}"
+            raise ValueError(f"{name} must have length {allowed}, got shape {given.shape}")
+        norm = np.sqrt(np.einsum("i,i->", given, given))
+        if abs(norm - 1.0) > _NORM_TOLERANCE:
+            raise ValueError(
+                f"{name} must have norm 1 (within {_NORM_TOLERANCE:g}), got norm {_told_norm(norm)}"
+            )
+        rows = unit_rows(name, given[None, :])
     unit: Array = rows[0]
     return unit
 
 
+def _told_norm(norm: float) -> str:
+    """A norm that is not 1, with as many digits as tell it from what is allowed."""
+    return tell_apart(norm, 1.0 + np.copysign(_NORM_TOLERANCE, norm - 1.0))[0]
+
+
 def _at_angle(name: str, angle: Any) -> Array:
     """The point of the circle at an angle, shape (1, 2)."""
-    turn = number(name, angle)
+    (turn,) = angles(name, [number(name, angle)], stacklevel=5)
     return np.array([[math.cos(turn), math.sin(turn)]])
+
+
+def angles(name: str, values: ArrayLike, stacklevel: int = 3) -> Array:
+    """Return `values` as angles (n,) in radians; a warning names those beyond a turn.
+
+    Raises
+    ------
+    ValueError
+        If they are no finite numbers.
+
+    Warns
+    -----
+    UserWarning
+        If one is beyond a turn: it is taken as it is, but may be in degrees.
+    """
+    array = real_array(name, values, 1)
+    largest = array[np.argmax(np.abs(array))]
+    # a turn in single precision may be a little more
+    if abs(largest) > 2.0 * math.pi + 1e-6:
+        warnings.warn(
+            f"{name} holds an angle of {largest:g} radians, more than a turn: of degrees take "
+            f"np.deg2rad",
+            stacklevel=stacklevel,
+        )
+    return array
 
 
 # what sums and masses may differ from 1 by, and what to do about it
@@ -487,20 +529,30 @@ def weights(name: str, values: ArrayLike | None, n: int, unit_mass: bool = False
     return np.asarray(array / array.sum())
 
 
-def suggest_measure(value: Any) -> str:
-    """What makes a measure of a value that is none, "" where nothing does.
+def check_measure(name: str, value: Any) -> None:
+    """Check that this is a measure, and not an array or a law.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument and its value, and of tokens and laws the measures that they make.
 
     Examples
     --------
-    >>> suggest_measure(np.eye(3))
-    ': wrap unit rows X as mf.Particles(X)'
+    >>> check_measure("mu", 1.0)
+    Traceback (most recent call last):
+        ...
+    ValueError: mu must be a Density, FlowMap or Particles, got 1.0
     """
+    is_class, remedy = isinstance(value, type), ""
+    if callable(getattr(value, "_balanced", None)) and not is_class:
+        return
     if isinstance(value, (np.ndarray, list)):
-        return ": wrap unit rows X as mf.Particles(X)"
-    if callable(getattr(value, "pdf", None)) and not isinstance(value, type):
+        remedy = ": wrap unit rows X as mf.Particles(X)"
+    elif callable(getattr(value, "pdf", None)) and not is_class:
         made = "Density(space, law), FlowMap(law) or Particles.sample(law, n, rng)"
-        return f", a law: wrap it as {made}"
-    return ""
+        remedy = f", a law: wrap it as {made}"
+    raise ValueError(f"{name} must be a Density, FlowMap or Particles, got {shown(value)}{remedy}")
 
 
 def generator(name: str, rng: Any) -> np.random.Generator:
@@ -575,7 +627,7 @@ def _content(thing: Any) -> tuple[Any, ...]:
 def to_record(
     thing: Any, kinds: Collection[type], arrays: list[Array] | None = None
 ) -> dict[str, Any]:
-    """A table of numbers, words, lists and tables that tells a dataclass of one of these kinds.
+    """A table of numbers, words, lists and tables that describes a dataclass of these kinds.
 
     Its arrays become lists. Where a list `arrays` is given they are put there, and the table has
     their numbers.

@@ -1,7 +1,7 @@
 """How notebooks show objects: tables, and the door to the drawing of measures and runs.
 
 No room that computes imports `plot`: the package's `__init__` sets `Shown._plot`, which imports it,
-and matplotlib with it, when a drawing is asked for.
+and matplotlib with it, when something is drawn.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class MissingFileError(FileNotFoundError, ValueError):
     """There is no such file: bad input, like any file that can't be read."""
 
 
-def warn_unfinished(statuses: Sequence[str], messages: Sequence[str], stacklevel: int = 3) -> None:
+def warn_unfinished(statuses: Sequence[str], messages: Sequence[str]) -> None:
     """Warn once of all runs of a batch that have stopped before their `t_end`."""
     reasons = [
         message for status, message in zip(statuses, messages, strict=True) if status not in GOOD
@@ -90,5 +90,5 @@ def warn_unfinished(statuses: Sequence[str], messages: Sequence[str], stacklevel
             f"{len(reasons)} of {len(statuses)} runs ended too early, the first of them: "
             f"{reasons[0]}",
             UnfinishedWarning,
-            stacklevel=stacklevel,
+            stacklevel=3,
         )

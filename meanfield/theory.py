@@ -380,7 +380,7 @@ def check_attention(
     attracts: bool = False,
     has_noise: bool | None = None,
 ) -> None:
-    """Refuse what is no attention without matrices.
+    """Check that this is attention without matrices.
 
     Parameters
     ----------
@@ -448,7 +448,7 @@ def dobrushin_constant(dynamics: AnyDynamics) -> float:
 
 # of the integral over s = -log(1 - γ)
 _EDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-# γ (n + β) below it: γ grows in proportion to t but for rounding
+# γ (n + β) below it: γ grows in proportion to t, up to rounding
 _LINEAR = 1e-17
 # s from which on γ is 1
 _LONGEST = 36.0

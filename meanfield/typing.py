@@ -97,7 +97,7 @@ class Summable(Measure, Protocol):
     def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
         """∫ e^{-ikθ} dmu on the circle, k = 0 … kmax."""
 
-    def _nodes(self, degree: int, reach: float) -> tuple[Array, Array]:
+    def _nodes(self, degree: int | None, reach: float) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate polynomials of this degree over it."""
 
     def _balanced(self, beta: float) -> Any:

@@ -118,11 +118,11 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "axis not of norm 1": (
         ZONAL | {"measure": on('type = "Zonal"\nkmax = 15\naxis = [1.0, 1.0, 0.0, 0.0]')},
-        "measure.space.axis must have rows of norm 1",
+        "measure.space.axis must have norm 1",
     ),
     "axis too short": (
         ZONAL | {"measure": on('type = "Zonal"\nkmax = 15\naxis = [0.0, 1.0]\ndim = 4')},
-        "measure.space.axis must have rows of length",
+        "measure.space.axis must have length",
     ),
     "no tokens": (
         {"measure": 'type = "Particles"\nn = 0'},
@@ -222,7 +222,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     "kappa missing": ({"law": f"{BUMP}mean = [0, 1]"}, "law.kappa is missing: it must be the conc"),
     "mean not of norm 1": (
         {"law": f"{BUMP}mean = [3, 4]\nkappa = 1"},
-        "law.mean must have rows of",
+        "law.mean must have norm 1",
     ),
     "mean empty": ({"law": f"{BUMP}mean = []\nkappa = 1"}, "law.mean must be a non-empty array"),
     "mean nested": (

@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import meanfield as mf
 from meanfield import _checks
 
 EPS = np.finfo(float).eps
@@ -90,9 +91,9 @@ REFUSED = [
     (_checks.unit_rows, [[1 + 2e-6, 0.0]], f"{UNIT} norm 1.000002 in row 0"),
     (_checks.unit_rows, [[1e200, 0.0]], f"{UNIT} norm inf in row 0"),
     (_checks.unit_vector, [[0.6, 0.8]], "a non-empty array with 1 axes, got shape (1, 2)"),
-    (_checks.unit_vector, [0.6, 0.7], f"{UNIT} norm 0.922 in row 0"),
-    (partial(_checks.unit_vector, dim=2), [1.0], "rows of length = 2, got"),
-    (partial(_checks.unit_vector, dim=2), [0.6, 0.8, 0.0], "rows of length = 2, got"),
+    (_checks.unit_vector, [0.6, 0.7], "norm 1 (within 1e-06), got norm 0.922"),
+    (partial(_checks.unit_vector, dim=2), [1.0], "length = 2, got shape (1,)"),
+    (partial(_checks.unit_vector, dim=2), [0.6, 0.8, 0.0], "length = 2, got shape (3,)"),
     (weights, [1.0], "length 2, got 1"),
     (weights, [1.0, -1e-9], ">= 0, got -1e-09 at index 1"),
     (weights, [0.0, 0.0], "a positive sum, got 0"),
@@ -156,3 +157,39 @@ def test_numbers_that_are_compared_show_which_is_larger(limit, share):
     one, other = _checks.tell_apart(value, limit)
     assert (float(one) > float(other)) == (value > limit)
     assert (float(one) < float(other)) == (value < limit)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: mf.VonMisesFisher(90.0, 2.0), "mean"),
+        (lambda: mf.VonMisesFisher(-7.0, 2.0), "mean"),
+        (lambda: mf.Particles.from_angles([0.0, 90.0, -180.0]), "angles"),
+        (lambda: mf.Uniform(2).pdf(90.0), "points"),
+    ],
+)
+def test_angles_beyond_a_turn_are_warned_of(make, name):
+    with pytest.warns(UserWarning, match=rf"{name} holds .* radians.*np\.deg2rad") as found:
+        make()
+    assert found[0].filename == __file__
+
+
+def test_angles_of_a_turn_are_taken_without_a_word():
+    turns = np.float32([-2.0 * np.pi, 2.0 * np.pi])
+    points = mf.Particles.from_angles(turns).points
+    np.testing.assert_allclose(points, [[1.0, 0.0]] * 2, atol=1e-6)
+    # phases wind: they are taken up to whole turns
+    assert mf.Oscillators([90.0], [1.0]).angles[0] == 90.0 % (2.0 * np.pi)
+
+
+def test_tokens_given_as_angles_are_told_how():
+    with pytest.raises(ValueError, match=r"got shape \(3,\): of angles take Particles.from_angles"):
+        mf.Particles([0.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(("name", "meant"), [("Circl", "Circle"), ("energy_shar", "energy_share")])
+def test_a_misspelt_name_is_told_what_is_meant(name, meant):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}': do you mean {meant}[?]$"):
+        getattr(mf, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'xqz'$"):
+        _ = mf.xqz

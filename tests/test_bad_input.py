@@ -16,9 +16,10 @@ LIMIT = "study mean-field-limit good.toml"
 SWEEP = "sweep good.toml --grid dynamics.beta="
 # the command line in a folder with good.toml, good.nc and other things, and the line
 COMMANDS = [
-    ("run none.toml", "none.toml: can't be read as a case file: No such file"),
-    ("run there.nc", "there.nc: can't be read as a case file: Is a dir"),
+    ("run none.toml", "there is no file none.toml"),
+    ("run there.nc", "can't read there.nc: Is a directory"),
     ("run words.toml", "words.toml: must be TOML, but Expected '=' after a key"),
+    ("run number.toml", "number.toml: law must be a table, got 3"),
     ("run bytes.toml", "bytes.toml: must be TOML in UTF-8"),
     ("run good.nc", "the case in good.nc is missing: it must be"),
     ("run short.nc", "can't read short.nc: it is cut short"),
@@ -48,7 +49,8 @@ COMMANDS = [
     ("info good.toml", "a case file? meanfield run good.toml"),
     ("plot ''", "can't read .: Is a directory"),
     ("plot future.nc", FUTURE),
-    ("plot foreign.nc", "can't read foreign.nc: its format must be"),
+    ("plot foreign.nc", "can't read foreign.nc: it is a dataset of something else"),
+    ("run points.npy", "points.npy: must be a case file (TOML), but holds points"),
     ("plot damaged.nc", "can't read damaged.nc: coefficients must be"),
     ("plot short.nc", "can't read short.nc: it is cut short or damaged"),
     ("plot good.nc --figure no/a.png", "--figure must be a file name that"),
@@ -97,7 +99,8 @@ COMMANDS = [
         ]
         for n in wrong
     ),
-    ("sweep good.toml", "Missing option '--grid'"),
+    ("sweep good.toml", "--grid must be given, as in --grid dynamics.beta=1:10:19"),
+    ("compare a.nc", "Missing argument 'B.nc'"),
     (
         "sweep good.toml --grid dynamics.bta=1,2",
         "good.toml with --grid dynamics.bta=1: dynamics.bta is an unknown key: the keys here",
@@ -157,7 +160,9 @@ def files(tmp_path_factory):
     contents["short.nc"] = contents["good.nc"][: len(contents["good.nc"]) // 2]
     contents["good.toml"] = toml({}).encode()
     contents["words.toml"] = b"beta is four\n"
+    contents["number.toml"] = b"run = 4\nlaw = 3\n"
     contents["bytes.toml"] = b"\xff\xfe"
+    contents["points.npy"] = b"\x93NUMPY\x01\x00"
     contents["deep.toml"] = b"a = " + b"[" * 5000
     return contents
 

@@ -2,6 +2,9 @@
 
 import pytest
 
+# each needs Chromium
+pytestmark = pytest.mark.slow
+
 FRAME = "<!DOCTYPE html><html><head><link rel=icon href=data:,></head><body>{}</body></html>"
 CANVAS = "<canvas width=40 height=30></canvas>"
 FILLED = CANVAS + "<script>const c = document.querySelector('canvas').getContext('2d');{}</script>"
@@ -17,7 +20,6 @@ def opened(browser, tmp_path):
     return show
 
 
-@pytest.mark.slow
 def test_a_good_page(opened):
     scrolls = "<div style='overflow-x: auto'><p style='width: 3000px'>long</p></div>"
     drawn = FILLED.format("c.fillRect(5, 5, 9, 9);")

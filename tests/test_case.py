@@ -420,7 +420,7 @@ def test_tokens_are_read_from_numpy_files(folder):
         ("a.npz", b"no archive", "'a.npz': must be an NPZ file of numbers, but a.npz: "),
         ("a.npy", np.ones(3), r"must hold a table of d >= 2 columns, but a.npy has shape \(3,\)"),
         ("a.npy", np.array([["a", "b"]]), "table must be an array of real numbers, got dtype <U1"),
-        ("a.npy", np.array([[None, 1]]), "must be an NPY file of numbers, but a.npy: "),
+        ("a.npy", np.array([[None, 1]]), "but a.npy: its dtype is object; numbers are allowed"),
         ("a.npz", np.ones(3), r"must hold an array points, but a.npz has \['arr_0'\]"),
         ("a.npy", np.ones((3, 2)), r"law.points = 'a.npy': points must have rows of norm 1 \(with"),
     ],
@@ -432,6 +432,12 @@ def test_numpy_files_that_are_none_are_refused(folder, name, content, message):
         (np.save if name.endswith("y") else np.savez)(folder / name, content)
     with pytest.raises(CaseError, match=message):
         measure_of(f'type = "PointCloud"\npoints = "{name}"', ON_THE_CIRCLE)
+
+
+def test_an_archive_holds_no_objects(folder):
+    np.savez(folder / "a.npz", points=np.array([[None, 1]]))
+    with pytest.raises(CaseError, match=r"NPZ file of numbers, but a\.npz: its dtype is object"):
+        measure_of('type = "PointCloud"\npoints = "a.npz"', ON_THE_CIRCLE)
 
 
 def test_an_archive_is_as_large_as_what_is_packed(folder, monkeypatch):

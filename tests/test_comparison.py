@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import meanfield as mf
+from meanfield.cli.text import table_of_comparison
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 BETA = 2.0
@@ -50,7 +52,7 @@ def test_two_tokens_at_rest_are_as_far_apart_as_they_are():
     squared = 2.0 * (1.0 - np.exp(BETA * (np.cos(alpha) - 1.0)))
     assert np.allclose(ds.mmd, np.sqrt(squared), rtol=1e-12)
     assert ds.mmd.attrs["beta"] == BETA
-    told = "up to 8.7e-01 apart at 3 times from t = 0 to 1: mmd 8.7e-01, W_1 7.0e-01, means 6.9e-01"
+    told = "mmd up to 8.7e-01 at 3 times from t = 0 to 1: W_1 7.0e-01, means 6.9e-01"
     assert ds.attrs["verdict"].startswith(told)
     other = mf.compare(alone(0.3), alone(0.3 + alpha), beta=1.0).mmd
     assert np.allclose(other, np.sqrt(2.0 * (1.0 - np.exp(np.cos(alpha) - 1.0))), rtol=1e-12)
@@ -136,12 +138,12 @@ def test_without_w1_no_runs_are_called_the_same():
     assert none.attrs["verdict"].startswith("no difference seen without mmd and W_1 at ")
     assert none.attrs["mmd_missing"].startswith("beta must be at most 1e+09")
     apart = mf.compare(a, b, beta=1e-7)
-    assert apart.attrs["verdict"].startswith("up to 1.6e-01 apart at ")
+    assert apart.attrs["verdict"].startswith("W_1 up to 1.6e-01 at ")
     assert "energy_difference" not in apart
     # energies tell, too
     a, b = (run(mf.Density(mf.Circle(64), law), mf.SA(BETA, sign=-1), 0.1, 1) for law in laws)
     told = mf.compare(a, b, beta=1e-7, distances=["mmd"]).attrs["verdict"]
-    assert told.startswith("up to 1.2e-02 apart at ")
+    assert told.startswith("E/E(δ) up to 1.2e-02 at ")
 
 
 def test_a_distance_that_is_no_number_is_said(monkeypatch):
@@ -163,11 +165,16 @@ def test_measures_on_s2_have_brackets():
     assert ds.w1_proved.values.tolist() == [1.0, 1.0]
     flow = run(mf.FlowMap(law, tol=1e-6), t_end=0.1, save_at=1)
     near = mf.compare(density, flow)
-    # the nodes of a mesh are farther apart than the runs
-    assert "w1" not in near
-    assert near.attrs["w1_missing"].startswith("W_1 of a flow map on S^2 counts its nodes")
-    assert near.attrs["verdict"].startswith("no difference seen without W_1 at 2 times")
-    assert float(near.mmd.max()) < 1e-5
+    # a density stands for the mesh, whose nodes are farther apart than the runs
+    assert float(near.w1_upper.max()) < 1e-4
+    assert near.w1_proved.values.tolist() == [0.0, 0.0]
+    assert near.attrs["verdict"].startswith("the same to")
+    # with an error of its moments that a figure shows it counts by them
+    far = mf.compare(density, run(mf.FlowMap(law, tol=1e-3), t_end=0.1, save_at=1))
+    assert "w1" not in far
+    assert far.attrs["w1_missing"].startswith("W_1 of a flow map on S^2 that no series holds")
+    assert far.attrs["verdict"].startswith("no difference seen without W_1 at 2 times")
+    assert float(far.mmd.max()) < 1e-5
 
 
 def test_what_can_not_be_compared_is_refused():
@@ -187,3 +194,11 @@ def test_what_can_not_be_compared_is_refused():
     ]:
         with pytest.raises(ValueError, match=message):
             mf.compare(a, b, **asked)
+
+
+def test_the_table_has_both_ends_of_a_bracket():
+    columns = {"mmd": [0.1, 0.2], "w1": [0.1, 0.25], "w1_lower": [0.1, 0.2], "w1_upper": [0.1, 0.3]}
+    ds = xr.Dataset({name: ("t", values) for name, values in columns.items()})
+    rows = table_of_comparison(ds.assign_coords(t=[0.0, 1.0], run=["a", "b"])).splitlines()
+    assert rows[1].split() == ["0", "1.000e-01", "1.000e-01"]
+    assert rows[2].endswith("  2.000e-01 … 3.000e-01")

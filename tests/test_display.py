@@ -145,7 +145,8 @@ def test_cards_of_large_spaces_keep_their_peaks():
     assert len(angles) < 800
     assert heights.max() == 1.0
     assert angles[heights.argmax()] == pytest.approx(np.arctan2(0.8, 0.6), abs=np.pi / 6144)
-    assert angles[-1] == angles[0]
+    assert (angles[0], angles[-1]) == (0.0, 2.0 * np.pi)
+    assert heights[-1] == heights[0]
 
 
 def test_cards_of_brackets():

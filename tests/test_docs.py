@@ -152,6 +152,7 @@ BAD_PAGES = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_built_page_is_found(browser, tmp_path):
     for name, body in {**BAD_PAGES, "good": "<p>A page.</p>"}.items():
         page = f"<!doctype html><html><body>{body}</body></html>"

@@ -6,6 +6,7 @@ import pytest
 import meanfield as mf
 from meanfield.equations.sphere import field_on_sphere
 from meanfield.measures import SphereFlowMap
+from meanfield.spaces import Places
 from meanfield.spaces.geometry import perpendicular
 
 LAW = mf.Mixture(
@@ -98,14 +99,19 @@ def test_where_the_series_has_no_digits_the_sources_are_summed(dynamics, off):
     )
     depth = field_on_sphere(dynamics)
     moments, field = depth.moments(points, masses), depth.during(0.0, 1.0)
-    velocity, divergence = field.velocity_and_divergence(moments, targets, (points, masses))
+    velocity, divergence, _ = field.rates(moments, Places.of(targets), (points, masses))
     expected = dynamics.velocity(tokens, at=targets)
     assert np.abs(velocity - expected).max() < off
     assert np.abs(np.sum(velocity * targets, axis=1)).max() < 1e-12
     numerical = divergence_by_differences(lambda x: dynamics.velocity(tokens, at=x), targets)
     assert np.abs(divergence - numerical).max() < 1e-6 * np.abs(numerical).max()
     with pytest.raises(ArithmeticError, match="where its series has no digits"):
-        field.velocity_and_divergence(moments, targets)
+        field.rates(moments, Places.of(targets))
+    # the velocity alone is the same, bit for bit, and refused where both are
+    velocity, *_ = field.rates(moments, Places.of(targets), loose=True)
+    assert np.array_equal(field.velocity(moments, Places.of(targets), loose=True), velocity)
+    with pytest.raises(ArithmeticError, match="where its series has no digits"):
+        field.velocity(moments, Places.of(targets))
 
 
 # ---------------------------------------------------------------- runs

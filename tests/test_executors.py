@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -39,10 +39,6 @@ def killed_once(task):
     return number
 
 
-def killed_always(task):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def failing(task):
     if task == 3:
         raise ArithmeticError("no such number")
@@ -64,6 +60,22 @@ class Struck(Executor):
         return future
 
 
+class KilledWorker(Exception):
+    """As dask calls it."""
+
+
+class Killing(Executor):
+    """Loses the worker of each task."""
+
+    count = 0
+
+    def submit(self, run, *given):
+        self.count += 1
+        future = Future()
+        future.set_exception(KilledWorker())
+        return future
+
+
 def test_ctrl_c_leaves_no_task_at_an_executor():
     executor = Struck()
     with pytest.raises(KeyboardInterrupt):
@@ -75,12 +87,9 @@ def test_ctrl_c_leaves_no_task_at_an_executor():
 @pytest.mark.parametrize("pool", ["processes", "threads"])
 def test_ctrl_c_in_a_callback_is_not_lost(pool):
     """What Python calls by itself, as importlib to give back a lock, can raise nothing."""
-    with ExitStack() as stack:
-        stack.enter_context(hearing_ctrl_c())
-        executor = pool
-        if pool == "threads":
-            executor = stack.enter_context(ThreadPoolExecutor(1))
-        results = mapped_by(executor, squared, [1, 2, 3])
+    with hearing_ctrl_c(), ThreadPoolExecutor(1) as threads:
+        asked = {"executor": threads} if pool == "threads" else {"executor": pool, "workers": 1}
+        results = mapped_by(run=squared, tasks=[1, 2, 3], **asked)
         assert next(results) == 1
         anything = threading.Event()
         weakref.finalize(anything, os.kill, os.getpid(), signal.SIGINT)
@@ -88,15 +97,6 @@ def test_ctrl_c_in_a_callback_is_not_lost(pool):
         with pytest.raises(KeyboardInterrupt):
             next(results)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def deaf(task):
-    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-
-
-@pytest.mark.slow
-def test_workers_leave_ctrl_c_to_who_waits_for_them():
-    assert list(mapped_by("processes", deaf, [1])) == [True]
 
 
 def holding(task):
@@ -163,26 +163,27 @@ def test_results_come_in_order():
     with ThreadPoolExecutor(3) as pool:
         assert list(mapped_by(pool, first_ends_last, [0, 1, 2])) == [0, 1, 2]
     assert list(mapped_by(None, squared, [3, 1, 2])) == [9, 1, 4]
-    assert list(mapped_by("processes", squared, [3, 1, 2])) == [9, 1, 4]
     assert list(mapped_by(None, squared, [])) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "executor", [None, "processes", ThreadPoolExecutor(1)], ids=["here", "processes", "threads"]
+    ("executor", "workers"),
+    [(None, None), ("processes", 1), (ThreadPoolExecutor(1), None)],
+    ids=["here", "processes", "threads"],
 )
-def test_a_task_that_fails_is_named(executor):
+def test_a_task_that_fails_is_named(executor, workers):
     with pytest.raises(ArithmeticError, match="no such number") as caught:
-        list(mapped_by(executor, failing, [1, 2, 3, 4]))
+        list(mapped_by(executor, failing, [1, 2, 3, 4], workers=workers))
     assert "in task 2 of the study: 3" in caught.value.__notes__
 
 
 @pytest.mark.slow
 def test_workers_are_processes():
-    """By themselves they ask for some, and executors that have their own are told none."""
-    found = set(mapped_by(None, process_of, [1, 2, 3], workers=1))
-    assert len(found) == 1
-    assert found != {os.getpid()}
+    """They leave Ctrl-C to who waits for them; what has workers of its own is told none."""
+    ((process, is_deaf),) = set(mapped_by(None, process_of, [1, 2, 3], workers=1))
+    assert process != os.getpid()
+    assert is_deaf
     for executor, workers, message in [
         (ThreadPoolExecutor(1), 1, "workers must be left out with an executor that has its own"),
         (None, 0, "workers must be an integer >= 1, got 0"),
@@ -193,7 +194,7 @@ def test_workers_are_processes():
 
 
 def process_of(_):
-    return os.getpid()
+    return os.getpid(), signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_what_can_not_travel_is_refused():
@@ -221,10 +222,12 @@ def test_a_killed_worker_costs_a_retry(name, request, tmp_path):
     assert (tmp_path / "killed").exists()
 
 
-@pytest.mark.slow
 def test_a_task_that_always_kills_ends_the_study():
-    with pytest.raises(RuntimeError, match="task 0 of the study lost its worker twice"):
-        list(mapped_by("processes", killed_always, [0], workers=1))
+    killing = Killing()
+    with pytest.raises(RuntimeError, match="task 0 of the study lost its worker twice") as caught:
+        list(mapped_by(killing, squared, [7]))
+    assert isinstance(caught.value.__cause__, KilledWorker)
+    assert killing.count == 2
 
 
 def test_a_foreign_pool_that_broke_is_told(tmp_path):
@@ -284,8 +287,10 @@ EXECUTORS = {
 
 @pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: one thread in any case")
-@pytest.mark.parametrize("wanted", [None, *THREADS[:2]])
-@pytest.mark.parametrize("name", EXECUTORS)
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [*((name, None) for name in EXECUTORS), ("processes", THREADS[0]), ("dask", THREADS[1])],
+)
 def test_a_worker_has_one_thread(monkeypatch, name, wanted):
     """Unless the user says how many."""
     for variable in THREADS:
@@ -325,7 +330,7 @@ def test_a_script_without_a_main_guard(tmp_path):
     assert said.returncode == 1
     assert said.stdout == ""
     lines = said.stderr.splitlines()
-    assert len(lines) < 25, said.stderr
+    assert len(lines) < 35, said.stderr
     assert said.stderr.count("Traceback") == 1
     assert lines[-1] == (
         "RuntimeError: executor 'processes' has workers that import this script anew: put what it "

@@ -167,14 +167,15 @@ def test_ctrl_c_raises_with_the_tokens_so_far(attention, monkeypatch):
 def test_ctrl_c_in_the_last_step_is_heard(attention, monkeypatch):
     from meanfield.studies import free_tokens
 
-    step = free_tokens._step
+    step = free_tokens.DOP853.step
 
-    def strike(solver):
-        step(solver)
-        if solver.t == 1.0:
+    def strike(self):
+        reason = step(self)
+        if self.t == 1.0:
             os.kill(os.getpid(), signal.SIGINT)
+        return reason
 
-    monkeypatch.setattr(free_tokens, "_step", strike)
+    monkeypatch.setattr(free_tokens.DOP853, "step", strike)
     with hearing_ctrl_c():
         run = interrupted(evolve_free, box(20, 3), 1.0, 2, attention=attention)
     assert run.t[-1] == 1.0

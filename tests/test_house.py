@@ -23,7 +23,7 @@ APART = "theory", "functionals.transport", "studies", "plot", "cli"
 
 EVERYWHERE = {"numpy", "scipy"}
 DOORS = {
-    "lazy_loader": {""},
+    "lazy_loader": {"", "studies"},
     "pyfftw": {"spaces.circle"},
     "ducc0": {"spaces", "kernels.bilinear"},
     "shtns": {"spaces.sphere"},
@@ -47,7 +47,6 @@ DOORS = {
     # `_shown` names its types and imports nothing
     "matplotlib": {"plot", "cli.report", "_shown"},
     "plotly": {"cli.report.document"},
-    "bokeh": {"cli.explore"},
     "pydantic": {"cli"},
     "tomli_w": {"cli"},
     "typer": {"cli"},
@@ -62,6 +61,10 @@ def modules(package: Path) -> dict[str, ast.Module]:
         parts = path.relative_to(package).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        stub = path.with_suffix(".pyi")
+        # what a file that loads when asked will import
+        if stub.is_file():
+            found[name].body += ast.parse(stub.read_text(encoding="utf-8"), str(stub)).body
     return found
 
 
@@ -215,13 +218,40 @@ def test_nothing_is_loaded_before_it_is_used():
         def loaded():
             return {"meanfield.plot", "meanfield.studies", "matplotlib"} & set(sys.modules)
 
-        heavy = {"scipy", "ducc0", "pyfftw", "xarray", "pydantic", "typer", "meanfield.evolution"}
-        assert not loaded() and not heavy & set(sys.modules)
+        heavy = {"scipy", "ducc0", "pyfftw", "xarray", "pydantic", "meanfield.evolution"}
+        assert not loaded() and not {"typer", *heavy} & set(sys.modules)
         from meanfield.cli.commands import main
-        assert main(["--help"]) == 0 and not loaded()
+        assert main(["--help"]) == 0 and not loaded() and not heavy & set(sys.modules)
+        # with which typer itself reads the words of a command
+        heavy -= {"pydantic"}
+        asked = [["run", "--help"], ["study", "metastability", "--help"], ["walk"]]
+        assert [main(words) for words in asked] == [0, 0, 2]
+        assert not loaded() and not heavy & set(sys.modules)
         assert mf.evolve_free([[1.0, 0.0], [0.0, 1.0]], 1.0, 1).status == "finished"
         assert loaded() == {"meanfield.studies"}
-        assert mf.FreeTokens in vars(sys.modules["meanfield.studies.free_tokens"]).values()
+        asked = [name for name in sys.modules if name.startswith("meanfield.studies.")]
+        assert asked == ["meanfield.studies.free_tokens"]
+        assert mf.FreeTokens in vars(sys.modules[asked[0]]).values()
+    """
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+@pytest.mark.slow
+def test_a_run_loads_what_it_uses():
+    """No figure, dataset, bar, plans of another space, or distance that is not asked for."""
+    script = """if True:
+        import sys
+        import meanfield as mf
+        import meanfield.cli.case
+
+        law = mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)
+        mf.evolve(mf.Density(mf.Sphere(31), law), mf.SA(1.0), 0.1, 1)
+        waiting = {"matplotlib", "xarray", "tqdm", "pyfftw", "scipy.ndimage", "scipy.stats"}
+        waiting |= {"meanfield.functionals.transport.sphere", "meanfield.studies"}
+        assert not waiting & set(sys.modules)
+        near = mf.Density(mf.Sphere(31), mf.Uniform(3))
+        assert mf.wasserstein(mf.Particles([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), near).upper > 1.0
+        assert "meanfield.functionals.transport.sphere" in sys.modules
     """
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
@@ -231,8 +261,8 @@ BUMPS = mf.Mixture([mf.VonMisesFisher(np.eye(3)[i], 2.0) for i in range(2)])
 # where the velocity of each measure is computed
 VELOCITIES = {
     "DensityTendency._evaluate": lambda: mf.Density(mf.Circle(32), CIRCLE),
-    "LineField.velocity": lambda: mf.FlowMap(CIRCLE),
-    "SphereField._evaluate": lambda: mf.FlowMap(BUMPS, tol=1e-3),
+    "AngularField.velocity": lambda: mf.FlowMap(CIRCLE),
+    "SphereField.rates": lambda: mf.FlowMap(BUMPS, tol=1e-3),
     "ParticleTendency._velocity": lambda: mf.Particles.sample(mf.Uniform(5), 20, TWO),
     "CircleTendency.__call__": lambda: mf.Particles.sample(mf.Uniform(2), 2000, TWO),
     "GramTendency.__call__": lambda: mf.Particles.sample(mf.Uniform(40), 8, TWO),
@@ -309,6 +339,7 @@ PLANTED = [
         {"kernels.py": "if TYPE_CHECKING:\n    from .laws import Uniform"},
         "go round in a circle",
     ),
+    ("in a stub", {"kernels.pyi": "from .laws import Uniform"}, "go round in a circle"),
     ("the package", {"spaces/circle.py": "import meanfield as mf"}, "go round in a circle"),
     (
         "a public name",

@@ -81,6 +81,8 @@ def test_a_density_of_a_function():
         mf.Density(space, lambda x: np.full(len(x), 2.0))
     with pytest.raises(ValueError, match="values must be a non-empty array with 1 axes"):
         mf.Density(space, lambda x: x)
+    with pytest.raises(ValueError, match=r"the function must return n values .* got one number"):
+        mf.Density(space, lambda _: 1.0)
     with pytest.raises(ValueError, match="values must be"):
         mf.Density(space, mf.Uniform)
 

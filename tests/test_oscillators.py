@@ -317,7 +317,7 @@ BAD = [
     ),
     (
         lambda: mf.OscillatorDensity._from_parts(CIRCLE, np.ones((1, 3)), [0.0]),
-        r"parts must be finite with shape \(1, 32\)",
+        r"coefficients must be finite with shape \(32,\)",
     ),
     (lambda: mf.Oscillators([0.0], [0.0, 1.0]), "frequencies must have length 1"),
     (lambda: mf.Oscillators([np.inf], [0.0]), "angles must be finite, got inf"),

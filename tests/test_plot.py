@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 import meanfield as mf
+from meanfield.plot import panels
 from meanfield.spaces.geometry import circle_angles, circle_points, sphere_angles, sphere_points
 
 
@@ -136,3 +137,16 @@ def test_arguments_are_checked(tmp_path):
             call()
     with pytest.raises(OSError, match="No such file or directory"):
         mf.plot.save(Figure(), tmp_path / "no" / "run.png")
+
+
+def test_a_thinned_curve_keeps_its_peak():
+    """A bump of width 2e-3 between two of 300 places."""
+    law = mf.VonMisesFisher(circle_points([2.001])[0], 2.5e5)
+    exact = float(law.pdf(circle_points([2.001]))[0])
+    for measure in (mf.Density(mf.Circle(4096), law), mf.FlowMap(law)):
+        angles, values = panels.curve(measure, 300)
+        assert (angles[0], angles[-1]) == (0.0, 2.0 * np.pi)
+        assert (np.diff(angles) > 0.0).all()
+        assert len(angles) <= 721 + 301
+        assert values.max() == pytest.approx(exact, rel=0.1)
+        assert angles[values.argmax()] == pytest.approx(2.001, abs=1e-3)

@@ -36,6 +36,7 @@ def curves(ax):
     return [np.array(line.get_data()) for line in ax.lines]
 
 
+@pytest.mark.slow
 def test_a_figure_of_two_runs_has_their_energies_and_distances(files):
     density = mf.evolve(mf.Density(mf.Circle(64), LAW), mf.SA(2.0), 1.0, 4)
     tokens = mf.evolve(mf.Particles.quantise(LAW, 40), mf.SA(2.0), 1.0, 2)
@@ -73,6 +74,7 @@ def test_a_sweep_over_one_key_is_a_curve():
     assert np.array_equal(curves(mf.plot.sweep(ds))[0], [[1.0, 2.0], [4.0, 5.0]])
 
 
+@pytest.mark.slow
 def test_a_sweep_over_two_keys_is_a_map_or_a_curve_for_each_word(files):
     def product(x, y):
         return x * y if x * y != 6 else 1 / 0
@@ -95,6 +97,7 @@ def test_a_sweep_over_two_keys_is_a_map_or_a_curve_for_each_word(files):
     assert (over_t.get_xlabel(), over_t.get_ylabel()) == ("time t", "dynamics.beta")
 
 
+@pytest.mark.slow
 def test_what_is_no_figure_is_refused(files):
     found = xr.load_dataset(files / "sweep.nc", engine="h5netcdf")
     with pytest.raises(
@@ -111,6 +114,7 @@ def test_what_is_no_figure_is_refused(files):
         mf.plot.sweep(found, ax=3)
 
 
+@pytest.mark.slow
 def test_plot_draws_sweeps_and_single_numbers(files, capsys):
     assert main(["plot", str(files / "sweep.nc")]) == 0
     assert main(["plot", str(files / "a.nc"), "--name", "dissipation"]) == 0
@@ -124,6 +128,8 @@ def test_plot_draws_sweeps_and_single_numbers(files, capsys):
     assert "--force replaces what is there" in capsys.readouterr().err
     assert main(["plot", str(files / "a.nc"), "--name", "colour"]) == 2
     assert "name must be one of" in capsys.readouterr().err
+    assert main(["plot", str(files / "a.nc"), "--name", "enrgy"]) == 2
+    assert "; did you mean energy?" in capsys.readouterr().err
 
 
 def test_compare_prints_writes_and_draws(files, capsys, monkeypatch):

@@ -198,10 +198,12 @@ WAYS = {
     "phone": {"width": 390},
     "print": {"width": 718, "printed": True},
     "dark": {"dark": True},
+    "phone in the dark": {"width": 390, "dark": True},
 }
 READY = "body[data-ready]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["circle", "flow map", "tokens in d = 8", "S^2"])
 def test_in_a_browser_nothing_is_cut_or_blank_and_nothing_complains(
@@ -213,7 +215,7 @@ def test_in_a_browser_nothing_is_cut_or_blank_and_nothing_complains(
         assert (view.errors, view.overflows(), view.blanks()) == ([], [], [])
         seen = [view.tab.locator(each).first.is_visible() for each in ("#time", "#play", ".stills")]
         assert seen == ([False, False, True] if way == "print" else [True, True, False])
-        if way == "dark":
+        if "dark" in WAYS[way]:
             colours = view.tab.evaluate(DARK)
             assert colours["page"] == "rgb(22, 24, 27)"
             assert set(colours["texts"]) == {"rgb(228, 228, 228)"}
@@ -229,6 +231,7 @@ DARK = """() => ({
 })"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["circle", "S^2"])
 def test_in_a_browser_the_slider_moves_the_figures(name, tmp_path, solutions, browser):
     sol, path = solutions[name], tmp_path / "run.html"
@@ -248,6 +251,7 @@ def test_in_a_browser_the_slider_moves_the_figures(name, tmp_path, solutions, br
         assert view.errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_in_a_browser_two_runs_share_their_time(way, tmp_path, solutions, browser):
     one, path = solutions["circle"], tmp_path / "two.html"
@@ -269,6 +273,12 @@ def test_in_a_browser_two_runs_share_their_time(way, tmp_path, solutions, browse
             for i, drawn in enumerate(before):
                 assert np.abs(pixels(view.tab.locator(f"#measure{i}")) - drawn).max() > 20
             assert view.tab.locator(".lead").inner_text().startswith("the same to")
+        # what each run has is a click away, and whole on paper
+        cases = view.tab.locator("#checks pre")
+        assert [one.is_visible() for one in cases.all()] == [False, False]
+        view.tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert [one.is_visible() for one in cases.all()] == [True, True]
+        assert (view.overflows(), view.blanks()) == ([], [])
 
 
 def test_two_runs_are_seen_at_the_same_times():

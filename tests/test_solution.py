@@ -6,6 +6,7 @@ import re
 import stat
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import h5py
@@ -15,7 +16,7 @@ import xarray as xr
 from handmade import AXIS, SPACES, densities, names, particles, same_bits, solution
 
 import meanfield as mf
-from meanfield.evolution import netcdf
+from meanfield.evolution import arrays, netcdf
 
 
 @pytest.mark.slow
@@ -58,6 +59,117 @@ def test_a_loaded_solution_saves_the_same_file(tmp_path):
     mf.load(tmp_path / "a.nc").save(tmp_path / "b.nc")
     a, b = (xr.load_dataset(tmp_path / name, engine="h5netcdf") for name in ("a.nc", "b.nc"))
     xr.testing.assert_identical(a, b)
+
+
+def many(kind):
+    """Some 10 MB of measures that do not repeat themselves, so that their file is as large."""
+    rng = np.random.default_rng(3)
+    if kind == "tokens":
+        return [
+            mf.Particles(x / np.linalg.norm(x, axis=1)[:, None])
+            for x in rng.normal(size=(30, 6000, 7))
+        ]
+    space = mf.Sphere(127)
+    found = []
+    for _ in range(80):
+        coefficients = 1e-3 * rng.normal(size=(2, space.n_coefficients)).T
+        coefficients[space.orders == 0, 1] = 0.0
+        coefficients[0] = 1.0, 0.0
+        found.append(mf.Density.from_coefficients(space, coefficients.copy().view(complex)[:, 0]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"), [("tokens", ["points", "weights"]), ("sphere", ["coefficients"])]
+)
+def test_a_file_is_read_with_little_more_memory_than_its_own_size(kind, names, tmp_path):
+    path = tmp_path / "run.nc"
+    saved = solution(many(kind))
+    saved.save(path)
+    # libraries that are loaded once
+    mf.load(path)
+    tracemalloc.start()
+    try:
+        again = mf.load(path)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    size = path.stat().st_size
+    # all is in memory, once, with one block of all arrays and one measure in the making
+    assert size > 9e6
+    assert size <= kept <= 1.25 * size
+    assert peak <= 1.5 * size
+    for a, b in zip(saved.measures, again.measures, strict=True):
+        assert all(same_bits(getattr(a, name), getattr(b, name)) for name in names)
+    assert again.dataset.energy.size == len(saved)
+
+
+NODES = [-1.0, 0.0, 2.0]
+BUMPS = mf.Mixture([mf.VonMisesFisher(v, 2.0) for v in np.eye(3)[:2]])
+RUNS = {
+    "tokens": lambda: solution(particles(7)),
+    "densities": lambda: solution(densities("sphere")),
+    "oscillators": lambda: solution([mf.Oscillators([0.0, 1.0, k], NODES) for k in range(5)]),
+    "oscillator densities": lambda: solution(
+        [mf.OscillatorDensity(mf.Circle(n), mf.FourierSeries(cos=[0.4]), NODES) for n in (16, 32)]
+    ),
+    "flow maps on a line": lambda: mf.evolve(mf.FlowMap(mf.Uniform(2)), mf.SA(1.0), 0.1, 3),
+    "flow maps on S²": lambda: mf.evolve(mf.FlowMap(BUMPS, tol=1e-4), mf.SA(1.0), 0.1, 2),
+    "density, then flow maps": lambda: mf.evolve(
+        mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5])), mf.SA(4.0), 12.0, 8
+    ),
+}
+
+
+@pytest.mark.parametrize("block", [1, 100, 3000])
+@pytest.mark.parametrize("kind", RUNS)
+def test_what_is_read_in_parts_is_the_same(kind, block, tmp_path, monkeypatch):
+    """Blocks of one time, of some, and with a remainder; the checksum has all that is written."""
+    sol = RUNS[kind]()
+    assert (kind == "density, then flow maps") == ("hand_over_t" in sol.dataset.attrs)
+    monkeypatch.setattr(netcdf, "_PACKED", max(1, block // 3))
+    sol.save(tmp_path / "run.nc")
+    whole = mf.load(tmp_path / "run.nc")
+    for name, value in {"BLOCK": block, "_SMALL": 0}.items():
+        monkeypatch.setattr(netcdf, name, value)
+    monkeypatch.setattr(arrays, "BLOCK", block)
+    parts = mf.load(tmp_path / "run.nc")
+    assert len(parts) == len(sol) > 1
+    assert parts._to_file().checksum() == whole._to_file().checksum() == sol._to_file().checksum()
+
+
+# what a process prints after each stage of a run: whether it has imported xarray
+STAGES = """
+import sys
+import meanfield as mf
+import meanfield.cli.sweeps, meanfield.cli.text
+
+told = lambda: print("xarray" in sys.modules)
+mu = mf.Particles([[1.0, 0.0], [0.0, 1.0]])
+sol = mf.evolve(mu, mf.SA(1.0), 0.5, 2)
+told()
+sol.save("run.nc")
+again = mf.load("run.nc")
+told()
+again.dataset
+told()
+"""
+
+
+def test_a_dataset_is_made_when_it_is_asked_for(tmp_path):
+    """A run keeps plain arrays, and so does its file: xarray takes longer than a short run."""
+    command = [sys.executable, "-c", STAGES]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False", "False", "True"]
+    sol = mf.load(tmp_path / "run.nc")
+    assert sol.dataset is sol.dataset
+    with pytest.raises(TypeError, match="a Solution must be given a dataset"):
+        mf.Solution(sol.t, sol.measures, sol.dynamics, sol.status, sol.message)
+    # what is changed in it is what is saved
+    sol.dataset.attrs["note"] = "mine"
+    sol.dataset["twice"] = 2.0 * sol.dataset.energy
+    sol.save(tmp_path / "changed.nc")
+    xr.testing.assert_identical(mf.load(tmp_path / "changed.nc").dataset, sol.dataset)
 
 
 @pytest.mark.slow

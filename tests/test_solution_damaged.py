@@ -4,6 +4,8 @@ import functools
 import json
 import os
 import re
+import tempfile
+from pathlib import Path
 
 import h5netcdf
 import numpy as np
@@ -88,15 +90,21 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 @pytest.mark.slow
 def test_another_file_of_netcdf(tmp_path):
     xr.Dataset({"x": ("t", [1.0])}).to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
-    assert "its format must be 'meanfield-solution', got None" in refusal(tmp_path / "run.nc")
+    assert "it is a dataset of something else, as to_dataset" in refusal(tmp_path / "run.nc")
 
 
-def written(path, sol, change):
+@functools.cache
+def on_file(kind):
+    """The dataset that a file of this run holds; a change gives another one."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.nc")
+        RUNS[kind]().save(path)
+        return xr.load_dataset(path, engine="h5netcdf", mask_and_scale=False)
+
+
+def written(path, kind, change):
     """A file of ours with a change to its dataset."""
-    sol.save(path)
-    file = xr.load_dataset(path, engine="h5netcdf", mask_and_scale=False)
-    changed = change(file)
-    changed.to_netcdf(path, engine="h5netcdf")
+    change(on_file(kind)).to_netcdf(path, engine="h5netcdf")
     return path
 
 
@@ -205,6 +213,7 @@ BUMPS = mf.Mixture([mf.VonMisesFisher(v, 2.0) for v in np.eye(3)[:2]])
 NODES = [-1.0, 0.0, 2.0]
 RUNS = {
     "circle": lambda: solution(densities("circle"), _case="[run]"),
+    "zonal": lambda: solution(densities("zonal")),
     "particles": lambda: solution(particles()),
     "line": lambda: mf.evolve(mf.FlowMap(mf.FourierSeries(cos=[0.5])), mf.SA(1.0), 0.2, 2),
     "sphere": lambda: mf.evolve(mf.FlowMap(BUMPS, tol=1e-4), mf.SA(1.0), 0.1, 1),
@@ -216,7 +225,6 @@ RUNS = {
         particles(), mf.Attention(1.0, [mf.Head(np.diag(np.arange(1.0, 8.0)))])
     ),
 }
-run = functools.cache(lambda kind: RUNS[kind]())
 
 
 def turned(name):
@@ -281,7 +289,7 @@ FAULTS_OF_RUNS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "change", "message"), FAULTS_OF_RUNS)
 def test_a_file_with_a_fault(kind, change, message, tmp_path):
-    path = written(tmp_path / "run.nc", run(kind), change)
+    path = written(tmp_path / "run.nc", kind, change)
     assert re.search(message, refusal(path))
 
 
@@ -290,7 +298,7 @@ def test_a_file_with_a_fault(kind, change, message, tmp_path):
 def test_axis_with_a_fault(axis, tmp_path):
     space = {"type": "Zonal", "dim": 3, "kmax": 15} | ({} if axis is None else {"axis": axis})
     change = measure(space=space)
-    path = written(tmp_path / "run.nc", solution(densities("zonal")), change)
+    path = written(tmp_path / "run.nc", "zonal", change)
     assert re.search("axis must|axis, shape|its checksum must", refusal(path))
 
 

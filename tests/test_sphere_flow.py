@@ -5,10 +5,17 @@ import pytest
 
 import meanfield as mf
 from meanfield.equations import history as histories
+from meanfield.equations import meshes
 from meanfield.equations.atoms import compressed
 from meanfield.equations.history import History, LabelMap, step_times
 from meanfield.measures import SphereFlowMap
-from meanfield.spaces.cubed_sphere import Leaves, Patches, interpolation_error, lay
+from meanfield.spaces.cubed_sphere import (
+    Leaves,
+    Patches,
+    interpolation_error,
+    lay,
+    without_light_leaves,
+)
 
 
 def unit(rng, n):
@@ -50,6 +57,21 @@ def test_each_density_of_a_mesh_has_its_own_tolerance():
 def smooth(points):
     x, y, z = points.T
     return np.stack([np.exp(x + 0.5 * y), np.sin(2.0 * z - x)])
+
+
+def test_the_lightest_leaves_are_left_out():
+    mesh = lay(mf.VonMisesFisher([0.6, 0.0, 0.8], 20.0).pdf, 1e-9)
+    masses = (mesh.weights * mesh.values[0]).reshape(-1, 100).sum(axis=1)
+    fewer = without_light_leaves(mesh, 1e-6)
+    left = fewer.weights * fewer.values[0]
+    assert 0.0 < mesh.mass - fewer.mass <= 1e-6
+    # the next leaf would be too much
+    assert mesh.mass - fewer.mass + left.reshape(-1, 100).sum(axis=1).min() > 1e-6
+    # whole leaves, in their order
+    kept = np.isin(masses, left.reshape(-1, 100).sum(axis=1))
+    assert len(fewer.points) == 100 * kept.sum() < len(mesh.points)
+    assert np.array_equal(fewer.points, mesh.points[np.repeat(kept, 100)])
+    assert len(without_light_leaves(mesh, 0.0).points) == len(mesh.points)
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -136,6 +158,23 @@ def test_particles_stand_for_what_they_replaced():
 TWO = mf.Mixture(
     [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)], [0.6, 0.4]
 )
+
+
+@pytest.mark.slow
+def test_what_light_leaves_held_is_known_without_them(monkeypatch):
+    """A thousandth of what a mesh may miss: a run with all leaves tells the same to its tol."""
+    tol, points, runs = 1e-5, unit(np.random.default_rng(1), 50), []
+    for share in (meshes._LEFT_OUT, 0.0):
+        monkeypatch.setattr(meshes, "_LEFT_OUT", share)
+        runs.append(mf.evolve(mf.FlowMap(TWO, tol=tol), mf.SA(4.0), 11.0, 1))
+    some, all_leaves = runs
+    assert some.dataset["size"].values[-1] < 0.9 * all_leaves.dataset["size"].values[-1]
+    assert abs(some.final.mass() - all_leaves.final.mass()) < tol
+    assert np.abs(some.final.mean() - all_leaves.final.mean()).max() < tol
+    energies = [float(run.dataset.energy[-1]) for run in runs]
+    assert abs(energies[0] - energies[1]) < tol * mf.theory.energy_dirac(4.0)
+    # characteristics tell the density where no node is left, too
+    assert some.pdf(points, 7.0) == pytest.approx(all_leaves.pdf(points, 7.0), rel=1e-4)
 
 
 def spied(monkeypatch, t_end):

@@ -132,5 +132,5 @@ def test_what_can_not_be_run_is_refused(sol):
         mf.evolve(sol.measures[0], mf.SA(41.0), 1.0)
     with pytest.raises(ValueError, match=r"law .* is not resolved"):
         mf.FlowMap(BUMPS, tol=1e-10, max_nodes=600)
-    with pytest.raises(ValueError, match=r"law must be on the circle or S\^2"):
+    with pytest.raises(ValueError, match=r"law must have a density on S\^2"):
         mf.FlowMap(mf.PointCloud(np.eye(3)))

@@ -455,6 +455,6 @@ def test_tokens_that_repeat_have_no_likelihood_bandwidth():
         with pytest.raises(ValueError, match=f"bandwidth must be a number: .* {message}"):
             mf.PointCloud(points, bandwidth="likelihood")
     with pytest.raises(
-        ValueError, match=r"bandwidth must be one of \('likelihood',\), got 'scott'"
+        ValueError, match=r"bandwidth must be a number > 0 or 'likelihood', got 'scott'"
     ):
         mf.PointCloud(tokens, bandwidth="scott")

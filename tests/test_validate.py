@@ -216,6 +216,13 @@ def test_options_of_the_scripts(planted, capsys):
     assert "--write" in capsys.readouterr().out
 
 
+def test_help_outside_a_checkout(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["validate", "--help"]) == 0
+    assert "run this in the folder of the" in capsys.readouterr().out
+    assert main(["validate"]) == 2
+
+
 def test_figures_is_a_file(planted, capsys):
     (planted / "file").write_text("")
     assert main(["validate", "sound", "--figures", str(planted / "file")]) == 2

@@ -12,14 +12,13 @@ from meanfield.equations.tendency import tendency
 from meanfield.equations.tokens import TokenOutput
 from meanfield.evolution import checkpoint as checkpoints
 from meanfield.evolution import evolve_batch
-from meanfield.evolution import solution as loading
 from meanfield.evolution.density_system import NoisyDensitySystem
-from meanfield.evolution.netcdf import seal
+from meanfield.evolution.netcdf import Contents, seal
 from meanfield.evolution.options import Options
 from meanfield.evolution.restart import restart
 from meanfield.evolution.solution import version_of
 from meanfield.functionals.transport.sphere import sphere_distance
-from meanfield.kernels.direct import log_moment
+from meanfield.kernels.direct import float32_error, log_moment
 from meanfield.kernels.line import NODES, Line, LineSums, line
 from meanfield.kernels.multipliers import (
     bandwidth,
@@ -33,7 +32,7 @@ from meanfield.measures.density import spectral_tail
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 from meanfield.spaces import Library
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
-from meanfield.spaces.geometry import circle_points, geodesic_distance, sphere_points
+from meanfield.spaces.geometry import circle_points, geodesic_distance, project, sphere_points
 from meanfield.studies.free_tokens import evolve_free
 
 __all__ = [
@@ -41,6 +40,7 @@ __all__ = [
     "AttentionTendency",
     "BLUE",
     "CircleSums",
+    "Contents",
     "GREY",
     "Library",
     "LineField",
@@ -69,14 +69,15 @@ __all__ = [
     "evolve_free",
     "fewest_pairs",
     "geodesic_distance",
+    "float32_error",
     "gauss_gegenbauer",
     "gegenbauer",
     "log_eigenvalues",
-    "loading",
     "log_moment",
     "multiplicities",
     "new_figure",
     "read_case",
+    "project",
     "relative_eigenvalues",
     "seal",
     "spectral_tail",

@@ -27,7 +27,7 @@ from unittest import mock
 
 import meanfield as mf
 from validation import fuzz_inputs
-from validation._inside import case_from_text, loading, read_case, restart
+from validation._inside import Contents, case_from_text, read_case, restart
 from validation.claims import Claim, main
 from validation.fuzz_children import Trial, outcomes
 
@@ -69,7 +69,7 @@ def take_up(path: Path) -> None:
 
 def take_up_forged(path: Path) -> None:
     """The same for a file whose checksum fits whatever it holds."""
-    with mock.patch.object(loading, "checksum", lambda stored: stored.attrs.get("checksum")):
+    with mock.patch.object(Contents, "checksum", lambda stored: stored.attrs.get("checksum")):
         take_up(path)
 
 

@@ -20,7 +20,6 @@ block of malloc, 32 bytes. A flow map's step has the objects around its moments,
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import resource
 import tempfile
 import tracemalloc
@@ -34,6 +33,7 @@ from numpy.typing import NDArray
 
 import meanfield as mf
 from validation.claims import Claim, main
+from validation.processes import copies
 
 STEPS, TRACED, TRACED_OF_FLOW = 10**5, 1800, 60
 # of the whole way: the first, then five pairs of a short way and a long one
@@ -67,7 +67,7 @@ def held(_: Any) -> float:
 def run(kind: str, steps: int, checkpoint: Path | None = None) -> mf.Solution:
     """A run of about so many steps."""
     measure, dynamics, step, asked = KINDS[kind]()
-    asked |= {"monitors": {"held": held}, "checkpoint": checkpoint}
+    asked |= {"monitors": {"memory": held}, "checkpoint": checkpoint}
     times = [steps * step * share for share in SAVES]
     solution = mf.evolve(measure, dynamics, times[-1], times, **asked)
     total = int(solution.dataset.steps[-1])
@@ -89,7 +89,7 @@ def left_behind(kind: str, steps: int) -> Claim:
         solution = run(kind, steps)
     finally:
         tracemalloc.stop()
-    left, moments = beyond_saves(solution.dataset.held), np.zeros(1)
+    left, moments = beyond_saves(solution.dataset.memory), np.zeros(1)
     if solution._history is not None:
         ends = np.searchsorted(solution._history.edges, solution.t)
         moments = beyond_saves(ends) * float(solution._history.pieces[0].nbytes)
@@ -110,7 +110,7 @@ def taken(kind: str, steps: int) -> Claim:
     """How many pages a step takes."""
     with tempfile.TemporaryDirectory() as folder:
         numbers = run(kind, steps, Path(folder, "run.nc")).dataset
-    pages, counted = beyond_saves(numbers.held), beyond_saves(numbers.steps)
+    pages, counted = beyond_saves(numbers.memory), beyond_saves(numbers.steps)
     return Claim(
         f"{kind}: bytes of pages that a step takes",
         "memory is flat",
@@ -123,7 +123,7 @@ def taken(kind: str, steps: int) -> Claim:
 
 def apart(measure: Callable[[str, int], Claim], kind: str, steps: int) -> Claim:
     """What is measured in a process of its own."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, copies()) as pool:
         return pool.submit(measure, kind, steps).result()
 
 

@@ -82,7 +82,7 @@ def to_atoms() -> list[Claim]:
             "nothing between",
         ),
         Claim(f"{name}: seconds", "measured here", seconds, 300.0, "five minutes"),
-        Claim(f"{name}: GiB at most", "measured here", gibibytes, 2.0, "two GiB"),
+        Claim(f"{name}: GiB at most", "measured here", gibibytes, 1.0, "one GiB"),
         Claim(f"{name}: mass", "exact", mass, 1e-8, "a few meshes at tol 1e-9"),
         Claim(f"{name}: energy balance", "(3.6)", float(abs(gained).max()), 1e-8, "the same"),
     ]
@@ -111,7 +111,7 @@ def _draw(sol: mf.Solution) -> None:
     ax.set_xlabel("t")
     ax.set_yscale("symlog", linthresh=10.0)
     ax.legend(frameon=False, fontsize=8)
-    ax.set_title("SA, β = 4, three bumps on S²: nodes and particles", fontsize=10)
+    ax.set_title("SA, β = 4, three bumps on S²: nodes and atoms", fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(FIGURE, dpi=160)
 

@@ -311,8 +311,8 @@ def _exponent(numbers: list[int], distances: Array) -> float:
 
 def samples(quick: bool) -> list[Claim]:
     """Exponents on the circle and on S^2, and the figure."""
-    on_circle = [64, 256, 1024] if quick else [64, 256, 1024, 4096, 16_384]
-    on_sphere = [50, 100, 200, 400] if quick else [62, 125, 250, 500, 1000, 2000]
+    on_circle = [64, 1024] if quick else [64, 256, 1024, 4096, 16_384]
+    on_sphere = [50, 400] if quick else [62, 125, 250, 500, 1000, 2000]
     repeats = 60 if quick else 80
     circle = samples_on_circle(on_circle, repeats)
     work = 4000 if quick else 12_000

@@ -211,7 +211,7 @@ def overridden(text: str, settings: Mapping[str, Any], name: str) -> str:
     Raises
     ------
     CaseError
-        If the text is not TOML, or a key leads through what is no table or no list.
+        If the text is not TOML, or a key leads through a value that is neither table nor list.
 
     Examples
     --------
@@ -284,6 +284,8 @@ def check_saves(measure: AnyMeasure, save_at: int | list[float]) -> None:
 _LARGEST_FILE = 1 << 20
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _WITH = " with "
+# of tables of points
+_POINTS = (".csv", ".npy", ".npz")
 
 
 class Case:
@@ -566,14 +568,21 @@ def read_case(path: str | os.PathLike[str], settings: Mapping[str, Any] | None =
         If the file can't be read, is not TOML, or is no case.
     """
     path = Path(path)
+    if path.suffix in _POINTS and path.is_file():
+        raise CaseError(
+            f"{path}: must be a case file (TOML), but holds points: a case names them as "
+            f"law.points, begin with meanfield run --print-case"
+        )
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE + 1)
         if len(content) > _LARGEST_FILE:
             raise CaseError(f"{path}: must be a case file of at most {_LARGEST_FILE} bytes")
         text = content.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise CaseError(f"there is no file {path}") from None
     except OSError as error:
-        raise CaseError(f"{path}: can't be read as a case file: {error.strerror}") from None
+        raise CaseError(f"can't read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise CaseError(f"{path}: must be TOML in UTF-8, but {error}") from None
     case = case_from_text(text.replace("\r\n", "\n"), str(path), path.parent, settings)

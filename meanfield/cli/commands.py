@@ -1,4 +1,8 @@
-"""The commands: each parses, calls once and prints; every error is one line."""
+"""The commands: each parses, calls once and prints; every error is one line.
+
+What computes a run, reads a file or draws is slow to import. A command imports it when it is
+called, so that help and complaints about the command line itself come at once.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +15,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from meanfield._checks import one_line
-from meanfield.cli import options, runs, text
-from meanfield.cli.case import json_schema_text
+from meanfield.cli import options, runs
 from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output, refusals
 from meanfield.cli.study import UNDECIDED, study
-from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
-from meanfield.evolution import Solution, netcdf, solve
-from meanfield.evolution.files import SOURCE, is_being_written, remove_leftovers
-from meanfield.evolution.solution import version_of
 from meanfield.exceptions import GOOD, CaseError, UnfinishedWarning, UnsavedWarning
+
+if TYPE_CHECKING:
+    from meanfield.evolution import Solution
 
 app = typer.Typer(
     name="meanfield",
@@ -37,7 +39,7 @@ app = typer.Typer(
 # of which the top help has a table
 STATUSES = {
     0: "done; a proposition is proved",
-    FAILED_RUN: "a run stopped early, cells failed or claims are not met; it is refuted",
+    FAILED_RUN: "a run stopped early, cells failed or claims are not met; a proposition is refuted",
     BAD_INPUT: "bad input; nothing was run",
     UNDECIDED: "the proposition is undecided",
     INTERRUPTED: "interrupted, by Ctrl-C or SIGTERM",
@@ -105,6 +107,8 @@ def _top(
     show_version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if show_version:
+        from meanfield.evolution.solution import version_of
+
         typer.echo(f"meanfield {version_of('meanfield')}")
         raise typer.Exit
     if context.invoked_subcommand is None:
@@ -115,10 +119,8 @@ def _top(
 def run(
     case: Annotated[
         Path | None,
-        Argument(
-            metavar="CASE",
-            show_default=False,
-            help="Case file (TOML), or a result file to run again; the bundled case if omitted.",
+        options.optional_file(
+            "CASE", "Case file (TOML), or a result file to run again; the bundled case if omitted."
         ),
     ] = None,
     output: Annotated[
@@ -143,6 +145,8 @@ def run(
     files only with --force. Exit status: 0 finished, 1 the run stopped early (its results so far
     are written), 2 bad input, 130 interrupted.
     """
+    from meanfield.evolution import solve
+
     chosen, earlier = runs.chosen_case(case, settings)
     if print_case:
         typer.echo(chosen._text, nl=False)
@@ -164,6 +168,8 @@ def run(
             keywords |= {"checkpoint": file, "progress": runs.shown_progress(quiet)}
             solution = runs.ended(solve, measure, dynamics, **keywords)
         if earlier is not None and earlier.status == solution.status and not (settings or quiet):
+            from meanfield.cli import text
+
             typer.echo(text.agreement(earlier, solution))
         _write(solution, file, picture, quiet)
 
@@ -175,12 +181,14 @@ def resume(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Continue a run that was killed or interrupted, from its last checkpoint.
+    """Continue a run that was killed, from its last checkpoint.
 
     The result is the same, bit for bit, as without the interruption. If the run has already
     finished, only a missing figure is drawn. A figure of the same case is replaced, another file
     only with --force. Exit status as for `run`.
     """
+    from meanfield.evolution.files import remove_leftovers
+
     picture = file.with_suffix(".png") if figure is None else figure
     with runs.killed_like_ctrl_c():
         saved = runs.loaded_run(file, to_resume=True)
@@ -203,6 +211,8 @@ def resume(
 
 def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
     """Figure, table, and exit status; the file, too, where the run could not write it."""
+    from meanfield.cli import text
+
     if solution._file is None:
         with runs.refused(OSError, ValueError, status=FAILED_RUN):
             solution.save(file)
@@ -235,48 +245,49 @@ def plot(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw a run, its measure at several times and its energy, or a sweep over its grid.
+    """Draw a run, or a sweep over its grid.
 
+    Of a run it draws the measure at several times, and its numbers over t; with --name one number.
     A sweep over one key is a curve, over two a map; without --name it shows the final energy as a
     share of that of a Dirac. A figure of the same case is replaced, another file only with --force.
     """
+    from meanfield.evolution.files import SOURCE
+
     found, is_run = _run_or_sweep(file)
     place = figure or file.with_name(f"{file.stem}{f'-{name}' if name else ''}.png")
     source = found._source if is_run else str(found.attrs.get(SOURCE, ""))
-    check_output(place, "--figure", runs.FIGURE_SUFFIXES, source, force)
-    from meanfield import plot as plots
+    with _made(place, "--figure", runs.FIGURE_SUFFIXES, source, force, quiet):
+        from meanfield import plot as plots
 
-    with refusals(place), runs.killed_like_ctrl_c():
         if is_run:
             drawn = plots.solution(found) if name is None else found.plot(name)
         else:
             drawn = plots.sweep(found, name)
         plots.save(drawn, place, source=source)
-    if not quiet:
-        typer.echo(f"wrote {place}")
 
 
 @contextmanager
 def _made(
-    file: Path, given: Path | None, option: str, suffixes: Sequence[str], force: bool, quiet: bool
-) -> Iterator[tuple[Solution, Path]]:
-    """Inside, what is drawn from a run is made at its place.
-
-    Where none is told it is beside the run, with the first of the suffixes.
-    """
-    solution = runs.loaded_run(file)
-    place = given or file.with_suffix(suffixes[0])
-    check_output(place, option, suffixes, solution._source, force)
+    place: Path, option: str, suffixes: Sequence[str], source: str, force: bool, quiet: bool
+) -> Iterator[None]:
+    """Inside, what is drawn from runs is written at its place."""
+    check_output(place, option, suffixes, source, force)
     with refusals(place), runs.killed_like_ctrl_c():
-        yield solution, place
+        yield
     if not quiet:
         typer.echo(f"wrote {place}")
 
 
+def _names(files: Sequence[Path]) -> list[str]:
+    """What runs are called: by their files without folders, unless these are the same."""
+    stems = [file.stem for file in files]
+    return stems if len({*stems}) == len(stems) else [*map(str, files)]
+
+
 @app.command()
 def compare(
-    a: options.RunFile,
-    b: options.RunFile,
+    a: options.FirstRun,
+    b: options.SecondRun,
     output: Annotated[Path | None, options.output("COMPARE.nc", "Dataset of the numbers.")] = None,
     figure: Annotated[
         Path | None, options.figure("COMPARE.png", "Figure of energies and distances.")
@@ -293,14 +304,14 @@ def compare(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Compare two runs: their energies and means, the mmd and W_1 between them at common times.
+    """Compare two runs at common times.
 
-    The runs may have any measures and dynamics on the same sphere. The mmd is the scaled one, of
-    the kernel e^{β(<x,y> - 1)}. Files are written only with
-    --output and --figure. At a time between two saves (--save-at), a run is repeated from the save
-    before.
+    It prints their energies, and the mmd, W_1 and distance of the means between them. The runs may
+    have any measures and dynamics on the same sphere. The mmd is the scaled one, of the kernel
+    e^{β(<x,y> - 1)}. Files are written only with --output and --figure. With --save-at, states
+    between two saves are computed anew from the save before.
     """
-    # all studies come with it
+    from meanfield.cli import text
     from meanfield.studies.comparison import compare as compared
 
     one, other = runs.loaded_run(a), runs.loaded_run(b)
@@ -314,13 +325,12 @@ def compare(
     progress = sys.stderr.isatty() and not quiet
     with refusals(), runs.killed_like_ctrl_c():
         found = compared(one, other, save_at=save_at, gap=gap, progress=progress)
-    names = [a.stem, b.stem] if a.stem != b.stem else [str(a), str(b)]
-    found = found.assign_coords(run=names).assign_attrs({SOURCE: source})
+    found = found.assign_coords(run=_names([a, b]))
     if not quiet:
         typer.echo(f"{text.table_of_comparison(found)}\n{found.attrs['verdict']}")
     if output is not None:
         with runs.refused(OSError, status=FAILED_RUN):
-            netcdf.write(found, output)
+            runs.write_dataset(found, output, source)
     if figure is not None:
         from meanfield import plot as plots
 
@@ -335,27 +345,26 @@ def compare(
 def info(
     file: Annotated[
         Path | None,
-        Argument(
-            metavar="RUN.nc|SWEEP.nc", show_default=False, help="Result file of a run or a sweep."
-        ),
+        options.optional_file("RUN.nc|SWEEP.nc", "Result file of a run or a sweep."),
     ] = None,
 ) -> None:
-    """Summarise a run or a sweep; without a file, report versions and threads."""
-    lines = text.machine() if file is None else _summary(file)
+    """Summarise a run or a sweep; without a file, show versions."""
+    from meanfield.cli import text
+
+    if file is None:
+        lines = text.machine()
+    else:
+        found, is_run = _run_or_sweep(file)
+        lines = text.summary(found, file) if is_run else text.summary_of_sweep(found, file)
     width = max(len(name) for name in lines)
     for name, told in lines.items():
         typer.echo(f"{name:<{width}}  {told}")
 
 
-def _summary(file: Path) -> dict[str, str]:
-    found, is_run = _run_or_sweep(file)
-    if is_run:
-        return text.summary(found, file, is_being_written(file))
-    return text.summary_of_sweep(found, file)
-
-
 def _run_or_sweep(file: Path) -> tuple[Any, bool]:
     """The run in a file, or else the dataset of a sweep, and whether it is a run."""
+    from meanfield.cli.sweeps import SWEEP, load_sweep
+
     try:
         return runs.loaded_run(file), True
     except Refusal as refusal:
@@ -366,7 +375,7 @@ def _run_or_sweep(file: Path) -> tuple[Any, bool]:
 
 
 def _draw(solution: Solution, picture: Path) -> None:
-    from meanfield import plot  # matplotlib is slow to import, and `info` needs none
+    from meanfield import plot
 
     with refusals(picture):
         plot.save(plot.solution(solution), picture, source=solution._source)
@@ -392,23 +401,23 @@ def movie(
         float | None, Option(help="Length of the movie; by default it follows from the frames.")
     ] = None,
     fps: Annotated[
-        float | None, Option(help="Frames per second; 10 if --seconds is omitted, too.")
+        float | None, Option(help="Frames per second; 10, unless --seconds is given.")
     ] = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make a movie of a run: the measure at its saved times, with the energy below.
+    """Make a movie of a run, with its energy below.
 
     MP4 needs ffmpeg. GIF needs nothing more. Each frame is a saved state; for smoother motion, save
     more often (run.save_at). Give at most two of --frames, --seconds and --fps. A movie of the same
     case is replaced, another file only with --force.
     """
-    # slow to import
     from meanfield.plot import movies
 
-    given = figure or file.with_suffix(movies.default_movie_suffix())
+    solution = runs.loaded_run(file)
+    place = figure or file.with_suffix(movies.default_movie_suffix())
     shown = not quiet and sys.stderr.isatty()
-    with _made(file, given, "--figure", (".mp4", ".gif"), force, quiet) as (solution, place):
+    with _made(place, "--figure", (".mp4", ".gif"), solution._source, force, quiet):
         movies.movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
 
 
@@ -417,7 +426,7 @@ def report(
     file: options.RunFile,
     other: Annotated[
         Path | None,
-        Argument(metavar="[OTHER.nc]", show_default=False, help="Result file of a second run."),
+        options.optional_file("[OTHER.nc]", "Result file of a second run."),
     ] = None,
     page: Annotated[
         Path | None,
@@ -429,37 +438,28 @@ def report(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make one HTML page of a run that needs no network: measure over time, numbers, checks, case.
+    """Make one HTML page of a run, which needs no network.
 
-    With a second run on the same sphere the page shows both side by side at the same time, and how
-    far apart they are. Needs plotly, of the extra `report`. A page of the same case is replaced,
-    another file only with --force.
+    It has the measure over time, the numbers, checks, and the case. With a second run on the same
+    sphere the page shows both side by side at the same time, and how far apart they are. Needs
+    plotly, of the extra `report`. A page of the same case is replaced, another file only with
+    --force.
     """
-    # slow to import, as what it draws with is
     from meanfield.cli import report as reports
 
-    if other is None:
-        with _made(file, page, "--page", (".html",), force, quiet) as (solution, place):
-            reports.save(solution, place)
-        return
-    sols = [runs.loaded_run(path) for path in (file, other)]
-    names = [file.stem, other.stem] if file.stem != other.stem else [str(file), str(other)]
-    place = page or file.with_name(f"{file.stem}-{other.stem}.html")
-    check_output(place, "--page", (".html",), reports.source_of_page(sols), force)
-    with refusals(place), runs.killed_like_ctrl_c():
-        reports.save(sols[0], place, sols[1], names)
-    if not quiet:
-        typer.echo(f"wrote {place}")
+    given = [file] if other is None else [file, other]
+    sols = [runs.loaded_run(path) for path in given]
+    place = page or file.with_name(f"{'-'.join(path.stem for path in given)}.html")
+    with _made(place, "--page", (".html",), reports.source_of_page(sols), force, quiet):
+        reports.save(sols[0], place, None if other is None else sols[1], _names(given))
 
 
 @app.command()
 def explore(
     case: Annotated[
         Path | None,
-        Argument(
-            metavar="CASE",
-            show_default=False,
-            help="Case file (TOML) or result file to begin with; bumps on the circle if omitted.",
+        options.optional_file(
+            "CASE", "Case file (TOML) or result file to begin with; bumps on the circle if omitted."
         ),
     ] = None,
     settings: options.Settings = None,
@@ -468,18 +468,11 @@ def explore(
 ) -> None:
     """Open a page on this machine whose sliders move a case, live.
 
-    It shows density or flow map, tokens over it, energy and clusters, and saves the case and its
+    It shows density or flow map, tokens beside it, energy and clusters, and saves the case and its
     figure. Only this machine can open it, and only at the printed address, which has a secret
-    token. Ctrl-C ends it. Needs Bokeh, of the extra `explore`.
+    token. Ctrl-C ends it. Needs plotly, of the extra `report`.
     """
-    # slow to import, as what it draws with is
-    try:
-        from meanfield.cli import explore as explorer
-    except ImportError as error:
-        raise Refusal(
-            f"explore needs Bokeh, which is not installed ({error}): "
-            f"python -m pip install 'meanfield-attention[explore]'"
-        ) from None
+    from meanfield.cli import explore as explorer
 
     chosen = None
     if case is not None or settings:
@@ -491,17 +484,20 @@ def explore(
             webbrowser.open(address)
 
     busy = f"--port must be free, got {port}: "
-    with runs.refused(OSError, before=busy), runs.killed_like_ctrl_c():
+    with runs.refused(ValueError), runs.refused(OSError, before=busy), runs.killed_like_ctrl_c():
         explorer.serve(chosen, port, ready)
 
 
 @app.command()
 def schema() -> None:
-    """Print the JSON schema of case files, with which editors complete and check them.
+    """Print the JSON schema of case files, for editors.
 
-    Write it beside a case: meanfield schema > case.schema.json. Begin the case with the line
-    "#:schema case.schema.json", which Even Better TOML and taplo understand.
+    With it editors complete and check a case. Write it beside a case: meanfield schema >
+    case.schema.json. Begin the case with the line "#:schema case.schema.json", which Even Better
+    TOML and taplo understand.
     """
+    from meanfield.cli.case import json_schema_text
+
     typer.echo(json_schema_text(), nl=False)
 
 
@@ -509,13 +505,13 @@ def schema() -> None:
 def sweep_command(
     case: options.CaseFile,
     grid: Annotated[
-        list[str],
+        list[str] | None,
         Option(
             metavar="KEY=VALUES",
             help="A key and its values: dynamics.beta=1:10:19 (start, stop, count) or "
-            "dynamics.type=SA,USA. Repeatable: all combinations are run.",
+            "dynamics.type=SA,USA. Required. Repeatable: all combinations are run.",
         ),
-    ],
+    ] = None,
     settings: options.Settings = None,
     executor: options.ExecutorName = None,
     workers: options.Workers = None,
@@ -524,13 +520,17 @@ def sweep_command(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Run a case at every combination of values, and write one dataset over the grid.
+    """Run a case at all combinations of values, into one dataset.
 
     Each run is a cell, with a result file of its own in the folder SWEEP.nc.cells. The same command
     again, also with another grid, runs only the missing cells and replaces SWEEP.nc. A file of
     another case is replaced only with --force. Exit status: 0 done, 1 cells failed (the others are
     written), 2 bad input, 130 interrupted.
     """
+    from meanfield.cli.sweeps import axis, cells_beside, sweep
+
+    if not grid:
+        raise Refusal("--grid must be given, as in --grid dynamics.beta=1:10:19")
     chosen, _ = runs.chosen_case(case, settings)
     axes, folder = runs.keys_from("--grid", grid, axis), cells_beside(output)
     # the cells of another grid stay where they are
@@ -540,7 +540,7 @@ def sweep_command(
     with runs.executor_of(executor, workers, scheduler) as where, _swept(folder):
         found = sweep(chosen, axes, folder=folder, progress=progress, **where)
     with runs.refused(OSError, status=FAILED_RUN):
-        netcdf.write(found.assign_attrs({SOURCE: source}), output)
+        runs.write_dataset(found, output, source)
     states = found["status"].values.ravel().tolist()
     if not quiet:
         told = ", ".join(f"{count} {status}" for status, count in Counter(states).most_common())
@@ -554,7 +554,7 @@ def sweep_command(
 
 @contextmanager
 def _swept(folder: Path) -> Iterator[None]:
-    """Inside, what ends a sweep is told, and that its cells are kept."""
+    """Inside, say what ended a sweep, and that its cells are kept."""
     kept = f"finished cells are kept in {folder}, and the same command continues"
     try:
         with refusals(), runs.killed_like_ctrl_c():
@@ -571,14 +571,17 @@ _HANDED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_op
 
 @app.command(context_settings=_HANDED_ON)
 def validate(context: typer.Context) -> None:
-    """Run the validation scripts of a checkout: claims held, the nearest to its tolerance, seconds.
+    """Run the validation scripts of a checkout.
 
-    The scripts are not installed: run this where the folder `validation` of the sources lies, and
-    there `meanfield validate --help` for its options. What they hold to its claims is the package
-    that this command belongs to.
+    It prints for each how many claims hold, the nearest to its tolerance, and seconds. The scripts
+    are not installed, so run this in the folder of the sources. There, `meanfield validate --help`
+    shows all options. The scripts test the package that this command belongs to.
     """
     here = Path.cwd()
     if not (here / "validation" / "runner.py").is_file():
+        if {"--help", "-h"} & set(context.args):
+            typer.echo(context.get_help())
+            return
         message = f"validate must be run in a checkout, where validation/ lies, got {str(here)!r}"
         raise Refusal(message)
     if str(here) not in sys.path:

@@ -20,8 +20,15 @@ def figure(
     return Option("--figure", metavar=metavar, help=about)
 
 
+def optional_file(metavar: str, about: str) -> Any:
+    """The argument of a file that may be left out."""
+    return Argument(metavar=metavar, show_default=False, help=about)
+
+
 CaseFile = Annotated[Path, Argument(metavar="CASE", help="Case file (TOML) or result file.")]
 RunFile = Annotated[Path, Argument(metavar="RUN.nc", help="Result file of a run.")]
+FirstRun = Annotated[Path, Argument(metavar="A.nc", help="Result file of the first run.")]
+SecondRun = Annotated[Path, Argument(metavar="B.nc", help="Result file of the second run.")]
 RunFigure = Annotated[
     Path | None, figure("RUN.png", "Figure; by default RUN.png beside the result file.")
 ]
@@ -43,7 +50,7 @@ ExecutorName = Annotated[
     Option(
         "--executor",
         metavar="processes|dask|mpi",
-        help="Where runs are done; without it and --workers, here, one after another.",
+        help="Where to run; by default in this process, one run after another.",
     ),
 ]
 Workers = Annotated[

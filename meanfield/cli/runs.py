@@ -1,4 +1,7 @@
-"""What commands read, where they write, and how they go on: checked before any work starts."""
+"""What commands read, where they write, and how they resume: checked before any work starts.
+
+Cases and runs are slow to import, and so they are imported where one is read.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from meanfield.cli.case import Case, case_from_text, case_of, default_case_text, read_case, setting
-from meanfield.evolution import Solution, load, loaded, resume_from
-from meanfield.evolution.files import is_made_from
 from meanfield.exceptions import FileInUseError, Interrupted, MissingFileError
+
+if TYPE_CHECKING:
+    from meanfield.cli.case import Case
+    from meanfield.evolution import Solution
 
 BAD_INPUT, FAILED_RUN, INTERRUPTED = 2, 1, 130
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
@@ -61,6 +65,8 @@ def check_output(path: Path, key: str, suffixes: Sequence[str], source: str, for
     Refusal
         Naming the option or key, the path and what is allowed.
     """
+    from meanfield.evolution.files import is_made_from
+
     allowed = f"a file name that ends in {' or '.join(suffixes)}"
     if path.suffix not in suffixes:
         raise Refusal(f"{key} must be {allowed}, got {str(path)!r}")
@@ -99,7 +105,7 @@ def refusals(written: Path | str = "", status: int = FAILED_RUN) -> Iterator[Non
         For either.
     """
     unwritten = f"can't write{' ' * bool(written)}{written}: "
-    # of an error that is both, the inner one tells
+    # of an error that is both, the inner one counts
     with refused(OSError, status=status, before=unwritten), refused(ValueError):
         yield
 
@@ -107,6 +113,14 @@ def refusals(written: Path | str = "", status: int = FAILED_RUN) -> Iterator[Non
 def source_of(*parts: Any) -> str:
     """SHA-256 of what a command makes its files from, of words, numbers and lists of them."""
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
+
+
+def write_dataset(found: Any, file: Path, source: str) -> None:
+    """Write a dataset with the digest of what it is made from."""
+    from meanfield.evolution import netcdf
+    from meanfield.evolution.files import SOURCE
+
+    netcdf.write(found.assign_attrs({SOURCE: source}), file)
 
 
 def _hindrance(path: Path) -> str:
@@ -154,6 +168,8 @@ def chosen_case(path: Path | None, given: Sequence[str] | None) -> tuple[Case, S
     Refusal
         If what is set is malformed, or a result can't be read.
     """
+    from meanfield.cli.case import case_from_text, case_of, default_case_text, read_case, setting
+
     settings = keys_from("--set", given, setting)
     if path is None:
         return case_from_text(default_case_text(), "bundled case", settings=settings), None
@@ -213,7 +229,6 @@ def executor_of(
     Refusal
         If there is no such executor, or it is lost.
     """
-    # all studies come with it
     from meanfield.studies.executors import opened
 
     with ExitStack() as stack:
@@ -247,27 +262,29 @@ def loaded_run(file: Path, to_resume: bool = False) -> Solution:
     Raises
     ------
     Refusal
-        If the file can't be read, with what to do where it is missing or a case file.
+        If the file can't be read, with what to do where it is missing.
     """
+    from meanfield.evolution import load, loaded
+
     try:
         return loaded(file) if to_resume else load(file)
     except (OSError, ValueError) as error:
-        hint = ""
-        if to_resume and isinstance(error, MissingFileError):
-            hint = ": a run that is killed before its first save leaves none, run it again"
-        elif file.suffix == ".toml" and file.is_file():
-            hint = f"; a case file? meanfield run {file} makes a result of it"
-        raise Refusal(f"{error}{hint}") from None
+        is_missing = to_resume and isinstance(error, MissingFileError)
+        hint = ": a run that is killed before its first save leaves none, run it again"
+        raise Refusal(f"{error}{hint if is_missing else ''}") from None
 
 
 def resumed(saved: Solution, file: Path, progress: bool | str) -> Solution:
-    """The solution of a run that was saved in `file`, whose monitors its case tells.
+    """The solution of a run that was saved in `file`, whose monitors its case defines.
 
     Raises
     ------
     Refusal
         If it can't be resumed.
     """
+    from meanfield.cli.case import case_of
+    from meanfield.evolution import resume_from
+
     monitors = {}
     if saved._case and saved._resumption is not None:
         monitors = case_of(saved, file)._build_monitors(saved.measures[0])

@@ -1,4 +1,4 @@
-"""meanfield study: each study is asked, told, written and drawn in one way."""
+"""meanfield study: each study is called, written and drawn in one way."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ from typer import Option
 
 from meanfield.cli import options, runs
 from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, Refusal, refusals
-from meanfield.cli.sweeps import values_of
-from meanfield.dynamics import SA, USA
-from meanfield.evolution import netcdf
-from meanfield.evolution.files import SOURCE
 
 study = typer.Typer(
     rich_markup_mode=None, help="Run a study: print a table, write a dataset and a figure."
@@ -76,7 +72,7 @@ def _asked(
             verdict = found.attrs.get("verdict")
             with refusals(f"{output} or {drawn}", BAD_INPUT if verdict else FAILED_RUN):
                 about = {"case": case._text} if case else {}
-                netcdf.write(found.assign_attrs({**about, SOURCE: source}), output)
+                runs.write_dataset(found.assign_attrs(about), output, source)
                 plot.save(getattr(plot, question.__name__)(found), drawn, source=source)
             if not quiet:
                 typer.echo(f"wrote {output}, {drawn}")
@@ -104,6 +100,8 @@ def _numbers(option: str, text: str) -> list[float]:
     Refusal
         If it is neither.
     """
+    from meanfield.cli.sweeps import values_of
+
     with suppress(ValueError, TypeError):
         if values := [float(one) for one in values_of(text)]:
             return values
@@ -128,6 +126,8 @@ def _with_dynamics(own: dict[str, Any]) -> dict[str, Any]:
     Refusal
         If it is another dynamics, or a β is none.
     """
+    from meanfield.dynamics import SA, USA
+
     if "dynamics" not in own:
         return own
     kinds, name = {"SA": SA, "USA": USA}, own["dynamics"]
@@ -138,12 +138,15 @@ def _with_dynamics(own: dict[str, Any]) -> dict[str, Any]:
     return own
 
 
-def _table(*names: str) -> Callable[[Any], str]:
-    """What tells these variables at the last time, a line for each place."""
+def _table(*names: str, **headed: str) -> Callable[[Any], str]:
+    """These variables at the last time, a line for each place; some with a heading of their own."""
 
     def told(found: Any) -> str:
         last = (found.isel(t=-1) if "t" in found.dims else found).reset_coords()
-        frame = last[[name for name in names if name in last]].to_dataframe().reset_index()
+        frame = (
+            last[[name for name in (*names, *headed) if name in last]].to_dataframe().reset_index()
+        )
+        frame = frame.rename(columns=headed)
         return str(frame.to_string(index=False, na_rep="-"))
 
     return told
@@ -202,8 +205,9 @@ def mean_field_limit(
     rng: options.Rng = 0,
     settings: options.Settings = None,
 ) -> dict[str, Any]:
-    """Compare runs of n tokens with the run of their density: errors over n and t, and rates.
+    """Compare n tokens with their density.
 
+    Errors over n and t, and their rates in n, of runs of tokens against the run of the density.
     Law, dynamics and times are those of the case; tokens are drawn from its law. Files of the same
     case and options are replaced, others only with --force.
     """
@@ -224,7 +228,7 @@ def proposition_3_4(
         str | None,
         Option(
             metavar="A0,A1,…",
-            help="Coefficients of Σ a_m t^m in place of e^{βt}/β; in place of --beta.",
+            help="Coefficients of Σ a_m t^m in place of e^{βt}/β. Not with --beta.",
         ),
     ] = None,
     n_measures: Annotated[
@@ -233,9 +237,10 @@ def proposition_3_4(
     quick: Annotated[bool, Option("--quick", help="Fewer measures and starts.")] = False,
     rng: options.Rng = 0,
 ) -> dict[str, Any]:
-    """Proposition 3.4: the uniform measure alone minimises the energy, Diracs alone maximise it.
+    """Prove or refute Proposition 3.4.
 
-    Prints a verdict (proved, undecided, refuted) with its evidence. Files of the same options are
+    It says that the uniform measure alone minimises the energy and Diracs alone maximise it. Prints
+    a verdict (proved, undecided, refuted) with its evidence. Files of the same options are
     replaced, others only with --force. Exit status: 0 if the proposition is proved, 1 if a witness
     refutes it, 2 for bad input or a file that can't be written, 3 if it is undecided.
     """
@@ -253,7 +258,7 @@ def proposition_3_4(
     return given | ({"repeats": 1} if quick else {})
 
 
-@_asked("phase-diagram", _table("probability", "standard_error", "arrival"))
+@_asked("phase-diagram", _table("probability", "standard_error", arrival="t* (6.12)"))
 def phase_diagram(
     beta: Betas,
     dim: Dim,
@@ -263,7 +268,10 @@ def phase_diagram(
     repeats: Repeats = 32,
     rng: options.Rng = 0,
 ) -> Any:
-    """The probability that two of n tokens have met, over t and β (Figure 3 of the paper)."""
+    """Where in t and β tokens have met.
+
+    The probability that two of n tokens have met (Figure 3 of the paper).
+    """
 
 
 @_asked(
@@ -273,7 +281,10 @@ def phase_diagram(
 def metastability(
     beta: Betas, dynamics: Kind = "SA", t_end: EndTime = 1e4, rng: options.Rng = 0
 ) -> Any:
-    """From near uniform on the circle to clusters that merge; t in units of the growth time."""
+    """Clusters that last and merge, on the circle.
+
+    Runs begin near the uniform measure; t is in units of the growth time.
+    """
 
 
 @_asked("stationary-states", _table("nature", "critical_noise", "transition_noise", "jump"))
@@ -283,7 +294,10 @@ def stationary_states(
     dynamics: Kind = "USA",
     kmax: Annotated[int, Option(min=1, help="Largest degree of a branch.")] = 1,
 ) -> Any:
-    """Axisymmetric stationary states over the noise, on branches from the uniform state."""
+    """Axisymmetric stationary states over noise.
+
+    They lie on branches from the uniform state.
+    """
 
 
 @_asked("two-token-correlation", _table("status", "reached", "breaks"))
@@ -295,7 +309,10 @@ def two_token_correlation(
     kmax: Annotated[int, Option(min=1, help="Largest degree.")] = 6,
     rng: options.Rng = 0,
 ) -> Any:
-    """How pairs of n tokens on the circle correlate: runs of tokens against three closures."""
+    """Pairs of tokens against three closures.
+
+    How pairs of n tokens on the circle correlate.
+    """
 
 
 @_asked(
@@ -307,7 +324,10 @@ def energy_extremisers(
     eigenvalue: Annotated[str, Option(metavar="L,L,…|START:STOP:COUNT", help="Values of λ.")],
     beta: Annotated[float, Option(metavar="B", help="β of the energy.")] = 1.0,
 ) -> dict[str, Any]:
-    """Measures of least and largest energy on the circle for D = diag(1, λ), at least one λ > 0."""
+    """Measures of least and largest energy.
+
+    On the circle, for D = diag(1, λ), at least one λ > 0.
+    """
     values = _numbers("--eigenvalue", eigenvalue)
     if max(values) <= 0.0:
         raise Refusal(f"--eigenvalue must have a value > 0, got {eigenvalue!r}")
@@ -321,4 +341,7 @@ def limits_without_normalisation(
     t_end: EndTime = 12.0,
     rng: options.Rng = 0,
 ) -> Any:
-    """Where tokens without layer normalisation end: the four rows of Table 1 of the paper."""
+    """Where tokens end without normalisation.
+
+    The four rows of Table 1 of the paper.
+    """

@@ -1,4 +1,4 @@
-"""sweep: a case or a function over a grid of values, each cell by itself, as one dataset."""
+"""sweep: a case or a function over a grid of values, each cell a run, as one dataset."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from inspect import signature
 from itertools import product
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from tqdm.auto import tqdm
 
 from meanfield._checks import boolean, one_line, shown
@@ -26,6 +25,9 @@ from meanfield.evolution import Solution, load, loaded, netcdf, resume_from, sol
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import versions
 from meanfield.exceptions import CaseError, FileInUseError, warn_unfinished
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _MOST_CELLS = 10**6
 
@@ -179,7 +181,7 @@ class CaseCell:
         return None
 
     def run(self) -> Outcome:
-        """Run the cell, or go on with it; what it raises is its outcome.
+        """Run the cell, or resume it; what it raises is its outcome.
 
         Raises
         ------
@@ -227,7 +229,7 @@ class CaseCell:
             except FileInUseError:
                 raise
             except ValueError:
-                # there is none, or it can't be resumed: it is run anew
+                # there is no file, or it can't be resumed: the cell is run again
                 self.file.unlink(missing_ok=True)
         measure, dynamics, keywords = case._build()
         with case._errors("run"):
@@ -283,6 +285,8 @@ def _outcome_of(found: Any) -> Outcome:
     ValueError
         If that is nothing of which a dataset can be made.
     """
+    import xarray as xr
+
     if isinstance(found, Solution):
         return outcome(found)
     if isinstance(found, xr.Dataset):
@@ -315,6 +319,8 @@ def assembled(
 
     Its dimensions are called as nothing else is, nor as what is `taken`.
     """
+    import xarray as xr
+
     words = {
         "status": ("how it ended, 'error' where it did not", [one.status for one in outcomes]),
         "message": ("what happened", [one.message for one in outcomes]),
@@ -345,7 +351,8 @@ Columns = dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]]
 def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
     """Each variable as its dimensions, a row for each cell, and attributes; and coordinates.
 
-    Coordinates are those of all cells. Numbers that a cell does not have are nan, words are "".
+    Coordinates are those of all cells, and no variable is called as one of them. Numbers that a
+    cell does not have are nan, words are "".
     """
     found = [(row, one.dataset) for row, one in enumerate(outcomes) if one.dataset is not None]
     indexes: dict[str, Any] = {}
@@ -377,6 +384,11 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
             # cells may have energies of several kinds: what they are called differs then
             for key in [key for key, told in about.items() if one.attrs.get(key) != told]:
                 del about[key]
+    for name in sorted(columns.keys() & indexes.keys()):
+        free = f"value_{name}"
+        while free in columns or free in indexes:
+            free = f"value_{free}"
+        columns[free] = columns.pop(name)
     return columns, {name: (name, indexes[name], about_index[name]) for name in indexes}
 
 
@@ -389,8 +401,8 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
         If the file is missing, no sweep, of another version, cut short or damaged.
     """
     source = netcdf.file_path(path)
-    with netcdf.refusals(source):
-        found = netcdf.read(source, SWEEP, SWEEP_VERSION)
+    with netcdf.refusals(source), netcdf.opened(source, SWEEP, SWEEP_VERSION) as stored:
+        found = stored.dataset()
         over = found["status"].dims if "status" in found else ()
         kinds = {"status": netcdf.WORDS, "message": netcdf.WORDS}
         # where every cell has an error there are no numbers

@@ -8,7 +8,7 @@ import zipfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from importlib.resources import files
 from inspect import Parameter, signature
@@ -115,7 +115,7 @@ def _npy_table(path: Path) -> Array:
     try:
         table = np.load(path, allow_pickle=False, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"must be an NPY file of numbers, but {path}: {error}") from None
+        raise ValueError(f"must be an NPY file of numbers, but {path}: {_told(error)}") from None
     if table.ndim != 2 or table.shape[1] < 2:
         raise ValueError(f"must hold a table of d >= 2 columns, but {path} has shape {table.shape}")
     return real_array("table", table, 2)
@@ -129,11 +129,17 @@ def _npz_arrays(path: Path, beside: str) -> dict[str, Array]:
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in ("points", beside) if name in arrays}
             names = list(arrays)
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"must be an NPZ file of numbers, but {path}: {error}") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"must be an NPZ file of numbers, but {path}: {_told(error)}") from None
     if "points" not in found:
         raise ValueError(f"must hold an array points, but {path} has {shown(names)}")
     return {name: real_array(name, one, None) for name, one in found.items()}
+
+
+def _told(error: Exception) -> str:
+    """What NumPy says of a file, but of objects, which it could not be asked to read, the kind."""
+    is_of_objects = "object" in str(error).lower()
+    return "its dtype is object; numbers are allowed" if is_of_objects else str(error)
 
 
 def _read(text: str) -> Array:
@@ -207,7 +213,7 @@ class Table(pydantic.BaseModel):
         return ""
 
     def check(self, case: Any) -> None:  # noqa: ARG002
-        """Check the sizes that it asks for in a case, before anything is built.
+        """Check the sizes of a case, before anything is built.
 
         Raises
         ------
@@ -240,7 +246,7 @@ class MadeTable(Table):
     parts: ClassVar[list[str]] = []
 
     def told_dim(self) -> int | None:
-        """The dimension that it settles by itself."""
+        """The dimension, if it determines one."""
         return getattr(self, "dim", None)
 
     def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:
@@ -357,13 +363,13 @@ def _table(
     made : type
         A dataclass whose fields have metadata by `meanfield._checks.key`.
     default : str, optional
-        The type of a table that tells none; None where there is but one type.
+        The type of a table without the key; None if there is only one type.
     parts : type, optional
         Of the tables in tables or lists of tables.
     base : type
         The class of the table.
     told_dim : callable, optional
-        The dimension that a table settles by itself.
+        The dimension, if a table determines one.
     optional : str
         A key that may be left out where the constructor needs it.
     """
@@ -396,7 +402,7 @@ def _table(
 
 
 def _one_of(tables: Iterable[Any], default: str = "") -> Any:
-    """The table that its type tells, else that of the default type."""
+    """The table of its type, or else of the default type."""
 
     def told_type(data: Any) -> str:
         table = data if isinstance(data, dict) else getattr(data, "__dict__", {})
@@ -415,7 +421,7 @@ class TokenFileTable(MadeTable):
 
     @property
     def token_file(self) -> str:
-        """Its file, but for a bundled one."""
+        """Its file, unless it is bundled."""
         return "" if isinstance(self.points, list) or self.points in BUNDLED else self.points
 
     def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:
@@ -464,7 +470,7 @@ _LAWS: list[Any] = [
     _table(ZonalSeries),
     _table(PointCloud, base=TokenFileTable),
     _table(Tabulated, base=TabulatedTable, optional="values"),
-    # of the first part that tells it
+    # of the first part that has one
     _table(
         Mixture,
         parts="AnyLawTable",
@@ -509,7 +515,7 @@ class MeasureTable(Table):
     largest_beta: ClassVar[float] = LARGEST_BETA_OF_TABLES
 
     def told_dim(self) -> int | None:
-        """The dimension that it settles by itself."""
+        """The dimension, if it determines one."""
         return None
 
     @abstractmethod
@@ -585,7 +591,9 @@ class ParticlesTable(MeasureTable):
         default=None, ge=1, le=10**7, description="how many are drawn; all of a cloud if left out"
     )
     start: Literal["sample", "quantise"] = told("how they are drawn", "sample")
-    sums: Literal["auto", "direct", "transforms", "gram"] = told("how they are summed", "auto")
+    sums: Literal["auto", "direct", "transforms", "gram", "float32"] = told(
+        "how they are summed", "auto"
+    )
 
     def build(self, law: MadeTable, folder: Path, rng: int) -> AnyMeasure:
         """Tokens."""
@@ -704,8 +712,9 @@ class WatchTable(MadeTable):
                     f"'wasserstein', got {self.p:g}"
                 )
             monitor: DistanceTo = told.build(where, measure.dim, folder)
-            # what can't be computed is refused now
-            monitor.begin(None, 0)(measure)
+            # what can't be computed is refused now, at any gap
+            widest = 1.0 if self.distance == "wasserstein" else None
+            replace(monitor, gap=widest).begin(None, 0)(measure)
             return monitor
 
 
@@ -735,6 +744,14 @@ class CaseTable(Table):
         description="tables of distances at the saves, each under its name",
         json_schema_extra={"maxProperties": MOST_MONITORS},
     )
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _check_tables(cls, data: dict[str, Any]) -> dict[str, Any]:
+        for key in cls.model_fields:
+            if not isinstance(value := data.get(key, {}), dict):
+                raise ValueError(f"{key} must be a table, got {shown(value)}")
+        return data
 
 
 def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
@@ -843,7 +860,7 @@ def schema_fault(error: pydantic.ValidationError, raw: Any) -> str:
         case "value_error":
             reason = fault["ctx"]["error"]
             if not isinstance(reason, KeyFault):
-                return f"{path} {reason}"
+                return f"{path} {reason}".lstrip()
             return f"{path}.{reason}".lstrip(".") + nearest(reason, path, _keys())
         case "model_type" | "model_attributes_type" | "dict_type":
             return f"{path} must be a table, got {shown(value)}"

@@ -15,6 +15,7 @@ import numpy as np
 from meanfield._checks import one_line
 from meanfield.cli.sweeps import FINAL, cells_beside
 from meanfield.evolution import Solution
+from meanfield.evolution.files import is_being_written
 from meanfield.evolution.recorder import with_role
 from meanfield.evolution.solution import version_of
 from meanfield.spaces import Sphere
@@ -67,7 +68,9 @@ def table_of_comparison(data: Any) -> str:
     further = {"mean_difference": "means", "mmd": "mmd", "w1": "W_1"}
     for name, heading in further.items():
         if name in data:
-            columns[heading] = [f"{v:.3e}" for v in data[name].values]
+            ends = [data[f"{name}_{end}"].values for end in ("lower", "upper") if name == "w1"]
+            told = [[f"{v:.3e}" for v in values] for values in ends or [data[name].values]]
+            columns[heading] = [" … ".join(dict.fromkeys(cell)) for cell in zip(*told, strict=True)]
     return _columns(columns, "{} of {} times shown, --output keeps all")
 
 
@@ -87,7 +90,7 @@ def _columns(columns: Mapping[str, Sequence[str]], left_out: str) -> str:
 
 
 def defect(solution: Solution) -> float | None:
-    """max_t |E(t) - E(0) - work|/|E(δ)|, zero but for errors of the time steps.
+    """max_t |E(t) - E(0) - work|/|E(δ)|, zero up to errors of the time steps.
 
     None for a run that has no such identity: tokens with noise, in layers, under other attention.
     """
@@ -120,11 +123,11 @@ def agreement(earlier: Solution, solution: Solution) -> str:
     return f"numbers differ from those of the earlier run: {', '.join(differing)}"
 
 
-def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[str, str]:
-    """A run in a dozen entries; `is_running` where a process is writing its file."""
+def summary(solution: Solution, file: Path) -> dict[str, str]:
+    """A run in a dozen entries, which says if a process is writing its file."""
     data, error = solution.dataset, defect(solution)
     status, message = str(solution.status), solution.message
-    if is_running and status == "interrupted":
+    if status == "interrupted" and is_being_written(file):
         status, message = "running", message.partition(";")[0]
     ends = {n: data[n].values[[0, -1]] for n in with_role(data, "energy", "share")[:1]}
     lines = len(solution._case.splitlines())

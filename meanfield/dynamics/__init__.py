@@ -1,4 +1,4 @@
-"""The velocity fields of self-attention: what moves a measure, whatever stores it."""
+"""The velocity fields of self-attention: what moves a measure of any kind."""
 
 from __future__ import annotations
 

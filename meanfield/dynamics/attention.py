@@ -193,7 +193,7 @@ class HeadsDynamics(Dynamics):
         """The largest |β KᵀQ|."""
         return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self._scores)
 
-    def _output(self, measure: Summable, points: Array) -> Array:
+    def output(self, measure: Summable, points: Array) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
         return self._combined([measure.log_moment(z) for z in self._queries(points)])
 
@@ -208,7 +208,7 @@ class HeadsDynamics(Dynamics):
         return total
 
     def _queries(self, points: Array) -> Iterator[Array]:
-        """β KᵀQ x of one head after the other, shape (n, d) each: where it asks for G."""
+        """β KᵀQ x of one head after the other, shape (n, d) each: where it needs G."""
         for scores in self._scores:
             yield points @ scores.T if np.ndim(scores) else scores * points
 
@@ -273,7 +273,7 @@ class Attention(HeadsDynamics):
         with np.errstate(over="ignore", invalid="ignore"):
             scores = [beta * head.matrix for head in heads]
         freeze(self, beta=beta, heads=heads, normalised=normalised, noise=noise)
-        freeze(self, _dim=next(iter(dims), None), _scores=scores, _values=[h.V for h in heads])
+        freeze(self, dim=next(iter(dims), None), _scores=scores, _values=[h.V for h in heads])
         self._check_size()
 
     def _check_size(self) -> None:

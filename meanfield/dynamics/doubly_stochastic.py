@@ -53,7 +53,7 @@ class DoublyStochastic(Isotropic):
         formula = "E_DS(mu) = -(1/β) ∫ log u dmu of doubly stochastic attention"
         return Energy("E_DS", formula, self.sign, beta=self.beta, entropic=True)
 
-    def _output(self, measure: Summable, points: Array) -> Array:
+    def output(self, measure: Summable, points: Array) -> Array:
         """± ∫ K(x,y) y dmu(y), shape (n, d): what attention adds to tokens at unit rows (n, d)."""
         _, mean = measure._balanced(self.beta).log_moment(self.beta * points)
         return np.asarray(self.sign * mean)

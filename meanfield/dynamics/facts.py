@@ -1,4 +1,4 @@
-"""What a dynamics tells of itself."""
+"""The facts of a dynamics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from meanfield._checks import number, shown, suggest_measure, unit_rows
+from meanfield._checks import check_measure, number, shown, unit_rows
 from meanfield._shown import ShownFields
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike, Summable
@@ -141,7 +141,7 @@ class Dynamics(ShownFields, ABC):
     noise: float = 0.0
     sign: int = 1
     normalised: bool = False
-    _dim: int | None = None
+    dim: int | None = None
     _fast: bool = False
     _smooth: bool = True
     _keeps_clusters: bool = False
@@ -153,10 +153,6 @@ class Dynamics(ShownFields, ABC):
     @property
     def name(self) -> str:  # noqa: D102
         return type(self).__name__
-
-    @property
-    def dim(self) -> int | None:  # noqa: D102
-        return self._dim
 
     @property
     def _energy(self) -> Energy | None:
@@ -191,22 +187,14 @@ class Dynamics(ShownFields, ABC):
             If `measure` is none, its dimension is not that of the dynamics, the points are not unit
             rows of it, or t < 0.
         """
-        if isinstance(measure, type) or not callable(getattr(measure, "_balanced", None)):
-            raise ValueError(
-                f"measure must be a Density, FlowMap or Particles, got "
-                f"{shown(measure)}{suggest_measure(measure)}"
-            )
+        check_measure("measure", measure)
         check_dim(self, measure.dim)
         points = unit_rows("at", at, measure.dim)
         return self._at(number("t", t, low=0))._tangents(measure, points)
 
+    @abstractmethod
     def output(self, measure: Any, points: Array) -> Array:
         """What is added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
-        return self._output(measure, points)
-
-    @abstractmethod
-    def _output(self, measure: Any, points: Array) -> Array:
-        """See `output`, at points that were checked."""
 
     def _tangents(self, measure: Summable, points: Array) -> Array:
         """X, shape (n, d), at unit rows (n, d)."""
@@ -232,7 +220,7 @@ class Dynamics(ShownFields, ABC):
 
 
 def check_dim(dynamics: Any, dim: int) -> None:
-    """Refuse a measure of another dimension than a dynamics asks for.
+    """Check that a measure has the dimension of a dynamics.
 
     Raises
     ------

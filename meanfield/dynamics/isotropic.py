@@ -41,7 +41,7 @@ class KernelDynamics(Dynamics):
         """That of the kernel."""
         return self._kernel.reach
 
-    def _output(self, measure: Summable, points: Array) -> Array:
+    def output(self, measure: Summable, points: Array) -> Array:
         """± ∫ s y dmu [/ ∫ s dmu], shape (n, d): what is added to tokens at unit rows (n, d)."""
         log_unit, potential, pull = self._kernel.attention(measure, points)
         unit = 1.0 / potential if self.normalised else np.exp(log_unit) * np.ones(len(points))

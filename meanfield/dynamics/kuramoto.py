@@ -13,6 +13,7 @@ from meanfield._checks import freeze, key, number, real_array, shown
 from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.dynamics.isotropic import NOISE
 from meanfield.kernels.kernel import Phases
+from meanfield.spaces.circle import horner
 from meanfield.spaces.geometry import circle_angles
 from meanfield.typing import Array, NDArray, Summable
 
@@ -63,7 +64,7 @@ class CircleInteraction(Dynamics):
     coupling: float = field(default=1.0, kw_only=True, metadata=_COUPLING)
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
-    _dim = 2
+    dim = 2
     _isotropic: ClassVar[bool] = True
     _sums: ClassVar[str] = "transforms"
     _no_energy: ClassVar[str] = "with cosines its field is no gradient, of sines alone it is"
@@ -118,7 +119,7 @@ class CircleInteraction(Dynamics):
         # they are tangent
         return self.output(measure, points)
 
-    def _output(self, measure: Summable, points: Array) -> Array:
+    def output(self, measure: Summable, points: Array) -> Array:
         """X as vectors of the plane, shape (n, 2), at unit rows (n, 2)."""
         moments = measure._trigonometric_moments(self._kmax)
         speed = phase_velocity(self._multipliers, moments, circle_angles(points))
@@ -127,12 +128,8 @@ class CircleInteraction(Dynamics):
 
 def phase_velocity(multipliers: Moments, moments: Moments, angles: Array) -> Array:
     """X, shape (n,), at angles (n,), from m_k, k = 0 … kmax, by Horner's rule in e^{iθ}."""
-    terms, turn = multipliers * moments, np.exp(1j * angles)
-    total = np.zeros(np.shape(angles), dtype=np.complex128)
-    for term in terms[:0:-1]:
-        total += term
-        total *= turn
-    return np.asarray(2.0 * total.real)
+    waves = horner((multipliers * moments)[1:], np.exp(1j * angles))
+    return np.asarray(2.0 * waves.real)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import erf
@@ -39,7 +39,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class FeedForward(Record, Dynamics):
-    """X(x) = P_x W σ(Ax + b): the perceptron of (2.8), which acts on each token by itself.
+    """X(x) = P_x W σ(Ax + b): the perceptron of (2.8), which acts on each token alone.
 
     Parameters
     ----------
@@ -91,12 +91,12 @@ class FeedForward(Record, Dynamics):
                 f"{inner.shape} and {shift.shape}"
             )
         _checks.one_of("activation", self.activation, list(_ACTIVATIONS))
-        freeze(self, W=outer, A=inner, b=shift, _dim=len(outer), _smooth=self.activation != "relu")
+        freeze(self, W=outer, A=inner, b=shift, dim=len(outer), _smooth=self.activation != "relu")
 
     def __repr__(self) -> str:
         return f"FeedForward(dim={self.dim}, width={np.shape(self.A)[0]}, {self.activation})"
 
-    def _output(self, measure: Summable, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
+    def output(self, measure: Any, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
         inner, outer, activation = np.asarray(self.A), np.asarray(self.W), self.activation
         found = np.empty((len(points), len(outer)))
@@ -193,7 +193,7 @@ class Layers(Dynamics):
             raise ValueError(f"layers must be of one dimension, got {sorted(dims, key=str)}")
         freeze(self, layers=layers, step=number("step", self.step, above=0))
         smooth = all(layer._smooth for layer in layers)
-        freeze(self, _dim=next(iter(dims), None), _smooth=smooth)
+        freeze(self, dim=next(iter(dims), None), _smooth=smooth)
 
     def __repr__(self) -> str:
         return f"Layers({len(self.layers)} layers, step={self.step}, dim={self.dim})"
@@ -213,7 +213,7 @@ class Layers(Dynamics):
         """Time at which the last layer ends."""
         return len(self.layers) * self.step
 
-    def _output(self, measure: Summable, points: Array) -> Array:
+    def output(self, measure: Summable, points: Array) -> Array:
         """That of the first layer, shape (n, d), at unit rows (n, d)."""
         return self.layers[0].output(measure, points)
 
@@ -285,7 +285,7 @@ class LayerMap(Dynamics):
                 f"dynamics must be one without noise, and no LayerMap, got {shown(self.dynamics)}"
             )
         step = number("step", self.step, above=0)
-        freeze(self, step=step, _layer_step=step, _dim=known.dim)
+        freeze(self, step=step, _layer_step=step, dim=known.dim)
 
     @cached_property
     def _plain(self) -> Dynamics:
@@ -295,7 +295,7 @@ class LayerMap(Dynamics):
             known = adapt(replace(self.dynamics, step=self.step))
         return known
 
-    def _output(self, measure: Summable, points: Array) -> Array:
+    def output(self, measure: Summable, points: Array) -> Array:
         """That of the first layer, shape (n, d), at unit rows (n, d)."""
         return self._plain.output(measure, points)
 

@@ -1,4 +1,4 @@
-"""A dynamics of a user's own: an object from outside the package that tells a kernel or heads."""
+"""A dynamics of a user's own: an object from outside the package with a kernel or heads."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class Adapted(Dynamics):
 
     def __init__(self, own: Any) -> None:
         self._own, self.name, self.noise = own, own.name, own.noise
-        # a dynamics that tells none fits any
-        self._dim = getattr(own, "dim", None)
+        # a dynamics without a dimension fits any
+        self.dim = getattr(own, "dim", None)
 
-    def _output(self, measure: Any, points: Array) -> Array:
+    def output(self, measure: Any, points: Array) -> Array:
         """What the user's own adds to tokens."""
         return np.asarray(self._own.output(measure, points))
 
@@ -85,7 +85,7 @@ def layer_step(dynamics: Any) -> float | None:
 
 
 def describe(dynamics: Any) -> str:
-    """What a file keeps of a dynamics that it can't write down, which tells it from others."""
+    """What a file keeps of a dynamics that it can't write down, to tell it from others."""
     text = repr(dynamics)
     if text == object.__repr__(dynamics):
         text = f"{type(dynamics).__name__}()"
@@ -106,7 +106,7 @@ def adapt(dynamics: Any) -> Dynamics:
     Raises
     ------
     ValueError
-        If it has none of them, or what it tells is out of range.
+        If it has none of them, or its values are out of range.
 
     Examples
     --------

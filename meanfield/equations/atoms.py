@@ -114,7 +114,7 @@ _HIGHEST_DEGREE = 16
 
 
 def compressed(points: Array, masses: Array, scale: float, tol: float) -> tuple[Array, Array]:
-    """Some of the points, with masses >= 0 of the same moments up to the degree that tol asks for.
+    """Some of the points, with masses >= 0 of the same moments up to the degree that tol requires.
 
     A kernel e^{<z,y>}, |z| <= β, over a patch of radius ρ has a Taylor remainder of
     (βρ)^{p+1}/(p+1)!, so moments up to degree p suffice where that is below tol (Tchakaloff). A

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,72 +17,13 @@ from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.kernels.sinkhorn import grid_sums, scaling, working_grid
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.measures.oscillators import OscillatorDensity
-from meanfield.spaces import Circle, Space, Sphere, SphereFields, Transforms, Zonal
+from meanfield.spaces import Circle, Space, SphereFields, Transforms, Zonal
 from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
 from meanfield.spaces.geometry import asymmetry, perpendicular
-from meanfield.spaces.sphere import positions
 from meanfield.typing import Array, Coefficients, Indices, NDArray
 
 # up to this β fields as large as e^β have squares in double precision
 _LARGEST_BETA = 200.0
-
-
-@dataclass(frozen=True, eq=False)
-class Factors:
-    """Multipliers of X = ± ∇u, or ± ∇u/G where it is normalised, u of coefficients S_k f_k.
-
-    With a kernel s and its primitive S, G has s_k f_k; for SA and USA S_k = Λ_k/β, s_k = Λ_k.
-    Numerator and denominator of X are in the unit of the kernel's series: Λ_0 of exponentials, the
-    size of G itself. Where there is no denominator the numerator is X, up to β = 200.
-
-    Attributes
-    ----------
-    slope : ndarray, shape (kmax + 1,)
-        Of the numerator.
-    potential : ndarray of the same shape, or None
-        Of the denominator, where X has one that is not 1.
-    speed_unit : float
-        X in units of the fields.
-    energy_factor, log_unit : float
-        e^{-log_unit} dissipation over ∫ f X · numerator dσ; log_unit is that of the series, β of
-        exponentials, but log Λ_0 where e^{-β} Λ_0 underflows.
-    energies : ndarray, shape (kmax + 1,)
-        e^{-log_unit} E over the power of each degree.
-    log_size : float
-        Of the unit.
-    can_be_small : bool
-        Whether the denominator may fall below what its series has digits for.
-    """
-
-    slope: NDArray[Any]
-    potential: Array | None = None
-    speed_unit: float = 1.0
-    energy_factor: float = 1.0
-    log_unit: float = 0.0
-    energies: Array = field(default_factory=lambda: np.zeros(0))
-    log_size: float = 0.0
-    can_be_small: bool = False
-
-    @classmethod
-    def of(cls, dynamics: Dynamics, dim: int, kmax: int) -> Factors:
-        """Those of a dynamics with a kernel."""
-        kernel = dynamics._kernel
-        potential, primitive, size, log_unit = kernel.series(dim, kmax)
-        slope, energies = dynamics.sign * primitive, 0.5 * size * primitive.real
-        is_normalised = dynamics.normalised and is_divided(potential)
-        unit, factor = 1.0, size
-        if not is_normalised:
-            lead = float(size * np.exp(log_unit))
-            if log_unit <= _LARGEST_BETA:
-                slope = slope * lead
-                factor /= lead
-            else:
-                unit = lead
-                factor *= lead
-        small = is_normalised and kernel.least_share < LOST.below
-        log_size = log_unit + float(np.log(size))
-        divisor = potential if is_normalised else None
-        return cls(slope, divisor, unit, factor, log_unit, energies, log_size, small)
 
 
 # rounding of the values of a density, as a share of its maximum
@@ -147,8 +87,12 @@ _EMPTY = 1e-14
 class DensityTendency(SpectralTendency):
     """dc/dt = ∫ f X · ∇Y dσ for the coefficients c of f, the weak form of (3.4) and (3.8).
 
-    X = ± ∇u, or ± ∇u/G where it is normalised, of the kernel's multipliers: see `Factors`. Mass is
-    exact, since the test function 1 has no gradient.
+    X = ± ∇u, or ± ∇u/G where it is normalised, u of coefficients S_k f_k: with a kernel s and its
+    primitive S, G has s_k f_k; for SA and USA S_k = Λ_k/β, s_k = Λ_k. Mass is exact, since the test
+    function 1 has no gradient.
+
+    Numerator and denominator of X are in the unit of the kernel's series: Λ_0 of exponentials, the
+    size of G itself. Where there is no denominator the numerator is X, up to β = 200.
 
     Parameters
     ----------
@@ -161,24 +105,39 @@ class DensityTendency(SpectralTendency):
     ----------
     initial_state : ndarray
         The density's coefficients as a real vector.
-    factors : Factors
-        Its `log_unit` is u of `scaled_energy` and `scaled_dissipation`.
+    speed_unit : float
+        X in units of the fields.
     """
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         super().__init__(density)
-        self.dynamics = dynamics
+        self.dynamics, kernel = dynamics, dynamics._kernel
         self._grid: Space = self.space
-        self.factors = factors = Factors.of(dynamics, density.dim, self.space.kmax)
-        self._normalised = factors.potential is not None
-        self._transforms = self.space._transforms(factors.slope, factors.potential)
+        potential, primitive, size, log_unit = kernel.series(density.dim, self.space.kmax)
+        self._normalised = dynamics.normalised and is_divided(potential)
+        self._can_be_small = self._normalised and kernel.least_share < LOST.below
+        self._log_size = log_unit + float(np.log(size))
+        # over the power of each degree
+        self._energies, slope = 0.5 * size * primitive.real, dynamics.sign * primitive
+        # of ∫ f X · numerator dσ
+        self.speed_unit, self._energy_factor = 1.0, float(size)
+        if not self._normalised:
+            lead = float(size * np.exp(log_unit))
+            if log_unit <= _LARGEST_BETA:
+                slope = slope * lead
+                self._energy_factor /= lead
+            else:
+                self.speed_unit = lead
+                self._energy_factor *= lead
+        self._multipliers = slope, potential if self._normalised else None
+        self._transforms = self.space._transforms(*self._multipliers)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         self._evaluate(self._coefficients(state))
         self._transforms.weak_divergence(self._coefficients(out))
-        if self.factors.speed_unit != 1.0:
-            out *= self.factors.speed_unit
+        if self.speed_unit != 1.0:
+            out *= self.speed_unit
 
     def _evaluate(self, coefficients: NDArray[Any]) -> None:
         """Fill the transforms, and their flux with f X in units of the speed."""
@@ -187,28 +146,28 @@ class DensityTendency(SpectralTendency):
         if not self._normalised:
             np.multiply(transforms.gradient, transforms.values, out=transforms.flux)
             return
-        lost = self.factors.can_be_small and potential.min() < LOST.below * potential.max()
+        lost = self._can_be_small and potential.min() < LOST.below * potential.max()
         if lost:
             small, shares = self._sum_small(coefficients)
-        np.divide(transforms.gradient, potential, out=transforms.flux)
-        transforms.flux *= transforms.values
+        np.divide(transforms.values, potential, out=potential)
+        np.multiply(transforms.gradient, potential, out=transforms.flux)
         if lost:
             transforms.gradient[:, small] *= shares
 
     def scaled_dissipation(self) -> float:
         """e^{-u} ∫ |X|² dmu, or ∫ |X|² G dmu where X is normalised, (3.6), at the last state."""
-        return self.factors.energy_factor * self._transforms.integral(self._transforms.gradient)
+        return self._energy_factor * self._transforms.integral(self._transforms.gradient)
 
     def scaled_energy(self, state: Array) -> float:
         """e^{-u} E of a state."""
-        return float(self.factors.energies @ self.space._power(self._coefficients(state)))
+        return float(self._energies @ self.space._power(self._coefficients(state)))
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
         transforms = self._transforms
         if not self._normalised:
             squares = transforms.integral(transforms.gradient)
-            return self.factors.speed_unit * float(np.sqrt(max(squares, 0.0)))
+            return self.speed_unit * float(np.sqrt(max(squares, 0.0)))
         flux, values = transforms.flux, transforms.values
         squares = np.einsum("ij,ij->j", flux, flux)
         counted = values != 0.0
@@ -221,7 +180,7 @@ class DensityTendency(SpectralTendency):
         self._evaluate(coefficients)
         noise.evaluate(self._on_grid(coefficients))
         scale = 1.0 if self._normalised else float(np.exp(-0.5 * self.dynamics._kernel.log_unit))
-        total = scale * self.factors.speed_unit * flux + scale * noise.gradient
+        total = scale * self.speed_unit * flux + scale * noise.gradient
         # where f is rounding, f ∇ log f is not known, and small
         counted = noise.values > _EMPTY * noise.values.max()
         squares = np.einsum("ij,ij->j", total, total)[counted] / noise.values[counted]
@@ -247,7 +206,7 @@ class DensityTendency(SpectralTendency):
         transforms.gradient[:, small] = self.dynamics.sign * mean
         transforms.potential[small] = 1.0
         with np.errstate(under="ignore"):
-            return small, potential * np.exp(log_unit - self.factors.log_size)
+            return small, potential * np.exp(log_unit - self._log_size)
 
 
 class DensityBatch:
@@ -265,16 +224,16 @@ class DensityBatch:
     def __init__(self, space: Circle | Zonal, dynamics: Sequence[Dynamics]) -> None:
         uniform = Density(space, np.ones(len(space.weights)))
         self._each = [DensityTendency(uniform, one) for one in dynamics]
-        factors = [each.factors for each in self._each]
+        slopes, potentials = zip(*(each._multipliers for each in self._each), strict=True)
         potential = None
-        if any(one.potential is not None for one in factors):
+        if any(each._normalised for each in self._each):
             # f_0 = 1 divides nothing
             first = np.eye(1, space.kmax + 1)[0]
-            potential = np.stack([first if f.potential is None else f.potential for f in factors])
-        self._transforms = space._transforms(np.stack([f.slope for f in factors]), potential)
-        self._units = np.array([[f.speed_unit] for f in factors])
-        self._energy_factors = np.array([f.energy_factor for f in factors])
-        self._can_be_small = np.array([f.can_be_small for f in factors])
+            potential = np.stack([first if one is None else one for one in potentials])
+        self._transforms = space._transforms(np.stack(slopes), potential)
+        self._units = np.array([[each.speed_unit] for each in self._each])
+        self._energy_factors = np.array([each._energy_factor for each in self._each])
+        self._can_be_small = np.array([each._can_be_small for each in self._each])
         self._coefficient_type = space._coefficient_type
 
     def __call__(self, states: Array, out: Array) -> None:
@@ -285,8 +244,8 @@ class DensityBatch:
         if (potential := transforms.potential).size:
             is_small = potential.min(axis=1) < LOST.below * potential.max(axis=1)
             small = np.nonzero(is_small & self._can_be_small)[0]
-            np.divide(transforms.gradient, potential, out=transforms.flux)
-            transforms.flux *= transforms.values
+            np.divide(transforms.values, potential, out=potential)
+            np.multiply(transforms.gradient, potential, out=transforms.flux)
         else:
             np.multiply(transforms.gradient, transforms.values, out=transforms.flux)
         transforms.weak_divergence(out[:, :-1].view(kind))
@@ -431,15 +390,13 @@ class Frame:
         return np.asarray(self.basis.T @ matrix @ self.basis)
 
 
-class CircleScores:
-    """G(Mx) and ∫ y e^{<Mx,y>} dmu on the angles of a `Circle`.
+class SeriesScores:
+    """G(Mx) and ∫ y e^{<Mx,y>} dmu on the grid of a `Circle` or a `Sphere`, through harmonics.
 
     Parameters
     ----------
-    space : Circle
-    frame : Frame
-        Of the space.
-    matrix : ndarray, shape (2, 2)
+    space : Circle or Sphere
+    matrix : ndarray, shape (d, d)
 
     Attributes
     ----------
@@ -448,74 +405,48 @@ class CircleScores:
 
     Examples
     --------
-    >>> scores = CircleScores(space := Circle(8), Frame(space), np.eye(2))
+    >>> from meanfield.spaces import Sphere
+    >>> scores = SeriesScores(Circle(8), np.eye(2))
     >>> fields, _ = scores(np.eye(1, 4, dtype=complex)[0])  # uniform: G = I_0(1)
     >>> bool(abs(fields[0, 0] * np.e - 1.2660658777520084) < 1e-14)
     True
-    """
-
-    def __init__(self, space: Circle, frame: Frame, matrix: Array) -> None:  # noqa: ARG002
-        self._bilinear = CircleBilinear(matrix)
-        self.log_unit = self._bilinear.log_unit
-        self._count = len(space.angles)
-        self._kept = min(space.kmax, self._bilinear.source_degree) + 1
-        self._both = np.where(np.arange(self._bilinear.degree + 1) > 0, 2.0, 1.0) * self._count
-
-    def __call__(self, coefficients: Coefficients) -> tuple[Array, float]:
-        """Fields, shape (3, N), and what the errors of G are relative to."""
-        moments = np.zeros(self._bilinear.source_degree + 1, dtype=np.complex128)
-        moments[: self._kept] = coefficients[: self._kept]
-        series = self._bilinear.coefficients(moments)
-        folded = np.zeros((3, self._count), dtype=np.complex128)
-        series = self._both * series
-        # degrees that the grid does not tell from lower ones are added to these
-        for start in range(0, series.shape[1], self._count):
-            part = series[:, start : start + self._count]
-            folded[:, : part.shape[1]] += part
-        fields = np.fft.ifft(folded).real
-        return fields, max(float(fields[0].max()), self._bilinear.scale(moments))
-
-
-class SphereScores:
-    """G(Mx) and ∫ y e^{<Mx,y>} dmu on the grid of a `Sphere`.
-
-    Parameters
-    ----------
-    space : Sphere
-    frame : Frame
-        Of the space.
-    matrix : ndarray, shape (3, 3)
-
-    Attributes
-    ----------
-    log_unit : float
-        What is returned is in units of e^{log_unit}.
-
-    Examples
-    --------
-    >>> scores = SphereScores(space := Sphere(3), Frame(space), np.eye(3))
-    >>> fields, _ = scores(np.eye(1, 10, dtype=complex)[0])  # uniform: G = sinh(1)
+    >>> fields, _ = SeriesScores(Sphere(3), np.eye(3))(np.eye(1, 10, dtype=complex)[0])
     >>> bool(abs(fields[0, 0] * np.e - np.sinh(1.0)) < 1e-14)
     True
     """
 
-    def __init__(self, space: Sphere, frame: Frame, matrix: Array) -> None:  # noqa: ARG002
-        self._bilinear = SphereBilinear(matrix)
+    def __init__(self, space: Any, matrix: Array) -> None:
+        self._space, self._bilinear = space, _BILINEAR[space.dim](matrix)
         self.log_unit = self._bilinear.log_unit
-        self._fields = SphereFields(space, self._bilinear.degree)
-        wide = self._bilinear.source_degree
-        inside = space.degrees <= wide
-        self._kept = np.flatnonzero(inside)
-        self._places = positions(space.degrees[inside], space.orders[inside], wide)
-        self._count = (wide + 1) * (wide + 2) // 2
+        # the circle's may end beyond the degree that its grid resolves
+        self._fields = SphereFields(space, self._bilinear.degree) if space.dim == 3 else None
 
     def __call__(self, coefficients: Coefficients) -> tuple[Array, float]:
-        """Fields, shape (4, N), and what the errors of G are relative to."""
-        moments = np.zeros(self._count, dtype=np.complex128)
-        moments[self._places] = coefficients[self._kept]
+        """Fields, shape (1 + d, N), and what the errors of G are relative to."""
+        moments = self._space._embed(coefficients, self._bilinear.sources)
         series = self._bilinear.coefficients(moments)
-        fields = np.stack([self._fields.values(row) for row in series])
+        if self._fields is None:
+            fields = _on_circle(series, len(self._space.angles))
+        else:
+            fields = np.stack([self._fields.values(row) for row in series])
         return fields, max(float(fields[0].max()), self._bilinear.scale(moments))
+
+
+def _on_circle(series: Coefficients, count: int) -> Array:
+    """Series (m, degree + 1) at so many equispaced angles, fewer than resolve them maybe."""
+    folded = np.zeros((len(series), count), dtype=np.complex128)
+    series = np.where(np.arange(series.shape[1]) > 0, 2.0, 1.0) * count * series
+    # degrees that the grid does not tell from lower ones are added to these
+    for start in range(0, series.shape[1], count):
+        part = series[:, start : start + count]
+        folded[:, : part.shape[1]] += part
+    return np.asarray(np.fft.ifft(folded).real)
+
+
+_BILINEAR: dict[int, type[CircleBilinear] | type[SphereBilinear]] = {
+    2: CircleBilinear,
+    3: SphereBilinear,
+}
 
 
 class ZonalScores:
@@ -583,29 +514,6 @@ def _exact_grid(space: Zonal, length: float) -> Zonal:
             f"beta |KᵀQ| must be smaller on {space}, got {length:.6g}, which takes size {size}: "
             f"{error}"
         ) from error
-
-
-AnyScores = CircleScores | SphereScores | ZonalScores
-_SCORES: dict[str, Callable[..., AnyScores]] = {
-    "circle": CircleScores,
-    "sphere": SphereScores,
-    "zonal": ZonalScores,
-}
-
-
-def check_scores(space: Space, frame: Frame, matrix: Array) -> None:
-    """Refuse a matrix that is too large for the space, before anything is computed.
-
-    Raises
-    ------
-    ValueError
-        Naming the largest.
-    """
-    if frame.latitudes is not None:
-        longest = float(np.linalg.norm(frame.points @ matrix.T, axis=1).max())
-        _exact_grid(frame.latitudes, longest)
-    else:
-        (CircleBilinear if space.dim == 2 else SphereBilinear).checked_score(matrix)
 
 
 # of a field, that rounding of the density may make
@@ -706,7 +614,12 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
         frame = Frame(space)
         for name, scores, values in _matrices(dynamics):
             frame.matrix(f"V of {name}", values)
-            check_scores(space, frame, frame.matrix(f"KᵀQ of {name}", scores))
+            matrix = frame.matrix(f"KᵀQ of {name}", scores)
+            if frame.latitudes is None:
+                _BILINEAR[space.dim].checked_score(matrix)
+            else:
+                longest = float(np.linalg.norm(frame.points @ matrix.T, axis=1).max())
+                _exact_grid(frame.latitudes, longest)
     elif space.axis is not None:
         raise ValueError(
             f"dynamics must commute with rotations about the axis of {space}, got "
@@ -743,7 +656,8 @@ class HeadsOnGrid:
         self._space, self._normalise = density.space, dynamics.normalised
         self._frame = frame = Frame(self._space)
         self.log_weights: Array | float = 0.0
-        self._heads: list[tuple[Array, AnyScores, Array]] = []
+        self._heads: list[tuple[Array, SeriesScores | ZonalScores, Array]] = []
+        kernel: SeriesScores | ZonalScores
         # G of the uniform measure, and of the last one, on the grid, head by head
         self._uniform: list[Array] = []
         self._potentials: list[Array] = []
@@ -752,7 +666,10 @@ class HeadsOnGrid:
             matrix = frame.matrix(f"KᵀQ of {name}", scores)
             # what V leaves of a vector along each tangent
             along = frame.tangents @ frame.matrix(f"V of {name}", values)
-            kernel = _SCORES[self._space._name](self._space, frame, matrix)
+            if frame.latitudes is None:
+                kernel = SeriesScores(self._space, matrix)
+            else:
+                kernel = ZonalScores(frame.latitudes, frame, matrix)
             self._heads.append((matrix, kernel, along))
             self._uniform.append(np.array(kernel(one)[0][0]))
 
@@ -806,7 +723,7 @@ class HeadsOnGrid:
 
 
 class _Drift:
-    """X of a feed-forward layer on the grid, whatever the density is."""
+    """X of a feed-forward layer on the grid, for any density."""
 
     log_weights = 0.0
 

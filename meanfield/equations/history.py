@@ -18,6 +18,7 @@ from meanfield.kernels.direct import blocks
 from meanfield.measures.flow_map import LabelLine
 from meanfield.spaces.cubed_sphere import PER_LEAF, Patches
 from meanfield.spaces.geometry import circle_angles, polar_angles
+from meanfield.spaces.sphere_fields import Places
 from meanfield.typing import Array, Coefficients, NDArray
 
 NODES = 8
@@ -308,17 +309,21 @@ def _step(
     field: ActingField, moments: list[NDArray[Any]], state: Array, h: float, loose: bool
 ) -> None:
     """One step of length h, in place; the positions are put back on the sphere."""
-    stages = np.empty((DOP853.n_stages, *state.shape))
-    for s, row in enumerate(DOP853.A[: DOP853.n_stages]):
-        at = state[:, :3].copy()
-        for coefficient, stage in zip(row[:s], stages, strict=False):
+    start = state[:, :3].copy()
+    velocities: list[Array] = []
+    for row, weight, known in zip(DOP853.A, DOP853.B, moments, strict=False):
+        at = start.copy()
+        for coefficient, velocity in zip(row, velocities, strict=False):
             if coefficient != 0.0:
-                at += (h * coefficient) * stage[:, :3]
-        velocity, divergence = field.velocity_and_divergence(moments[s], at, loose=loose)
-        stages[s, :, :3], stages[s, :, 3] = velocity, divergence
-    for coefficient, stage in zip(DOP853.B, stages, strict=True):
-        if coefficient != 0.0:
-            state += (h * coefficient) * stage
+                at += (h * coefficient) * velocity
+        places = Places.of(at)
+        if weight == 0.0:
+            velocities.append(field.velocity(known, places, loose))
+            continue
+        velocity, divergence, _ = field.rates(known, places, None, loose)
+        velocities.append(velocity)
+        state[:, :3] += (h * weight) * velocity
+        state[:, 3] += (h * weight) * divergence
     state[:, :3] /= np.linalg.norm(state[:, :3], axis=1, keepdims=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,8 +24,11 @@ _LOST = Lost(1e-6)
 _COARSEST = 1e-6
 
 
-class AngularField(ABC):
+class AngularField:
     """X and div X at angles, from tables summed over a measure, which its line has.
+
+    With K, its pull A along the angle, div A and ∂K summed for each head, X = Σ_h A_h/G_h and
+    div X = Σ_h div A_h/G_h - A_h ∂G_h/G_h². Where X is not normalised the last A and div A are it.
 
     Attributes
     ----------
@@ -38,27 +40,44 @@ class AngularField(ABC):
 
     line: Line
     tables: int | None = None
+    normalised: bool
+    # heads; λ where ∂K = λA; X in units of the sums; dE/dt in units of theirs
+    _heads = 1
+    _growth: float | None = None
+    _unit: float
+    _energy_unit: float
 
-    @abstractmethod
     def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:
         """X and div X (n,) from the sums of the line's tables (number of tables, n) at angles."""
+        if not self.normalised:
+            return self._unit * sums[-2], self._unit * sums[-1]
+        potential, pull, spread, *slope = sums.reshape(self._heads, -1, len(angles)).swapaxes(0, 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pull = pull / potential
+            growth = self._growth
+            steepness = slope[0] / potential if growth is None else growth * pull
+            spread = spread / potential - steepness * pull
+        return self._unit * pull.sum(axis=0), self._unit * spread.sum(axis=0)
 
     def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
         """X and div X at angles, from charges gathered at the nodes of the line's cells."""
         sums = Interpolation(self.line, angles).values(self.line.fields(charges, self.tables))
         return self.velocity(sums, angles)
 
-    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:  # noqa: ARG002
-        """What dE/dt is of a gradient flow, from X and the sums at the masses; else ∫ |X|² dmu."""
-        return float(masses @ speed**2)
+    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
+        """∫ |X|² dmu, ∫ |X|² G dmu of what is normalised, (3.6), in units of the energy's.
+
+        X, which is e^β times its sum, is not squared: that alone may leave double precision.
+        """
+        if self.normalised:
+            return self._energy_unit * float(masses * speed**2 @ sums[0])
+        return float(masses @ sums[-2] ** 2 * self._energy_unit)
 
 
 class LineField(AngularField):
     """X and div X of a dynamics with a kernel at angles, from the potential of masses at angles.
 
-    With G, S, L and D the sums of K, its pull, div of the pull and ∂K, in units of e^{log_unit}:
-    X = S and div X = L, or X = S/G and div X = L/G - X D/G where it is normalised. Under SA
-    D = βS.
+    Under SA ∂K = βA, so that three tables will do.
 
     Parameters
     ----------
@@ -67,30 +86,11 @@ class LineField(AngularField):
     """
 
     def __init__(self, dynamics: Dynamics, dim: int) -> None:
-        self.dynamics, self._kernel = dynamics, dynamics._kernel
-        self.line = self._kernel.line(dim)
-        self.tables = 4 if dynamics.normalised and self._kernel.growth is None else 3
-        unit = 1.0 if dynamics.normalised else float(np.exp(self._kernel.log_unit))
-        self._unit = dynamics.sign * unit
-
-    def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
-        """X and div X from G, S, L and, where it is needed, D: `tables` rows of shape (n,)."""
-        potential, slope, laplacian = sums[:3]
-        if not self.dynamics.normalised:
-            return self._unit * slope, self._unit * laplacian
-        growth = self._kernel.growth
-        with np.errstate(divide="ignore", invalid="ignore"):
-            pull = slope / potential
-            steepness = growth * pull if growth is not None else sums[3] / potential
-            spread = laplacian / potential - steepness * pull
-        return self._unit * pull, self._unit * spread
-
-    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
-        """∫ |X|² dmu, ∫ |X|² G dmu where X is normalised, (3.6), in units of e^{log_unit}."""
-        if self.dynamics.normalised:
-            return float(masses * speed**2 @ sums[0])
-        # X = e^β S: its square alone may leave double precision
-        return float(masses @ sums[1] ** 2 * np.exp(self._kernel.log_unit))
+        kernel, self.normalised = dynamics._kernel, dynamics.normalised
+        self.line, self._growth = kernel.line(dim), kernel.growth
+        self.tables = 4 if self.normalised and self._growth is None else 3
+        self._energy_unit = 1.0 if self.normalised else float(np.exp(kernel.log_unit))
+        self._unit = dynamics.sign * self._energy_unit
 
 
 class FlowTendency:
@@ -230,9 +230,8 @@ class AsymmetryError(ValueError):
 class HeadsField(AngularField):
     """X and div X of attention with any heads at angles, from dense tables between cells.
 
-    X = Σ_h A_h/G_h and div X = Σ_h div A_h/G_h - A_h ∂G_h/G_h², of sums G, ∂G, A, div A over the
-    measure (see `kernels.angles`); without normalisation X = Σ_h A_h e^{|M_h|}. Right
-    to some 1e-14 relative to max |V| for |M_h| = |β KᵀQ| <= 100, however small G is.
+    The tables are those of `kernels.angles`. Without normalisation X = Σ_h A_h e^{|M_h|}. Right to
+    some 1e-14 relative to max |V| for |M_h| = |β KᵀQ| <= 100, however small G is.
 
     Parameters
     ----------
@@ -259,8 +258,10 @@ class HeadsField(AngularField):
         pairs = dynamics._matrices(dim)
         self.normalised = dynamics.normalised
         sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
-        self._count, self._unit = len(pairs), float(np.exp(max(sizes)))
-        self._log_unit = dynamics._energy.log_unit if dynamics._energy else 0.0
+        log_unit = dynamics._energy.log_unit if dynamics._energy else 0.0
+        largest = float(np.exp(max(sizes)))
+        self._heads, self._unit = len(pairs), 1.0 if self.normalised else largest
+        self._energy_unit = largest * float(np.exp(-log_unit)) * self._unit
         reach = max(sizes) if reach is None else reach
         limit = _LARGEST_ON_CIRCLE if dim == 2 else LARGEST_ZONAL_BETA
         if reach > limit:
@@ -280,22 +281,6 @@ class HeadsField(AngularField):
                 f"numbers > {_MOST_NUMBERS:g}"
             )
         self.line = DenseLine(dim, reach, partial(_tables, kernels, self.normalised))
-
-    def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
-        """X and div X from the tables summed over the measure, shape (number of tables, n)."""
-        if not self.normalised:
-            return self._unit * sums[0], self._unit * sums[1]
-        potential, slope, pull, spread = sums.reshape(self._count, 4, -1).transpose(1, 0, 2)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            pull, slope = pull / potential, slope / potential
-            return pull.sum(axis=0), (spread / potential - pull * slope).sum(axis=0)
-
-    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
-        """e^{-β} ∫ |X|² dmu, with softmax e^{-β} ∫ |X|² G(βDx) dmu, of a head with a form D."""
-        unit = self._unit * float(np.exp(-self._log_unit))
-        if self.normalised:
-            return unit * float(masses * speed**2 @ sums[0])
-        return unit * self._unit * float(masses @ sums[0] ** 2)
 
 
 class DriftField(AngularField):
@@ -348,6 +333,10 @@ class DriftField(AngularField):
         """X along the angle and div X at angles."""
         return self.velocity(np.zeros((0, len(angles))), angles)
 
+    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:  # noqa: ARG002
+        """∫ |X|² dmu."""
+        return float(masses @ speed**2)
+
 
 def line_field(
     dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics | None = None
@@ -386,7 +375,7 @@ def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> H
 
 def _tables(kernels: list[HeadKernel], normalised: bool, targets: Array, sources: Array) -> Array:
     tables = [kernel(targets, sources) for kernel in kernels]
-    return np.concatenate(tables) if normalised else np.sum(tables, axis=0)[2:]
+    return np.concatenate(tables) if normalised else np.sum(tables, axis=0)[1:3]
 
 
 def _axial(name: str, matrix: Array, axis: Array) -> tuple[float, complex]:

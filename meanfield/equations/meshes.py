@@ -19,6 +19,7 @@ from meanfield.spaces.cubed_sphere import (
     is_missed,
     lay,
     refined,
+    without_light_leaves,
 )
 from meanfield.typing import Array, NDArray
 
@@ -28,6 +29,8 @@ _STRETCH_SHARE = 10.0
 # what nodes must have given to particles before a mesh is laid for it
 _GATHERED_SHARE = 0.3
 _LEAST_SHARE = 2e-2
+# of the error of a mesh, the mass of the leaves that are left out of it
+_LEFT_OUT = 1e-3
 # of the error of a mesh, what a patch of a label map may have; and of the mass of the patch, since
 # what is little now may later be all that is left
 _LABEL_SHARE, _LABEL_DIGITS = 3e-2, 1e-3
@@ -45,7 +48,9 @@ class Meshes:
     When the flow has stretched the patches, a new mesh is laid on the present density, which one
     backward characteristic tells anywhere. Characteristics go back to the time of the last mesh,
     where a label map tells where they came from: what a mesh costs does not grow with t. What has
-    gathered within `radius` of a point is handed over to particles with the same moments.
+    gathered within `radius` of a point is handed over to particles with the same moments. From then
+    on the lightest patches, with a thousandth of the mass that a mesh may miss, are left out of it:
+    late they are most of the nodes. The next mesh sees them again, so losses do not add up.
 
     Parameters
     ----------
@@ -185,6 +190,9 @@ class Meshes:
             mesh = laid()
         atoms = particles, particle_masses
         atoms = absorbed_particles(mesh, absorption, atoms, self.scale, 1e-3 * self.tol)
+        if len(atoms[0]):
+            # without particles the nodes are to tell the entropy, and the least density
+            mesh = without_light_leaves(mesh, _LEFT_OUT * self._mesh_tol(left))
         return _on_mesh(flow, mesh, atoms)
 
     def _lay_labels(
@@ -211,22 +219,17 @@ class Meshes:
             slope = change[5] / np.maximum(change[:3].max(axis=0), 1e-300)
             with np.errstate(under="ignore"):
                 grown = weights * np.exp(found[3])
-            left = absorption.kept(points)
-            error = np.zeros((2, by_leaf.shape[1]))
-            for row, share in enumerate([left, 1.0 - left]):
-                part = grown * share
-                for missed, factor in [
-                    (slope * np.max(of_labels, axis=0), found[4]),
-                    (of_stretch, found[4] * found[5]),
-                    (of_kept, found[5]),
-                ]:
-                    error[row] += missed * (part * factor).reshape(-1, PER_LEAF).sum(axis=1)
-            within = np.empty_like(error)
-            within[0], within[1] = _LABEL_SHARE * errors[0], _LABEL_SHARE * errors[-1]
-            masses = grown * found[4] * found[5]
-            remaining = (left * masses).reshape(-1, PER_LEAF).sum(axis=1)
-            remaining = np.maximum(remaining, _NEGLIGIBLE * self.tol)
-            within[0] = np.minimum(within[0], _LABEL_DIGITS * remaining)
+            left, masses = absorption.kept(points), grown * found[4] * found[5]
+
+            def on_leaves(part: Array) -> Array:
+                both = np.stack([left * part, (1.0 - left) * part])
+                return np.asarray(both.reshape(2, -1, PER_LEAF).sum(axis=2))
+
+            error = slope * np.max(of_labels, axis=0) * on_leaves(grown * found[4])
+            error += of_stretch * on_leaves(masses) + of_kept * on_leaves(grown * found[5])
+            remaining = np.maximum(on_leaves(masses)[0], _NEGLIGIBLE * self.tol)
+            within = np.full_like(error, _LABEL_SHARE * errors[-1])
+            within[0] = np.minimum(_LABEL_SHARE * errors[0], _LABEL_DIGITS * remaining)
             split = (error > within).any(axis=0)
             return split | is_missed(leaves, masses, seeds, errors[-1]), error.sum(axis=0)
 
@@ -236,7 +239,7 @@ class Meshes:
         try:
             patches = Patches.of([(leaves, found[:5]) for leaves, _, _, found, _ in levels])
         except ArithmeticError:
-            # the one before tells as much, by a longer way back
+            # the one before gives the same, by a longer way back
             self.has_maps = False
         else:
             history.labels.append(LabelMap(t, patches))

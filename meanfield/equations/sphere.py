@@ -18,9 +18,11 @@ from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.spaces.geometry import project
 from meanfield.spaces.sphere import layout
 from meanfield.spaces.sphere_fields import Places, SphereAt
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, Coefficients, Indices
 
-Sources = tuple[Array, Array]
+Sources = tuple[Array, Array] | None
+# X, div X, and G where X is divided by one
+Rates = tuple[Array, Array, Array | None]
 
 # a series at points of S^2 keeps some seven digits there
 _LOST = Lost(1e-9)
@@ -29,22 +31,18 @@ _LOST = Lost(1e-9)
 class ActingField(ABC):
     """X and div X at points of S^2, from moments of the measure."""
 
-    def velocity_and_divergence(
-        self,
-        moments: Coefficients,
-        points: Array,
-        sources: Sources | None = None,
-        *,
-        loose: bool = False,
-    ) -> tuple[Array, Array]:
-        """X (n, 3) and div X (n,) at rows (n, 3).
+    @abstractmethod
+    def rates(
+        self, moments: Coefficients, places: Places, sources: Sources = None, loose: bool = False
+    ) -> Rates:
+        """X (n, 3), div X (n,) and, where X is divided by a kernel's series, that series G (n,).
 
         Parameters
         ----------
         moments : ndarray
             Coefficients of the measure, see `moments`.
-        points : ndarray, shape (n, 3)
-            Only their directions count.
+        places : Places
+            Of rows (n, 3), of which only the directions count.
         sources : (ndarray, ndarray), optional
             Points (m, 3) and masses (m,) of the measure, summed where G is below 1e-9 of its
             maximum: the series loses its digits there, some seven of them at 1e-9.
@@ -57,13 +55,10 @@ class ActingField(ABC):
         ArithmeticError
             If G is below 1e-9 of its maximum at a point, no sources are given, and it is not loose.
         """
-        return self._evaluate(moments, points, sources, loose)
 
-    @abstractmethod
-    def _evaluate(
-        self, moments: Coefficients, points: Array, sources: Sources | None, loose: bool
-    ) -> tuple[Array, Array]:
-        """X (n, 3) and div X (n,) at rows (n, 3)."""
+    def velocity(self, moments: Coefficients, places: Places, loose: bool = False) -> Array:
+        """X (n, 3) alone, see `rates`."""
+        return self.rates(moments, places, None, loose)[0]
 
 
 class SphereField(ActingField):
@@ -92,7 +87,7 @@ class SphereField(ActingField):
     >>> from meanfield.dynamics import SA
     >>> field = SphereField(SA(1.0))
     >>> moments = field.moments(np.array([[1.0, 0.0, 0.0]]), np.ones(1))
-    >>> velocity, _ = field.velocity_and_divergence(moments, np.array([[0.0, 1.0, 0.0]]))
+    >>> velocity, *_ = field.rates(moments, Places.of(np.array([[0.0, 1.0, 0.0]])))
     >>> velocity.round(12) + 0.0
     array([[1., 0., 0.]])
     """
@@ -145,21 +140,14 @@ class SphereField(ActingField):
         log_u = scaling(sums.potential, masses / masses.sum(), log_u)
         return masses * np.exp(log_u), log_u
 
-    def _evaluate(
-        self, moments: Coefficients, points: Array, sources: Sources | None, loose: bool
-    ) -> tuple[Array, Array]:
-        places, slope = Places.of(points), self._slope * moments
-        velocity = self.at.gradient(slope, places)
-        divergence = self.at.laplacian(slope, places)
-        if not self._normalised:
-            return velocity, divergence
-        potential = self.at.values(self._potential * moments, places)
-        small = np.zeros(0, dtype=np.intp)
-        if self.needs_sources:
-            # the maximum over the sphere is at least the mean
-            largest = max(float(potential.max()), float((self._potential[0] * moments[0]).real))
-            small = self._lost.settle(potential, largest, _verdict(sources, loose), self._lost_of)
-        velocity /= potential[:, None]
+    def rates(
+        self, moments: Coefficients, places: Places, sources: Sources = None, loose: bool = False
+    ) -> Rates:
+        """See `ActingField`."""
+        velocity, potential, by_series, small = self._divided(moments, places, sources, loose)
+        divergence = self.at.laplacian(self._slope * moments, places)
+        if potential is None:
+            return velocity, divergence, None
         divergence /= potential
         if self._kernel.growth is not None:
             factor = self.dynamics.sign * self._kernel.growth
@@ -168,35 +156,52 @@ class SphereField(ActingField):
             steepness = self.at.gradient(self._potential * moments, places) / potential[:, None]
             divergence -= np.einsum("ij,ij->i", velocity, steepness)
         if len(small) and sources is not None:
-            units = points[small] / np.linalg.norm(points[small], axis=1, keepdims=True)
+            units = places.units()[small]
             there = self._kernel.spread(units, sources)
             velocity[small] = self.dynamics.sign * there[0]
             divergence[small] = self.dynamics.sign * there[1]
-        return velocity, divergence
+        return velocity, divergence, by_series
+
+    def velocity(self, moments: Coefficients, places: Places, loose: bool = False) -> Array:
+        """See `ActingField`."""
+        return self._divided(moments, places, None, loose)[0]
+
+    def _divided(
+        self, moments: Coefficients, places: Places, sources: Sources, loose: bool
+    ) -> tuple[Array, Array | None, Array | None, Indices]:
+        """X by series; what it is divided by, and by the series alone; where G is to be summed."""
+        velocity = self.at.gradient(self._slope * moments, places)
+        small = np.zeros(0, dtype=np.intp)
+        if not self._normalised:
+            return velocity, None, None, small
+        potential = by_series = self.at.values(self._potential * moments, places)
+        if self.needs_sources:
+            potential = potential.copy()
+            # the maximum over the sphere is at least the mean
+            largest = max(float(potential.max()), float((self._potential[0] * moments[0]).real))
+            small = self._lost.settle(potential, largest, _verdict(sources, loose), self._lost_of)
+        velocity /= potential[:, None]
+        return velocity, potential, by_series, small
 
     def scaled_energy(self, moments: Coefficients) -> float:
         """E = ½ Σ S_l |mu_lm|², S_l = Λ_l/β for (3.5), in units of e^{log_unit} of the kernel."""
         return float(self._energies @ self.at.power(moments))
 
-    def scaled_dissipation(
-        self, moments: Coefficients, points: Array, masses: Array, velocity: Array
-    ) -> float:
+    def scaled_dissipation(self, masses: Array, velocity: Array, potential: Array | None) -> float:
         """∫ |X|² G dmu of what is normalised, else ∫ |X|² dmu, from X (n, 3) at masses (n,).
 
         In units of e^{log_unit} of the kernel, but of 1 under DoublyStochastic.
         """
-        if self.dynamics._balanced:
-            return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
-        if not self._normalised:
+        if potential is None:
             # X = e^β ∇u: its square alone may leave double precision
             velocity = velocity * float(np.exp(-0.5 * self._kernel.log_unit))
-            return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
         squares = masses * np.einsum("ij,ij->i", velocity, velocity)
-        potential = self.at.values(self._potential * moments, Places.of(points))
+        if potential is None or self.dynamics._balanced:
+            return float(squares.sum())
         return float(self._size * (squares @ potential))
 
 
-def _verdict(sources: Sources | None, loose: bool) -> str:
+def _verdict(sources: Sources, loose: bool) -> str:
     """What is done where G is lost."""
     return "floor" if loose else "refuse" if sources is None else "sum"
 
@@ -244,7 +249,7 @@ class SphereHead:
         moments: Coefficients,
         places: Places,
         units: Array,
-        sources: Sources | None,
+        sources: Sources,
         loose: bool,
     ) -> tuple[Array, Array]:
         """v (n, 3) and div P_x v (n,) at unit rows."""
@@ -279,7 +284,7 @@ class SphereHead:
         along, of_laplacian = products
         return np.asarray(0.5 * (self._laplacian * along - of_laplacian) - along)
 
-    def _direct(self, units: Array, sources: Sources) -> tuple[Array, Array]:
+    def _direct(self, units: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
         """v = V mean and div P_x v = tr(P_x V Cov M) - 2<x, v>, by positive sums."""
         mean, second = direct.means(units @ self.query.T, sources)
         pull = mean @ self.value.T
@@ -304,7 +309,7 @@ class SphereHeadsField(ActingField):
     >>> from meanfield.dynamics import SA
     >>> moments = SphereAt(20).moments(Places.of(np.array([[1.0, 0.0, 0.0]])), np.ones(1))
     >>> field = SphereHeadsField(SA(1.0), 20)
-    >>> velocity, _ = field.velocity_and_divergence(moments, np.array([[0.0, 1.0, 0.0]]))
+    >>> velocity, *_ = field.rates(moments, Places.of(np.array([[0.0, 1.0, 0.0]])))
     >>> velocity.round(12) + 0.0
     array([[1., 0., 0.]])
     """
@@ -315,18 +320,18 @@ class SphereHeadsField(ActingField):
         degrees = SphereAt(lmax).degrees
         self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
 
-    def _evaluate(
-        self, moments: Coefficients, points: Array, sources: Sources | None, loose: bool
-    ) -> tuple[Array, Array]:
-        places = Places.of(points)
-        units = points / np.linalg.norm(points, axis=1, keepdims=True)
-        total, spread = np.zeros((len(points), 3)), np.zeros(len(points))
+    def rates(
+        self, moments: Coefficients, places: Places, sources: Sources = None, loose: bool = False
+    ) -> Rates:
+        """See `ActingField`."""
+        units = places.units()
+        total, spread = np.zeros_like(units), np.zeros(len(units))
         for head, rows in zip(self._heads, self._rows, strict=True):
             pull, there = head.pulled(moments[rows], places, units, sources, loose)
             unit = 1.0 if self._normalised else float(np.exp(head.log_unit))
             total += unit * pull
             spread += unit * there
-        return project(units, total), spread
+        return project(units, total), spread, None
 
 
 class SphereDriftField(ActingField):
@@ -340,9 +345,10 @@ class SphereDriftField(ActingField):
     def __init__(self, dynamics: Any) -> None:
         self.dynamics = dynamics
 
-    def _evaluate(self, _: Coefficients, points: Array, *__: Any) -> tuple[Array, Array]:
-        units = points / np.linalg.norm(points, axis=1, keepdims=True)
-        return project(units, self.dynamics.output(None, units)), self.dynamics._divergence(units)
+    def rates(self, _: Coefficients, places: Places, *__: Any) -> Rates:
+        """See `ActingField`."""
+        units, dynamics = places.units(), self.dynamics
+        return project(units, dynamics.output(None, units)), dynamics._divergence(units), None
 
 
 class SphereDepthField:
@@ -355,7 +361,7 @@ class SphereDepthField:
     Attributes
     ----------
     at : SphereAt
-        The moments that some layer asks for.
+        The moments that some layer needs.
 
     Raises
     ------
@@ -486,20 +492,20 @@ class SphereTendency:
         """div X at unit rows (k, 3), shape (k,)."""
         sources = self._sources(self.points(state))
         moments = self._field.moments(*sources)
-        return self._acting.velocity_and_divergence(moments, points, sources)[1]
+        return self._acting.rates(moments, Places.of(points), sources)[1]
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         points = self.points(state)
-        sources = self._sources(points)
-        moments = self._field.moments(*sources)
-        velocity, divergence = self._acting.velocity_and_divergence(moments, points, sources)
+        places, sources = Places.of(points), self._sources(points)
+        moments = self._field.at.moments(places, sources[1])
+        velocity, divergence, potential = self._acting.rates(moments, places, sources)
         self.points(out)[:] = velocity
         np.negative(divergence[: self._n_nodes], out=out[velocity.size :])
         self._velocity = velocity
         if self._field.dynamics._isotropic:
             self._dissipation = self._field.scaled_dissipation(
-                moments, points, self.flow.weights, velocity
+                self.flow.weights, velocity, potential
             )
 
     def scaled_dissipation(self) -> float:

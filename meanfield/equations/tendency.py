@@ -30,7 +30,7 @@ Tendency = (
 def token_tendency(
     particles: Particles, dynamics: Dynamics, *, may_span: bool = True
 ) -> tokens.TokenTendency:
-    """The right-hand side for tokens, by the sums that `particles.sums` or their number asks for.
+    """The right-hand side for tokens, by the sums of `particles.sums`, or chosen by their number.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def token_tendency(
     Raises
     ------
     ValueError
-        If a Gram matrix is asked for that can't move these tokens, see `check_sums`.
+        If `sums` is 'gram' and a Gram matrix can't move these tokens, see `check_sums`.
     """
     check_sums(particles, dynamics, may_span=may_span)
     if dynamics._balanced:

@@ -33,8 +33,8 @@ class TokenOutput:
     Attributes
     ----------
     sums : str
-        'direct', 'transforms', 'direct and transforms', 'none' for a feed-forward layer, or 'own'
-        for a dynamics that is not of the package.
+        'direct', 'float32', 'transforms', several joined by 'and', 'none' for a feed-forward layer,
+        or 'own' for a dynamics that is not of the package.
     """
 
     def __init__(self, particles: Particles, dynamics: Any) -> None:
@@ -44,9 +44,9 @@ class TokenOutput:
         if not dynamics._scores:
             ways = [dynamics._sums]
         elif dynamics._isotropic:
-            ways = [
-                "direct" if particles._fast_sums(dynamics._kernel.beta) is None else "transforms"
-            ]
+            fast = particles._fast_sums(dynamics._kernel.beta)
+            is_scaled = dynamics._balanced and fast is None
+            ways = ["direct" if is_scaled else particles._way(fast)]
         else:
             ways = [self._choose(particles, scores) for scores in dynamics._scores]
         self.sums = joined(ways)
@@ -54,10 +54,8 @@ class TokenOutput:
     def _choose(self, particles: Particles, scores: Array | float) -> str:
         fast = particles._fast_score_sums(score_matrix(scores, particles.dim))
         self._fast.append(fast)
-        if fast is not None:
-            return "transforms"
         z = particles.points @ score_matrix(scores, particles.dim).T
-        return "direct" if particles._sums_at(z) is None else "transforms"
+        return particles._way(fast or particles._sums_at(z))
 
     def __call__(self, particles: Particles) -> Array:
         """Σ_h V_h ∇G [/ G] at the tokens, shape (n, d)."""
@@ -160,14 +158,14 @@ class ParticleTendency(TokenTendency):
     particles : Particles
     dynamics : Dynamics
         With a kernel. Its noise is not part of the tendency.
-    fast : SphereSums or SphereKernelSums, optional
-        The sums in O(n) for its kernel on S^2; over all pairs if omitted.
+    fast : SphereSums, SphereKernelSums or Exponential, optional
+        The sums for its kernel in O(n) on S^2, or in float32; over all pairs if omitted.
     """
 
     def __init__(self, particles: Particles, dynamics: Dynamics, fast: Any = None) -> None:
         super().__init__(particles, dynamics)
         self._sums = fast or dynamics._kernel
-        self.sums = "direct" if fast is None else "transforms"
+        self.sums = "direct" if fast is None else particles._way(fast)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -190,7 +188,7 @@ class ParticleTendency(TokenTendency):
 
 
 class OutputTendency(ParticleTendency):
-    """dx_i/dt = P_x output(mu, x_i) for the points of tokens, whatever the output is.
+    """dx_i/dt = P_x output(mu, x_i) for the points of tokens, for any output.
 
     Parameters
     ----------
@@ -283,7 +281,7 @@ class GramTendency(TokenTendency):
     """dC/dt for tokens x_i(t) = Σ_j C_ij x_j(0), whose Gram matrix is C G(0) Cᵀ.
 
     A velocity P_x ∇G(βx) is a combination of tokens, so they stay in the span of their starts, and
-    with the attention matrix A, dC/dt = ± (A - diag(A G)) C: n³ work, whatever d is. A token's own
+    with the attention matrix A, dC/dt = ± (A - diag(A G)) C: n³ work, for any d. A token's own
     term is left out of A, since P_x x = 0, and rounding would leave 1e-16 e^β of it. The field is
     extended to rows of any length as in `ParticleTendency`.
 

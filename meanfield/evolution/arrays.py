@@ -8,14 +8,15 @@ those of all times follow one another, and `count` has the length at each time.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
 from meanfield import _checks
 from meanfield._checks import freeze, from_record, integer, number, real_array, shown
@@ -23,6 +24,7 @@ from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.own import ForgottenDynamics, describe
 from meanfield.equations.history import NODES, History
+from meanfield.evolution.netcdf import BLOCK, Contents, Variable
 from meanfield.laws import LAWS, Law
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, OscillatorDensity, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
@@ -102,11 +104,13 @@ class Column(NamedTuple):
         """The first dimension."""
         return self.dims.split()[0]
 
-    def variable(self, values: NDArray[Any]) -> tuple[list[str], NDArray[Any], dict[str, str]]:
-        """The values as a variable of a dataset."""
+    def variable(self, values: NDArray[Any]) -> Variable:
+        """The values as a variable of a file."""
         if self.dims.endswith("part"):
             values = np.ascontiguousarray(values).view(np.float64).reshape(*values.shape, -1)
-        return self.dims.split(), values, {"long_name": self.long_name, **self.about}
+        return Variable(
+            tuple(self.dims.split()), values, {"long_name": self.long_name, **self.about}
+        )
 
     def arrays(self, measures: Sequence[Any]) -> list[NDArray[Any]]:
         """The arrays of the measures."""
@@ -118,24 +122,43 @@ class Column(NamedTuple):
         pairs = zip(spaces, found, strict=True)
         return [_as_table(space._embed(one, largest), largest) for space, one in pairs]
 
-    def read(self, stored: xr.Dataset, times: slice = slice(None)) -> NDArray[Any]:
-        """The values in a file, of these times where there is a row for each.
+    def find(self, stored: Contents) -> Any:
+        """The values in a file, which may still be there.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variable over these dimensions.
+        """
+        dims = tuple(self.dims.split())
+        found = stored.variables.get(self.name)
+        if found is None or found.dims != dims:
+            told = "no such" if found is None else found.dims
+            raise ValueError(f"{self.name} must be a variable over {', '.join(dims)}, got {told}")
+        return found.values
+
+    def read(self, stored: Contents, rows: slice = slice(None)) -> NDArray[Any]:
+        """Rows of the values in a file, in memory; of a small variable they are a view.
 
         Raises
         ------
         ValueError
             If there is no such variable over these dimensions, or it holds what it must not.
         """
-        dims = tuple(self.dims.split())
-        found = stored.variables[self.name].dims if self.name in stored.variables else "no such"
-        if found != dims:
-            raise ValueError(f"{self.name} must be a variable over {', '.join(dims)}, got {found}")
-        values = stored[self.name].values[times if self.first == "t" else slice(None)]
+        values = self.find(stored)
+        try:
+            return self._checked(values[rows])
+        except ValueError:
+            # where in the whole of it
+            self._checked(values[...])
+            raise
+
+    def _checked(self, values: NDArray[Any]) -> NDArray[Any]:
         if self.limits:
             low, high = self.limits
             return np.array([integer(self.name, value, low=low, high=high) for value in values])
         if self.first in ("t", "frequency"):
-            return real_array(self.name, values, len(dims))
+            return real_array(self.name, values, len(self.dims.split()))
         return _without_nan(self.name, values)
 
 
@@ -152,8 +175,8 @@ class Form:
     columns : tuple of Column
     make : callable
         Makes measures again of their record in a file, and each time with its arrays, by the keys
-        of the columns. Of flow maps it is given the law of the density that they follow, too, or
-        None.
+        of the columns. It is given the sizes of spaces, too, where there are such, and of flow maps
+        the law of the density that they follow, or None.
     record : callable
         What a measure is made from, apart from its arrays.
     space : str
@@ -168,7 +191,7 @@ class Form:
 
     measure: type
     columns: tuple[Column, ...]
-    make: Callable[..., list[Any]]
+    make: Callable[..., Iterator[Any]]
     record: Callable[[Any], dict[str, Any]] = lambda _: {}
     space: str = ""
     counts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -187,7 +210,7 @@ class Form:
 
     def variables(
         self, measures: Sequence[AnyMeasure | None], history: History | None
-    ) -> dict[str, Any]:
+    ) -> dict[str, Variable]:
         """Measures and history as variables; None at times that have a measure of another form.
 
         Raises
@@ -216,28 +239,66 @@ class Form:
             found |= {column.name: column.variable(kept[column.key]) for column in self.history}
         return found
 
-    def saves(self, stored: xr.Dataset, times: slice) -> list[Save]:
+    def saves(self, stored: Contents, times: slice) -> Iterator[Save]:
         """Each of these times `t` and its arrays, by the keys of the columns.
+
+        Those of some times are read at once: of one, or as many as have `BLOCK` numbers.
 
         Raises
         ------
         ValueError
             If an array is missing, or of another length than the counts tell.
         """
-        found = {column.name: column.read(stored, times) for column in self.columns}
-        counts = dict(self.counts.values())
-        saved = TIMES.read(stored, times).tolist()
-        columns: dict[str, Any] = {"t": saved}
-        for column in [column for column in self.columns if column.name not in counts]:
-            array = found[column.name]
-            if column.first in self.counts:
-                count, per = self.counts[column.first]
-                columns[column.key] = _split(column.name, array, count, found[count], per)
-            elif column.first == "t":
-                columns[column.key] = array
-            else:
-                columns[column.key] = [array] * len(saved)
-        return [dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=True)]
+        counts, saved = dict(self.counts.values()), TIMES.read(stored).tolist()
+        bounds = [
+            (column, self._bounds(column, stored, len(saved)))
+            for column in self.columns
+            if column.name not in counts
+        ]
+        fixed = {column.key: column.read(stored) for column, ends in bounds if ends is None}
+        over_t = [(column, ends) for column, ends in bounds if ends is not None]
+        numbers = np.zeros(len(saved))
+        for column, ends in over_t:
+            numbers += np.diff(ends) * math.prod(column.find(stored).shape[1:])
+        for first, last in _groups(range(len(saved))[times], numbers):
+            blocks = [
+                column.read(stored, slice(ends[first], ends[last])) for column, ends in over_t
+            ]
+            for i in range(first, last):
+                save = {"t": saved[i], **fixed}
+                for (column, ends), block in zip(over_t, blocks, strict=True):
+                    rows = block[ends[i] - ends[first] : ends[i + 1] - ends[first]]
+                    # a part of a block would keep all of it
+                    rows = rows if len(rows) == len(block) else rows.copy()
+                    save[column.key] = rows[0] if column.first == "t" else rows
+                yield save
+
+    def _bounds(self, column: Column, stored: Contents, times: int) -> Any:
+        """Where the rows of each time begin and end, None where there is one array for all."""
+        values = column.find(stored)
+        if column.first == "t":
+            return np.arange(times + 1)
+        if column.first not in self.counts:
+            return None
+        name, per = self.counts[column.first]
+        (count,) = (other for other in self.columns if other.name == name)
+        counts = count.read(stored)
+        if (counts % per).any():
+            raise ValueError(f"{name} must be multiples of {per}, got {counts[:8]}")
+        ends = np.cumsum(counts // per)
+        if len(values) != ends[-1]:
+            raise ValueError(f"{column.name} must have {ends[-1]} rows, got {len(values)}")
+        return np.append(0, ends)
+
+
+def _groups(times: range, numbers: Array) -> Iterator[tuple[int, int]]:
+    """The first time of each group and that after its last, of at most `BLOCK` numbers or one."""
+    first = times.start
+    while first < times.stop:
+        ends = np.cumsum(numbers[first : times.stop])
+        last = first + max(1, int(np.searchsorted(ends, BLOCK, side="right")))
+        yield first, last
+        first = last
 
 
 def _check_same(name: str, values: Sequence[Any]) -> None:
@@ -249,20 +310,8 @@ def _check_same(name: str, values: Sequence[Any]) -> None:
             )
 
 
-def _split(
-    name: str, array: NDArray[Any], count: str, counts: NDArray[Any], per: int
-) -> list[NDArray[Any]]:
-    """The rows of each time."""
-    if (counts % per).any():
-        raise ValueError(f"{count} must be multiples of {per}, got {counts[:8]}")
-    ends = np.cumsum(counts // per)
-    if len(array) != ends[-1]:
-        raise ValueError(f"{name} must have {ends[-1]} rows, got {len(array)}")
-    return [part.copy() for part in np.split(array, ends[:-1])]
-
-
 def _without_nan(name: str, values: ArrayLike) -> NDArray[Any]:
-    array = np.array(values)
+    array = np.asarray(values)
     if np.isnan(array).any():
         raise ValueError(f"{name} must hold no NaN, got one at {np.argwhere(np.isnan(array))[0]}")
     return array
@@ -300,22 +349,23 @@ def _space(record: Stored, size: int) -> Any:
     return from_record(given, _SPACES)
 
 
-def _series(record: Stored, saves: list[Save], key: str) -> Iterator[tuple[Any, NDArray[Any]]]:
-    """The space of each time and its coefficients, which the file has in the largest space."""
-    sizes = [int(save["space.size"]) for save in saves]
-    expected = _SHAPES[record["type"]](max(sizes))
-    shape = saves[0][key].shape[-len(expected) :]
-    if shape != expected:
-        raise ValueError(
-            f"coefficients must have shape {expected} at each t for size {max(sizes)}, got {shape}"
-        )
-    spaces: dict[int, Any] = {size: _space(record, size) for size in sorted(set(sizes))}
-    largest = spaces[max(sizes)]
-    for size, save in zip(sizes, saves, strict=True):
+def _series(
+    record: Stored, saves: Iterator[Save], sizes: Array, key: str
+) -> Iterator[tuple[Save, Any, NDArray[Any]]]:
+    """Each save, its space and its coefficients, which the file has in the largest space."""
+    most, space_of = int(max(sizes)), cache(lambda size: _space(record, size))
+    expected = _SHAPES[record["type"]](most)
+    for save in saves:
         table = save[key]
+        shape = table.shape[-len(expected) :]
+        if shape != expected:
+            raise ValueError(
+                f"coefficients must have shape {expected} at each t for size {most}, got {shape}"
+            )
         if expected[-1] == 2:
             table = table.view(np.complex128)[..., 0]
-        yield spaces[size], largest._embed(_from_table(table, largest), spaces[size])
+        largest, space = space_of(most), space_of(int(save["space.size"]))
+        yield save, space, largest._embed(_from_table(table, largest), space)
 
 
 def _density_record(density: Density) -> dict[str, Any]:
@@ -327,18 +377,18 @@ def _density_limits(record: Stored) -> dict[str, Any]:
     return {name: record[name] for name in ("tail_tol", "max_size")}
 
 
-def _densities(record: Stored, saves: list[Save]) -> list[Density]:
-    series, limits = _series(record["space"], saves, "coefficients"), _density_limits(record)
-    return [Density.from_coefficients(*pair, **limits) for pair in series]
+def _densities(record: Stored, saves: Iterator[Save], sizes: Array) -> Iterator[Density]:
+    limits = _density_limits(record)
+    for _, space, coefficients in _series(record["space"], saves, sizes, "coefficients"):
+        yield Density.from_coefficients(space, coefficients, **limits)
 
 
-def _particles(record: Stored, saves: list[Save]) -> list[Particles]:
-    found = []
+def _particles(record: Stored, saves: Iterator[Save]) -> Iterator[Particles]:
     for save in saves:
         del save["t"]
-        found.append(Particles(**save, sums=record["sums"]))
-        _undo_rounding(found[-1], **save)
-    return found
+        tokens = Particles(**save, sums=record["sums"])
+        _undo_rounding(tokens, **save)
+        yield tokens
 
 
 def _shares(weights: Array) -> Array:
@@ -348,26 +398,26 @@ def _shares(weights: Array) -> Array:
     return weights
 
 
-def _oscillators(_: Stored, saves: list[Save]) -> list[Oscillators]:
-    found = []
+def _oscillators(_: Stored, saves: Iterator[Save]) -> Iterator[Oscillators]:
     for save in saves:
         del save["points"], save["t"]
-        found.append(Oscillators(**save))
-        _undo_rounding(found[-1], weights=_shares(save["weights"]))
-    return found
+        oscillators = Oscillators(**save)
+        _undo_rounding(oscillators, weights=_shares(save["weights"]))
+        yield oscillators
 
 
-def _oscillator_densities(record: Stored, saves: list[Save]) -> list[OscillatorDensity]:
-    first, limits, found = saves[0], _density_limits(record), []
-    weights = _shares(first["frequency_weights"])
-    for pair in _series(record["space"], saves, "parts"):
+def _oscillator_densities(
+    record: Stored, saves: Iterator[Save], sizes: Array
+) -> Iterator[OscillatorDensity]:
+    limits = _density_limits(record)
+    for save, space, parts in _series(record["space"], saves, sizes, "parts"):
+        weights = _shares(save["frequency_weights"])
         density = OscillatorDensity._from_parts(
-            *pair, first["frequencies"], weights, first["widths"], **limits
+            space, parts, save["frequencies"], weights, save["widths"], **limits
         )
         _undo_rounding(density, frequency_weights=weights)
         freeze(density, coefficients=density.frequency_weights @ density.parts)
-        found.append(density)
-    return found
+        yield density
 
 
 class ForgottenLaw:
@@ -445,12 +495,11 @@ def _law_and_limits(record: Stored, first: SeriesLaw | None) -> tuple[Law, dict[
 
 
 def _line_flow_maps(
-    record: Stored, saves: list[Save], first: SeriesLaw | None
-) -> list[LineFlowMap]:
+    record: Stored, saves: Iterator[Save], first: SeriesLaw | None
+) -> Iterator[LineFlowMap]:
     law, limits = _law_and_limits(record, first)
     axis = None if record["axis"] is None else real_array("axis", record["axis"], 1)
     line = LabelLine(law, axis, number("scale of a flow map", record["scale"], above=0))
-    found = []
     for save in saves:
         save["atoms"] = save.pop("_atom_angles")
         owners, atoms = save["owners"], len(save["atoms"])
@@ -460,18 +509,18 @@ def _line_flow_maps(
         log_density, save["owners"] = save.pop("log_density"), owners.astype(np.int64)
         # those of the angles
         del save["points"], save["t"]
-        found.append(LineFlowMap._from_arrays(line, **limits, **save))
-        found[-1].log_density = log_density
-    return found
+        flow = LineFlowMap._from_arrays(line, **limits, **save)
+        flow.log_density = log_density
+        yield flow
 
 
 def _sphere_flow_maps(
-    record: Stored, saves: list[Save], first: SeriesLaw | None
-) -> list[SphereFlowMap]:
+    record: Stored, saves: Iterator[Save], first: SeriesLaw | None
+) -> Iterator[SphereFlowMap]:
     law, limits = _law_and_limits(record, first)
     for save in saves:
         _checks.unit_rows("points", save["points"], 3)
-    return [SphereFlowMap._from_arrays(law, **limits, **save) for save in saves]
+        yield SphereFlowMap._from_arrays(law, **limits, **save)
 
 
 def _sphere_history(arrays: dict[str, NDArray[Any]]) -> History:
@@ -493,7 +542,7 @@ _LOG_DENSITY = Column(
     {"comment": "inf where mass is held at a point"},
 )
 _MOMENTS = "history_step history_node history_moment"
-_EDGES = "ends of time steps"
+_HISTORY_TIME = Column("history_time", "history_end", "edges", "ends of time steps")
 
 
 def _coefficients(dims: str, key: str, series: str) -> Column:
@@ -565,7 +614,7 @@ _LINE_FLOW_MAP = Form(
     _line_record,
     counts={"point": ("count", 1), "panel": ("count", panels.NODES), "held": ("atom_count", 1)},
     history=(
-        Column("history_time", "history_end", "edges", _EDGES),
+        _HISTORY_TIME,
         Column("history_moments", _MOMENTS, "moments", "the measure at cell nodes"),
     ),
 )
@@ -576,7 +625,7 @@ _SPHERE_FLOW_MAP = Form(
     _flow_record,
     counts={"point": ("count", 1)},
     history=(
-        Column("history_time", "history_end", "edges", _EDGES),
+        _HISTORY_TIME,
         Column("history_moments", f"{_MOMENTS} part", "moments", "moments"),
         Column("absorption_times", "absorption", "absorption_times", "absorption times"),
         Column("absorption_radii", "absorption", "absorption_radii", "absorption radii", _ANGLE),
@@ -592,8 +641,13 @@ _SPHERE_FLOW_MAP = Form(
 )
 _FLOWS = (_LINE_FLOW_MAP, _SPHERE_FLOW_MAP)
 _FORMS = (_OSCILLATORS, _OSCILLATOR_DENSITY, _PARTICLES, *_DENSITIES, *_FLOWS)
-# names that a file needs for itself
-RESERVED = frozenset({"t", *_COORDINATES, *(name for form in _FORMS for name in form.names)})
+# names that a file needs for itself: of variables, and of dimensions
+RESERVED = frozenset(
+    name
+    for form in _FORMS
+    for column in (*form.columns, *form.history)
+    for name in (column.name, *column.dims.split())
+)
 
 
 def _form(measure: AnyMeasure) -> Form:
@@ -614,8 +668,8 @@ def measure_attributes(measures: Sequence[AnyMeasure]) -> dict[str, Any]:
 
 def measure_variables(
     measures: Sequence[AnyMeasure], history: History | None = None
-) -> dict[str, Any]:
-    """The measures of a run and its history as variables of a dataset.
+) -> dict[str, Variable]:
+    """The measures of a run and its history as variables of a file.
 
     Where flow maps follow densities, coefficients at their times are 0.
 
@@ -628,19 +682,15 @@ def measure_variables(
     for (form, one), (other_form, other) in pairwise(zip(forms, measures, strict=True)):
         if form not in _DENSITIES or other_form not in _FLOWS:
             _check_kinds(one, other)
-    found: dict[str, Any] = {}
+    found: dict[str, Variable] = {}
     for form in dict.fromkeys(reversed(forms)):
         own = [m if own is form else None for m, own in zip(measures, forms, strict=True)]
         found |= form.variables(own, history)
     if forms[-1] is not forms[0]:
-        found["size"][1][:] += found["count"][1]
-    sizes = {
-        dim: size
-        for dims, values, _ in found.values()
-        for dim, size in zip(dims, values.shape, strict=True)
-    }
+        found["size"].values[:] += found["count"].values
+    sizes = Contents(found).sizes
     for name in (name for name in _COORDINATES if name in sizes):
-        found[name] = (name,), np.arange(sizes[name]), _COORDINATES[name]
+        found[name] = Variable((name,), np.arange(sizes[name]), _COORDINATES[name])
     return found
 
 
@@ -659,7 +709,7 @@ def _kind_and_axis(measure: AnyMeasure) -> tuple[tuple[Any, ...], Any]:
     return (*_form(measure).kind, measure.dim, *told), 0.0 if axis is None else axis
 
 
-def _stored_forms(stored: xr.Dataset) -> list[tuple[Form, dict[str, Any]]]:
+def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, Any]]]:
     """Form and record of a file's measures, and of the flow maps which follow densities, if any.
 
     Raises
@@ -667,7 +717,7 @@ def _stored_forms(stored: xr.Dataset) -> list[tuple[Form, dict[str, Any]]]:
     ValueError
         If its records are those of none.
     """
-    records = _json("measures", attribute(stored, "measures", str))
+    records = _json("measures", text_of(stored, "measures"))
     kinds = {form.kind: form for form in _FORMS if form is not _SPHERE_FLOW_MAP}
     found = []
     for record in records if isinstance(records, list) else [records]:
@@ -688,7 +738,7 @@ def _kind(record: Mapping[str, Any]) -> tuple[Any, Any]:
     return record.get("type"), space.get("type") if isinstance(space, dict) else ""
 
 
-def read_measures(stored: xr.Dataset) -> list[AnyMeasure]:
+def read_measures(stored: Contents) -> list[AnyMeasure]:
     """The measures of a file.
 
     Raises
@@ -698,19 +748,27 @@ def read_measures(stored: xr.Dataset) -> list[AnyMeasure]:
     """
     *earlier, (last, record) = _stored_forms(stored)
     if last not in _FLOWS:
-        return last.make(record, last.saves(stored, slice(None)))
+        return _made(last, record, stored, slice(None))
     counts = _COUNT.read(stored)
     start = int((counts == 0).sum())
     if counts[:start].any() or (start > 0) != bool(earlier):
         raise ValueError(f"there must be one measure at each t, got count {shown(counts)}")
     found: list[Any] = []
     for form, its in earlier:
-        found += form.make(its, form.saves(stored, slice(start)))
-    first = SeriesLaw(found[0]) if found else None
-    return found + last.make(record, last.saves(stored, slice(start, None)), first)
+        found += _made(form, its, stored, slice(start))
+    law = SeriesLaw(found[0]) if found else None
+    return found + _made(last, record, stored, slice(start, None), law)
 
 
-def read_history(stored: xr.Dataset) -> History | None:
+def _made(form: Form, record: Stored, stored: Contents, times: slice, *law: Any) -> list[Any]:
+    """The measures of a form at these times."""
+    for column in form.columns:
+        column.find(stored)
+    sizes = [_SIZE.read(stored, times)] if form.space else []
+    return list(form.make(record, form.saves(stored, times), *sizes, *law))
+
+
+def read_history(stored: Contents) -> History | None:
     """The moments that a file keeps, if any.
 
     Raises
@@ -730,18 +788,18 @@ def read_history(stored: xr.Dataset) -> History | None:
     return form.to_history(arrays)
 
 
-def attribute(stored: xr.Dataset, name: str, kind: type) -> Any:
+def text_of(stored: Contents, name: str) -> str:
     """An attribute of a file.
 
     Raises
     ------
     ValueError
-        If it is missing or of another type.
+        If it is missing or no text.
     """
-    value = stored.attrs.get(name)
-    if not isinstance(value, kind):
-        raise ValueError(f"attribute {name} must be of type {kind.__name__}, got {shown(value)}")
-    return value
+    text = stored.attrs.get(name)
+    if not isinstance(text, str):
+        raise ValueError(f"attribute {name} must be of type str, got {shown(text)}")
+    return text
 
 
 def _json(name: str, text: Any) -> Any:
@@ -751,7 +809,7 @@ def _json(name: str, text: Any) -> Any:
         raise ValueError(f"{name} must be JSON, got {shown(text)}") from error
 
 
-def _arrays_of(stored: xr.Dataset, prefix: str) -> dict[str, NDArray[Any]]:
+def _arrays_of(stored: Contents, prefix: str) -> dict[str, NDArray[Any]]:
     """The arrays whose names begin like this, by the rest of their names."""
     return {
         str(name).removeprefix(prefix): np.array(variable.values)
@@ -760,12 +818,12 @@ def _arrays_of(stored: xr.Dataset, prefix: str) -> dict[str, NDArray[Any]]:
     }
 
 
-def _variables(
-    prefix: str, arrays: Mapping[str, NDArray[Any]], axis: str
-) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+def _variables(prefix: str, arrays: Mapping[str, NDArray[Any]], axis: str) -> dict[str, Variable]:
     """Arrays under names that begin like this, each along dimensions of its own."""
     return {
-        f"{prefix}{name}": (tuple(f"{prefix}{name}{axis}{i}" for i in range(array.ndim)), array)
+        f"{prefix}{name}": Variable(
+            tuple(f"{prefix}{name}{axis}{i}" for i in range(array.ndim)), array
+        )
         for name, array in arrays.items()
     }
 
@@ -775,8 +833,8 @@ def dynamics_attributes(dynamics: AnyDynamics) -> dict[str, Any]:
     return {"dynamics": json.dumps(_dynamics_record(dynamics)[0])}
 
 
-def dynamics_variables(dynamics: AnyDynamics) -> dict[str, Any]:
-    """The matrices of a dynamics as variables of a dataset; none for those without."""
+def dynamics_variables(dynamics: AnyDynamics) -> dict[str, Variable]:
+    """The matrices of a dynamics as variables of a file; none for those without."""
     matrices = _dynamics_record(dynamics)[1]
     return _variables(_MATRIX, {str(i): matrix for i, matrix in enumerate(matrices)}, "_axis_")
 
@@ -791,7 +849,7 @@ def _dynamics_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]
         return _checks.to_record(ForgottenDynamics(*told), _DYNAMICS), []
 
 
-def read_dynamics(stored: xr.Dataset) -> AnyDynamics:
+def read_dynamics(stored: Contents) -> AnyDynamics:
     """The dynamics of a file.
 
     Raises
@@ -799,7 +857,7 @@ def read_dynamics(stored: xr.Dataset) -> AnyDynamics:
     ValueError
         If an attribute is missing, of another type or inconsistent with the matrices.
     """
-    record = _json("dynamics", attribute(stored, "dynamics", str))
+    record = _json("dynamics", text_of(stored, "dynamics"))
     matrices = _arrays_of(stored, _MATRIX)
     expected = [str(i) for i in range(len(matrices))]
     if set(expected) != set(matrices):
@@ -828,12 +886,12 @@ class Resumption:
         """The numbers as an attribute of a file; Python's floats come back to the bit."""
         return {_RESUMPTION: json.dumps(self.numbers)}
 
-    def variables(self) -> dict[str, Any]:
-        """The arrays as variables of a dataset."""
+    def variables(self) -> dict[str, Variable]:
+        """The arrays as variables of a file."""
         return _variables(_RESUME, self.arrays, "_")
 
 
-def read_resumption(stored: xr.Dataset) -> Resumption | None:
+def read_resumption(stored: Contents) -> Resumption | None:
     """What a file keeps for `resume`, None where there is nothing.
 
     Raises
@@ -853,7 +911,7 @@ def read_resumption(stored: xr.Dataset) -> Resumption | None:
     )
 
 
-def own_names(stored: xr.Dataset) -> list[str]:
+def own_names(stored: Contents) -> list[str]:
     """The variables of a file that are not those of the solution's dataset."""
     forms = [form for form, _ in _stored_forms(stored)]
     own = {*_COORDINATES, *(name for form in forms for name in form.names)} - {"size"}

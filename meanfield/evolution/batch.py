@@ -130,7 +130,7 @@ def _follow(
     start = rate.initial_state
     buffer = np.empty((_TIMES, len(start)))
     rows = [_seen(observe, rate.gram(start)) for t in times[:1] if t == 0.0]
-    # overflow is told below, where it is known at which t; weights may underflow
+    # overflow is reported below, where t is known; weights may underflow
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         steps = LooseSteps if rtol >= _LOOSE else ExplicitSteps
         solver = steps(

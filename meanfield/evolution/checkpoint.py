@@ -1,4 +1,4 @@
-"""What a run needs to go on after it was killed, and the file that it is kept in."""
+"""What a run needs to continue after it was killed, and the file that keeps it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 import warnings
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from meanfield.evolution.arrays import Resumption, law_record
 from meanfield.evolution.options import FLOW_MAP
@@ -25,7 +24,7 @@ _GROWTH = 2.0
 
 
 class Checkpoint:
-    """What a run needs to go on, of its last save, and the file that it is kept in, if any.
+    """What a run needs to continue from its last save, and the file that keeps it, if any.
 
     Parameters
     ----------
@@ -46,27 +45,27 @@ class Checkpoint:
         self.path = path
         self._earlier = earlier or ExitStack()
         self._latest = latest
-        self._law: dict[str, Any] | None = latest.numbers["law"] if latest else None
         self._is_ours, self._wait_until = latest is not None, 0.0
         self._is_failing = False
 
     def begin(self, run: Run) -> None:
         """Remember what a run begins with, should it be interrupted in its first save."""
         measure = run.system.measure()
-        self._latest, self._law = run.resumption(), _law_record(measure)
-        law = _law(measure)
+        self._latest, law = run.resumption(), _law(measure)
         is_flow = run.plan.options.on_unresolved == FLOW_MAP
         needs_law = is_flow or isinstance(measure, FlowMap)
         if self.path is not None and needs_law and law is not None and law_record(law) is None:
             warnings.warn(f"no file can keep {law!r}: give it to `resume` as law=", stacklevel=5)
 
     def resumption(self, run: Run) -> Resumption | None:
-        """All that is needed to go on from the last save that was due."""
+        """All that is needed to continue from the last save that was due."""
         if self._latest is None:
             return None
-        if self._law is None and run.recorder.measures:
-            self._law = _law_record(run.recorder.measures[0])
-        return Resumption(self._latest.numbers | {"law": self._law}, self._latest.arrays)
+        # flow maps keep theirs by themselves
+        first = (run.recorder.measures or [run.system.measure()])[0]
+        law = _law(first) if isinstance(first, Density) else None
+        told = {"law": None if law is None else law_record(law)}
+        return Resumption(self._latest.numbers | told, self._latest.arrays)
 
     def keep(self, run: Run) -> None:
         """Remember the save that a run is at, and write it unless that was done just now."""
@@ -91,12 +90,12 @@ class Checkpoint:
             _log.debug("t = %g of %g: checkpoint %s", t, t_end, self.path)
             self._is_failing = False
         end = time.monotonic()
-        # the first loads libraries, too, and tells nothing about the next
+        # the first also loads libraries, so its time says nothing about the next
         pause = _GROWTH * (end - start) / _SHARE if self._wait_until else 0.0
         self._wait_until = end + pause
 
     def _write(self, solution: Solution, path: Path) -> None:
-        # of two files one is whole, whatever happens to the disk
+        # one of two files is whole even if the disk damages the other
         if self._is_ours and path.exists():
             path.replace(previous(path))
         try:
@@ -138,9 +137,3 @@ def _law(measure: AnyMeasure) -> Law | None:
     """What a measure was made from, if it was made from a law and not from its series."""
     law: Law | None = getattr(measure, "law", None)
     return None if isinstance(law, SeriesLaw) else law
-
-
-def _law_record(measure: AnyMeasure) -> dict[str, Any] | None:
-    """The law of a density, where a file can keep it; flow maps keep theirs by themselves."""
-    law = _law(measure)
-    return None if law is None or not isinstance(measure, Density) else law_record(law)

@@ -30,7 +30,7 @@ class DensitySystem(System[Density]):
     Attributes
     ----------
     tail_tol, max_size : float, int
-        The density's own; of the largest space that its kind has where it tells none.
+        The density's own; without one, the largest space of its kind.
     limit : int
         The largest size for now: from t = 0 on that at which a flow map is to take over.
     """
@@ -133,7 +133,7 @@ class DensitySystem(System[Density]):
 
     @property
     def _has_dissipation(self) -> bool:
-        """Whether a save tells what X does to the energy."""
+        """Whether a save records what X does to the energy."""
         return super()._has_dissipation and self._has_rate()
 
     def _has_rate(self) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from scipy.special import betainc
 
 from meanfield._checks import integer, is_single, real_array, shown
+from meanfield.evolution.netcdf import Variable
 from meanfield.measures import AnyMeasure
 from meanfield.spaces.geometry import circle_points, line_points, sphere_points
 from meanfield.typing import Array
@@ -52,7 +52,7 @@ _MISSED = 0.01
 _ALLOWED = "an integer >= 2, or map {} to integers or values,"
 
 
-def coordinates_of(measure: AnyMeasure, grid: Any) -> dict[str, xr.Variable]:
+def coordinates_of(measure: AnyMeasure, grid: Any) -> dict[str, Variable]:
     """The coordinates of a grid: by default angles, latitude × longitude or cosines, as one fits.
 
     Raises
@@ -76,7 +76,7 @@ def coordinates_of(measure: AnyMeasure, grid: Any) -> dict[str, xr.Variable]:
     return {name: _coordinate(name, grid[name]) for name in sorted(grid)}
 
 
-def _coordinate(name: str, given: Any) -> xr.Variable:
+def _coordinate(name: str, given: Any) -> Variable:
     """So many values of a coordinate, or those that are given."""
     low, high, values_of, about = _COORDINATES[name]
     if is_single(given):
@@ -88,10 +88,10 @@ def _coordinate(name: str, given: Any) -> xr.Variable:
         raise ValueError(
             f"grid[{name!r}] must hold values in [{low:g}, {high:g}], got {shown(outside[:1])}"
         )
-    return xr.Variable((name,), values, about)
+    return Variable((name,), values, about)
 
 
-def points_of(coordinates: Mapping[str, xr.Variable], axis: Array | None) -> Array:
+def points_of(coordinates: Mapping[str, Variable], axis: Array | None) -> Array:
     """The points (n, d) of a grid, its last coordinate the fastest; on one meridian of an axis."""
     values = [one.values for one in coordinates.values()]
     if tuple(coordinates) == _MAP:
@@ -102,7 +102,7 @@ def points_of(coordinates: Mapping[str, xr.Variable], axis: Array | None) -> Arr
     return circle_points(values[0])
 
 
-def masses_on(values: Array, coordinates: Mapping[str, xr.Variable], dim: int) -> Array:
+def masses_on(values: Array, coordinates: Mapping[str, Variable], dim: int) -> Array:
     """The mean over the sphere of densities (m, *grid): each counts for the cell around it."""
     for name in reversed(list(coordinates)):
         values = values @ _shares(name, coordinates[name].values, dim)

@@ -8,12 +8,12 @@ import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.atoms import collapsed
-from meanfield.equations.line import AngularField, FlowTendency, line_field
+from meanfield.equations.line import FlowTendency, line_field
 from meanfield.equations.tendency import flow_tendency
 from meanfield.evolution.options import Options
 from meanfield.evolution.solution import Status
 from meanfield.evolution.steppers import Stepper
-from meanfield.evolution.system import Kept, System, Verdict, moments_of_step
+from meanfield.evolution.system import Kept, System, Verdict, density_numbers, moments_of_step
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import FREE, REACH, LineFlowMap
 from meanfield.typing import Array
@@ -57,10 +57,10 @@ class LineSystem(System[LineFlowMap]):
 
     def __init__(self, flow: LineFlowMap, dynamics: Dynamics, options: Options) -> None:
         # what can't be run is refused before any work starts
-        self._fields: dict[int, AngularField] = {}
-        for layer in dynamics._layers:
-            if id(layer) not in self._fields:
-                self._fields[id(layer)] = line_field(dynamics, flow.dim, flow.axis, layer)
+        layers = {id(layer): layer for layer in dynamics._layers}
+        self._fields = {
+            name: line_field(dynamics, flow.dim, flow.axis, layer) for name, layer in layers.items()
+        }
         if not dynamics._smooth:
             flow = flow._moved(tol=max(flow.tol, _LEAST_TOL_AT_KINKS))
         self._reach = REACH / max(1.0, dynamics._reach)
@@ -102,12 +102,9 @@ class LineSystem(System[LineFlowMap]):
 
     def _change_to(self, flow: LineFlowMap) -> float:
         """Go on with another flow map for the same measure; what the energy gained."""
-        if not self._is_adapted:
-            self.adopt(self._equation(flow), work=self.work)
-            return 0.0
-        before = self.scaled_energy()
+        before = self.scaled_energy() if self._is_adapted else 0.0
         self.adopt(self._equation(flow), work=self.work)
-        gap = self.scaled_energy() - before
+        gap = self.scaled_energy() - before if self._is_adapted else 0.0
         self.adaptation += gap
         return gap
 
@@ -140,8 +137,5 @@ class LineSystem(System[LineFlowMap]):
         if self._is_adapted:
             numbers["adaptation"] = self.adaptation
         if flow._has_density:
-            density = flow._density_at_nodes
-            numbers["min_density"] = float(density.min())
-            numbers["max_density"] = float(density.max())
-            numbers["entropy"] = flow.entropy()
+            numbers |= density_numbers(flow)
         return numbers

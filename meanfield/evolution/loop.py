@@ -310,6 +310,8 @@ def solve(
         on_unresolved=on_unresolved,
     )
     options.check_nodes(measure, known)
+    steps_follow = {} if step or known.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
+    options.check_float32(measure, known, steps_follow)
     if not isinstance(case, str):
         raise ValueError(f"case must be the text of a case file, got {shown(case)}")
     plan = Plan(dynamics, times, chosen, max_step, case, options.checked_about(about))
@@ -335,7 +337,7 @@ def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
 
 
 def save_times(t_start: float, t_end: float, save_at: int | ArrayLike | None) -> Array:
-    """t_start, the times that `save_at` asks for, and t_end."""
+    """t_start, the times of `save_at`, and t_end."""
     t_start = number("t_start", t_start, low=0)
     t_end = number("t_end", t_end, above=t_start)
     save_at = 20 if save_at is None else save_at

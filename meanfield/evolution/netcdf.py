@@ -6,26 +6,31 @@ import hashlib
 import io
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-import h5netcdf
-import h5py
 import numpy as np
-import xarray as xr
 
 from meanfield._checks import integer, shown
 from meanfield.evolution.files import whole_file
 from meanfield.exceptions import MissingFileError
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # kinds of variables, as NumPy names them
 _WRITTEN_NUMBERS, WORDS = "iuf", "OUT"
-# of the machine's memory, what the numbers of one file may take: they are copied while read
+# of the machine's memory, what the numbers of one file may take
 _SHARE_OF_MEMORY = 0.25
+# numbers of an array that are read at once, and packed at once
+BLOCK, _PACKED = 1 << 17, 1 << 15
+# bytes of numbers of a file that is read as a whole
+_SMALL = 1 << 22
 # characters of a reason
 _LONGEST_REASON = 1000
 # attributes of a solution in its checksum
@@ -38,6 +43,8 @@ _CHUNK = 1 << 20
 # of the superblock of HDF5: where the end of the file is kept, for each version of it
 _END_AT = {0: 40, 1: 44, 2: 28, 3: 28}
 _VERSION_AT = 8
+# of NetCDF-4, before the name of a variable that has that of a dimension it is not along
+_NO_COORDINATE = "_nc4_non_coord_"
 
 
 def seal(content: bytes | memoryview) -> bytes:
@@ -56,7 +63,7 @@ def seal(content: bytes | memoryview) -> bytes:
 def check_seal(path: Path) -> None:
     """Read the file once and compare it with its seal, if it has one.
 
-    Other tools that write a file anew leave the seal out: then the file ends where HDF5 says.
+    Other tools that rewrite a file leave the seal out: then the file ends where HDF5 says.
 
     Raises
     ------
@@ -90,7 +97,7 @@ def _compare(file: BinaryIO, length: int, expected: bytes) -> None:
         length -= len(part)
     if digest.digest() != expected:
         raise ValueError(
-            f"it was damaged or changed: its seal must be {digest.hexdigest():.8}…, got "
+            f"it was damaged or changed: its checksum must be {digest.hexdigest():.8}…, got "
             f"{expected.hex():.8}…"
         )
 
@@ -101,29 +108,123 @@ def _end_of_hdf5(start: bytes) -> int | None:
     return None if at is None else int.from_bytes(start[at : at + 8], "little")
 
 
-def check_numbers(stored: xr.Dataset) -> None:
-    """Check that all variables hold numbers.
+class Variable(NamedTuple):
+    """An array with the names of its dimensions.
 
-    Raises
-    ------
-    ValueError
-        If one does not.
+    Attributes
+    ----------
+    dims : tuple of str
+    values : ndarray, or what stays in an open file and is read by slices
+    attrs : mapping of str
     """
-    for name, variable in stored.variables.items():
-        if variable.dtype.kind not in "biuf":
-            raise ValueError(f"{name} must hold numbers, got {variable.dtype}")
+
+    dims: tuple[str, ...]
+    values: Any
+    attrs: Mapping[str, Any] = {}
 
 
-def checksum(stored: xr.Dataset) -> str:
-    """SHA-256 of all that is read: a damaged index of a file can turn numbers into zeros."""
-    digest = hashlib.sha256()
-    for name in _READ:
-        digest.update(f"{name}: {np.ravel(stored.attrs.get(name, '')).tolist()}\n".encode())
-    for name in sorted(map(str, stored.variables)):
-        values = np.ascontiguousarray(stored[name].values)
-        digest.update(f"{name}: {values.dtype} {values.shape}\n".encode())
-        digest.update(values.tobytes())
-    return digest.hexdigest()
+@dataclass
+class Contents:
+    """The variables and attributes of a file, of which a dataset is made when it is asked for.
+
+    Attributes
+    ----------
+    variables : dict of str to Variable
+    attrs : dict of str
+    """
+
+    variables: dict[str, Variable]
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, dataset: xr.Dataset) -> Contents:
+        """What a file keeps of a dataset."""
+        from xarray.conventions import encode_dataset_coordinates
+
+        variables, attrs = encode_dataset_coordinates(dataset)
+        named = variables.items()
+        kept = {str(name): Variable(one.dims, one.values, one.attrs) for name, one in named}
+        return cls(kept, dict(attrs))
+
+    def dataset(self) -> xr.Dataset:
+        """The dataset, all in memory."""
+        import xarray as xr
+
+        read = {n: (one.dims, one.values[...], one.attrs) for n, one in self.variables.items()}
+        found = xr.Dataset(read, attrs=self.attrs)
+        if any(
+            "coordinates" in about for about in (self.attrs, *(one[2] for one in read.values()))
+        ):
+            found = xr.decode_cf(found, decode_times=False, mask_and_scale=False)
+        return found
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Those of the dimensions.
+
+        Raises
+        ------
+        ValueError
+            If variables differ in them, one that is along others has the name of a dimension, or a
+            name is none of NetCDF.
+        """
+        found: dict[str, int] = {}
+        for name, (dims, values, _) in self.variables.items():
+            for dim, size in zip(dims, values.shape, strict=True):
+                if found.setdefault(dim, size) != size:
+                    raise ValueError(
+                        f"{name} must have {found[dim]} values along {dim}, got {size}"
+                    )
+        for name in (*self.variables, *found):
+            if not is_name(name):
+                raise ValueError(f"variables and dimensions must not have names as {name!r}")
+        for name in sorted(found.keys() & self.variables.keys()):
+            if (dims := self.variables[name].dims) != (name,):
+                raise ValueError(f"{name} must be along the dimension of its name, got {dims}")
+        return found
+
+    def check_numbers(self) -> None:
+        """Check that all variables hold numbers.
+
+        Raises
+        ------
+        ValueError
+            If one does not.
+        """
+        for name, variable in self.variables.items():
+            if variable.values.dtype.kind not in "biuf":
+                raise ValueError(f"{name} must hold numbers, got {variable.values.dtype}")
+
+    def checksum(self) -> str:
+        """SHA-256 of all that is read: a damaged index of a file can turn numbers into zeros."""
+        digest = hashlib.sha256()
+        for name in _READ:
+            digest.update(f"{name}: {np.ravel(self.attrs.get(name, '')).tolist()}\n".encode())
+        for name, (_, values, _) in sorted(self.variables.items()):
+            digest.update(f"{name}: {values.dtype} {values.shape}\n".encode())
+            for rows in _blocks(values):
+                digest.update(np.ascontiguousarray(values[rows]).data)
+        return digest.hexdigest()
+
+
+def _blocks(values: Any) -> Iterator[Any]:
+    """Slices of the first axis, of `BLOCK` numbers or one row each."""
+    if values.size <= BLOCK:
+        yield ...
+        return
+    count = max(1, BLOCK * len(values) // values.size)
+    yield from (slice(first, first + count) for first in range(0, len(values), count))
+
+
+def is_name(name: str) -> bool:
+    """Whether a file can keep a variable under this name, which must not lead into a group.
+
+    Examples
+    --------
+    >>> is_name("a b"), is_name("a/b")
+    (True, False)
+    """
+    return name not in ("", ".") and not any(part in name for part in ("/", "\0", _NO_COORDINATE))
 
 
 def file_path(path: str | os.PathLike[str]) -> Path:
@@ -174,7 +275,20 @@ def write(dataset: xr.Dataset, path: Path) -> None:
     ValueError
         If a variable holds neither numbers nor words.
     """
-    content = _encode(dataset)
+    write_contents(Contents.of(dataset), path)
+
+
+def write_contents(contents: Contents, path: Path) -> None:
+    """`write` what may never have been a dataset.
+
+    Raises
+    ------
+    OSError
+        If it can't be written there; then `path` is as it was, and nothing is left behind.
+    ValueError
+        If a variable holds neither numbers nor words, or sizes or names don't fit.
+    """
+    content = _encode(contents)
     try:
         with whole_file(path) as beside, beside.open("wb") as file:
             file.write(content)
@@ -183,8 +297,8 @@ def write(dataset: xr.Dataset, path: Path) -> None:
         raise OSError(f"can't write {path}: {_reason(error)}") from error
 
 
-def _encode(dataset: xr.Dataset) -> memoryview:
-    """The bytes of a NetCDF-4 file with the dataset: numbers as they are, no fill values.
+def _encode(contents: Contents) -> memoryview:
+    """The bytes of a NetCDF-4 file: numbers as they are, no fill values.
 
     They are made in memory, since HDF5 takes the process with it where a disk fills up, and not by
     `to_netcdf`, which waits for a lock of the cluster where the process has a client of dask.
@@ -192,16 +306,17 @@ def _encode(dataset: xr.Dataset) -> memoryview:
     Raises
     ------
     ValueError
-        If a variable holds neither numbers nor words.
+        If a variable holds neither numbers nor words, or sizes or names don't fit.
     """
-    variables, about = xr.conventions.encode_dataset_coordinates(dataset)
+    import h5netcdf
+    import h5py
+
     content = io.BytesIO()
     with h5netcdf.File(content, "w") as file:
-        file.dimensions = {str(name): size for name, size in dataset.sizes.items()}
-        file.attrs.update(about)
-        for name, variable in variables.items():
-            values: Any = variable.values
-            notes = dict(variable.attrs)
+        file.dimensions = contents.sizes
+        file.attrs.update(contents.attrs)
+        for name, (dims, values, attrs) in contents.variables.items():
+            notes = dict(attrs)
             if values.dtype.kind == "b":
                 # NetCDF has no truth values: xarray makes them of this
                 values, notes["dtype"] = values.astype("i1"), "bool"
@@ -209,18 +324,23 @@ def _encode(dataset: xr.Dataset) -> memoryview:
                 values = values.astype(h5py.string_dtype())
             elif values.dtype.kind not in _WRITTEN_NUMBERS:
                 raise ValueError(f"{name} must hold numbers or words, got {values.dtype}")
-            packed = {"compression": "gzip"} if values.ndim else {}
-            stored = file.create_variable(str(name), variable.dims, values.dtype, **packed)
+            packed: dict[str, Any] = {"compression": "gzip"} if values.ndim else {}
+            if values.size > _PACKED:
+                # whole rows, as they are read
+                rows = max(1, _PACKED * len(values) // values.size)
+                packed["chunks"] = rows, *values.shape[1:]
+            stored = file.create_variable(name, dims, values.dtype, **packed)
             stored[...] = values
             stored.attrs.update(notes)
     return content.getbuffer()
 
 
-def read(path: Path, kind: str, version: int) -> xr.Dataset:
-    """All variables and attributes of a file with these `format` and `format_version`.
+@contextmanager
+def opened(path: Path, kind: str, version: int) -> Iterator[Contents]:
+    """Inside, all variables and attributes of a file with these `format` and `format_version`.
 
-    A damaged file is told by its seal. HDF5 and xarray trust the bytes that they are given: a file
-    whose seal was forged, or left out, is read as it is.
+    Large variables of a large file stay there, and are read by slices. The seal shows damage. HDF5
+    trusts the bytes that it is given: a file whose seal was forged, or left out, is read as it is.
 
     Raises
     ------
@@ -233,22 +353,52 @@ def read(path: Path, kind: str, version: int) -> xr.Dataset:
     with path.open("rb") as file:
         start = file.read(len(_SIGNATURE))
     if start != _SIGNATURE:
-        raise ValueError(f"it is no NetCDF-4 file, as it starts with {shown(start)}")
-    check_seal(path)
-    with h5netcdf.File(path, "r") as file:
-        _check_format(file.attrs, kind, version)
-        claimed = sum(math.prod(one.shape) * one.dtype.itemsize for one in file.variables.values())
-    room = int(_SHARE_OF_MEMORY * min(memory_of_machine(), 1e18))
-    if claimed > room:
+        hint = f"; a case file? meanfield run {path} makes a result of it"
         raise ValueError(
-            f"it holds {claimed} bytes of numbers, of which this machine's memory takes at most "
-            f"{room}"
+            f"it is no NetCDF-4 file, as it starts with {shown(start)}"
+            f"{hint if path.suffix == '.toml' else ''}"
         )
-    return xr.load_dataset(path, engine="h5netcdf", decode_times=False, mask_and_scale=False)
+    check_seal(path)
+    import h5netcdf
+    import h5py
+
+    # h5netcdf knows names and attributes; numbers come ten times as fast from h5py itself
+    with h5py.File(path, "r") as numbers, h5netcdf.File(numbers, "r") as file:
+        about = dict(file.attrs)
+        _check_format(about, kind, version)
+        stored = {n: numbers.get(f"{_NO_COORDINATE}{n}", numbers[n]) for n in file.variables}
+        claimed = sum(one.nbytes for one in stored.values())
+        room = int(_SHARE_OF_MEMORY * min(memory_of_machine(), 1e18))
+        if claimed > room:
+            raise ValueError(
+                f"it holds {claimed} bytes of numbers, of which this machine's memory takes at "
+                f"most {room}"
+            )
+        most, named = BLOCK if claimed <= _SMALL else _PACKED, file.variables.items()
+        yield Contents({name: _variable(one, stored[name], most) for name, one in named}, about)
+
+
+def _variable(named: Any, stored: Any, most: int) -> Variable:
+    """A variable of h5netcdf, whose values h5py has: they stay there if there are more."""
+    import h5py
+
+    notes = dict(named.attrs)
+    if h5py.check_string_dtype(stored.dtype) is not None:
+        values = stored.asstr()[...]
+    elif notes.get("dtype") == "bool":
+        values = stored[...].astype(notes.pop("dtype"))
+    else:
+        values = stored if stored.size > most else stored[...]
+    return Variable(named.dimensions, values, notes)
 
 
 def _check_format(about: Any, kind: str, version: int) -> None:
     found = about.get("format")
+    if found is None:
+        raise ValueError(
+            f"it is a dataset of something else, as to_dataset gives one, and no {kind!r}: xarray "
+            f"opens it, and `save` of a run keeps what is read here"
+        )
     if str(found) != kind:
         raise ValueError(f"its format must be {kind!r}, got {shown(found)}")
     given = np.ravel(about.get("format_version"))
@@ -268,7 +418,7 @@ def memory_of_machine() -> float:
 
 @contextmanager
 def refusals(path: Path) -> Iterator[None]:
-    """Turn whatever a bad file raises into one ValueError with one line.
+    """Turn any error that a bad file causes into one ValueError of one line.
 
     Raises
     ------
@@ -294,5 +444,5 @@ def _reason(error: Exception) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line of what libraries say of a file, whatever the file puts into it."""
+    """The first line of the message of a library, cut at a length."""
     return text.strip().partition("\n")[0][:_LONGEST_REASON]

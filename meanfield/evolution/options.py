@@ -16,6 +16,7 @@ from meanfield.dynamics.own import layer_step, tells_facts
 from meanfield.equations.density import check_on_space
 from meanfield.equations.tendency import check_moved, check_sums
 from meanfield.evolution.recorder import Monitors
+from meanfield.kernels.direct import float32_error
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, check_measure
 from meanfield.typing import Array
 
@@ -128,13 +129,38 @@ def check_nodes(measure: AnyMeasure, dynamics: Dynamics) -> None:
         measure._resolving(dynamics._reach, measure.max_nodes)
 
 
+def check_float32(measure: AnyMeasure, dynamics: Dynamics, tolerances: Mapping[str, float]) -> None:
+    """Refuse tokens in float32 whose sums have no proven error, or whose steps would follow theirs.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+    dynamics : Dynamics
+    tolerances : mapping of str to float
+        Those that steps follow, by name.
+
+    Raises
+    ------
+    ValueError
+        Naming `sums`, or the tolerance, and what is allowed.
+    """
+    if getattr(measure, "sums", None) != "float32":
+        return
+    for layer in dynamics._layers:
+        if layer._scores and not layer._balanced:
+            name = "β" if layer._reach == getattr(layer, "beta", None) else "|z|"
+            float32_error(layer._reach, measure.dim, measure.weights, name)
+            for name, value in tolerances.items():
+                number(f"{name} of tokens with sums='float32'", value, low=1e-6)
+
+
 def choose_on_unresolved(measure: AnyMeasure, dynamics: Dynamics, choice: str | None) -> str:
     """What a density does that its space does not resolve: as asked for, else as it can.
 
     Raises
     ------
     ValueError
-        Naming the argument, if a flow map is asked for where none can go on.
+        Naming the argument, if a flow map is asked for where none is possible.
     """
     if choice is not None:
         one_of("on_unresolved", choice, ON_UNRESOLVED)
@@ -160,12 +186,15 @@ def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
         )
 
 
-def _check_layer_map(measure: AnyMeasure, dynamics: Any) -> None:
+def _check_tokens(measure: AnyMeasure, dynamics: Any, why: str) -> None:
+    """Refuse what is no tokens, or tokens with frequencies."""
     if not isinstance(measure, Particles) or measure._frequencies is not None:
-        raise ValueError(
-            f"measure must be Particles under {shown(dynamics)}, which has no flow, got "
-            f"{shown(measure)}"
-        )
+        told = f"{shown(dynamics)}, which has {why}, got {shown(measure)}"
+        raise ValueError(f"measure must be Particles under {told}")
+
+
+def _check_layer_map(measure: AnyMeasure, dynamics: Any) -> None:
+    _check_tokens(measure, dynamics, "no flow")
     if not tells_facts(dynamics.dynamics):
         _check_own(measure, dynamics.dynamics, dynamics._plain)
 
@@ -200,11 +229,8 @@ def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
         )
     if known._kernel is not None or known._scores:
         return
-    if not isinstance(measure, Particles) or measure._frequencies is not None:
-        raise ValueError(
-            f"measure must be Particles under {shown(dynamics)}, which has an output only: a "
-            f"density or a flow map needs a kernel or heads(), got {shown(measure)}"
-        )
+    remedy = "a density or a flow map needs a kernel or heads()"
+    _check_tokens(measure, dynamics, f"an output only: {remedy}")
     check_dim(known, measure.dim)
     output = np.asarray(known.output(measure, measure.points))
     if output.shape != measure.points.shape or not np.isfinite(output).all():

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tqdm.auto import tqdm
-
 from meanfield._checks import shown
 
 Progress = bool | str | Callable[[float], object]
@@ -49,8 +47,12 @@ class ProgressBar:
 
     def __init__(self, t: float, t_end: float, shown: Progress) -> None:
         self._t_end, self._shown = t_end, shown
+        self._bar: Any = None
         # a bar that is not shown would still bring a lock between processes
-        self._bar = tqdm(total=t_end, initial=t, bar_format=_FORMAT) if shown is True else None
+        if shown is True:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(total=t_end, initial=t, bar_format=_FORMAT)
         self._start = time.monotonic()
         self._due = self._start + (_SECONDS_BETWEEN_LINES if shown == LINES else 0.0)
 
@@ -70,6 +72,8 @@ class ProgressBar:
         if now < self._due and (self._shown == LINES or system.t < self._t_end):
             return
         if self._bar is None:
+            from tqdm.auto import tqdm
+
             self._due = now + _SECONDS_BETWEEN_LINES
             came = f"t = {system.t:.6g} of {self._t_end:g} after {now - self._start:.0f} s"
             tqdm.write(f"{came}, {_state(system)}", file=sys.stderr)

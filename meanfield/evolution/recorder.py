@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Energy, multiplied_out
 from meanfield.evolution.arrays import PREFIXES, RESERVED, SIZE_COMMENT, SIZE_NAME, TIME
+from meanfield.evolution.netcdf import Contents, Variable, is_name
 from meanfield.evolution.solution import Solution, Status
 from meanfield.measures import AnyMeasure
-from meanfield.typing import Array
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # a monitor gives a number, a number with bounds `lower` and `upper`, or None
 Monitors = Mapping[str, Callable[[AnyMeasure], Any]]
@@ -39,7 +41,10 @@ VARIABLES = {
     ),
     "min_density": ("density", "least density", "on the grid, or at the nodes"),
     "max_density": ("density", "largest density", "at the nodes"),
-    "tail": ("resolution", "tail", "relative L² size of the last tenth of a spectrum, or panel's"),
+    "tail": (
+        *("resolution", "tail"),
+        "L² share of the last tenth of a spectrum or panel: error at t; trust the largest so far",
+    ),
     "size": ("resolution", SIZE_NAME, SIZE_COMMENT),
     "label_error": (
         *("resolution", "error of label maps"),
@@ -67,11 +72,14 @@ VARIABLES = {
     "collapse_energy": ("work", "energy of a collapse", "what {E} gained by it"),
 }
 _UNITS = {"mean_phase": "radian"}
+_OF_COLLAPSES = "collapse_time", "collapse_n_atoms", "collapse_energy"
+# their dimension
+_COLLAPSE = "collapse"
 # of what a row has in the unit of the run
 _IN_UNIT_ROLES = "energy", "rate", "work"
 _IN_UNIT = {name for name, (role, *_) in VARIABLES.items() if role in _IN_UNIT_ROLES}
 
-_TAKEN = frozenset({*VARIABLES, *RESERVED})
+_TAKEN = frozenset({*VARIABLES, *RESERVED, _COLLAPSE})
 # of a bracket, the variables beside its value, and what they are
 LOWER, UPPER, PROVED = "_lower", "_upper", "_proved"
 _OF_BRACKET = {
@@ -83,7 +91,7 @@ _PROVED_COMMENT = "1 where they are, 0 for estimates"
 
 
 class Stop(Exception):
-    """The run can't go on; the text says what happened, when, and what to try."""
+    """The run can't continue; the text says what happened, when, and what to try."""
 
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
@@ -179,7 +187,7 @@ class Recorder:
         return told
 
     def take_over(self, t: float, gap: float) -> None:
-        """Note that a flow map goes on, and what the energy gained by it, nan if not known."""
+        """Note that a flow map takes over, and the change of the energy, nan if not known."""
         whole = multiplied_out(gap, self._log_unit)
         self.hand_over = t, whole if np.isfinite(whole) else None
 
@@ -206,7 +214,7 @@ class Recorder:
         self.hand_over = tuple(numbers["hand_over"]) if numbers["hand_over"] else None
         self._overflowed = {str(name) for name in numbers["overflowed"]}
 
-    def dataset(self, collapses: Sequence[tuple[float, int, float]] = ()) -> xr.Dataset:
+    def contents(self, collapses: Sequence[tuple[float, int, float]] = ()) -> Contents:
         """What was saved, as variables over t; nan where a measure has no such number.
 
         Parameters
@@ -216,28 +224,24 @@ class Recorder:
         """
         about, rows = self._about(), self._rows
         present = {name for row in rows for name in row} | {*self._monitors}
-        columns: dict[str, tuple[str, Array]] = {
-            name: ("t", np.array([row.get(name, np.nan) for row in rows]))
-            for name in about
+        found = {
+            name: Variable(("t",), np.array([row.get(name, np.nan) for row in rows]), told)
+            for name, told in about.items()
             if name in present - self._overflowed
         }
         if collapses:
-            times, atoms, gaps = np.array(collapses).T
-            columns["collapse_time"] = "collapse", times
-            columns["collapse_n_atoms"] = "collapse", atoms
-            gaps = np.array([multiplied_out(gap, self._log_unit) for gap in gaps])
+            columns = dict(zip(_OF_COLLAPSES, np.array(collapses).T, strict=True))
+            gaps = [multiplied_out(gap, self._log_unit) for gap in columns.pop("collapse_energy")]
             if self._energy is not None and np.isfinite(gaps).all():
-                columns["collapse_energy"] = "collapse", gaps
+                columns["collapse_energy"] = np.array(gaps)
+            for name, column in columns.items():
+                found[name] = Variable((_COLLAPSE,), column, about[name])
+        found["t"] = Variable(("t",), np.array([row["t"] for row in rows]), TIME | {"role": "time"})
         attrs: dict[str, float] = {}
         if self.hand_over is not None:
             t, gap = self.hand_over
             attrs = {"hand_over_t": t} | ({} if gap is None else {"hand_over_energy_gap": gap})
-        times = np.array([row["t"] for row in rows])
-        return xr.Dataset(
-            {name: (over, column, about[name]) for name, (over, column) in columns.items()},
-            coords={"t": ("t", times, {**TIME, "role": "time"})},
-            attrs=attrs,
-        )
+        return Contents(found, attrs)
 
     def _about(self) -> dict[str, dict[str, str]]:
         """The attributes of every variable that there may be, in the order of a dataset."""
@@ -323,11 +327,13 @@ def checked_monitors(monitors: Monitors | None) -> Monitors:
     for name, monitor in given.items():
         if (
             not isinstance(name, str)
+            or not is_name(name)
             or name in taken
             or str(name).startswith(PREFIXES)
             or not callable(monitor)
         ):
             raise ValueError(
-                f"monitors must map new names to callables, got {name!r}: {shown(monitor)}"
+                f"monitors must map new names (of no variable or dimension of a file, without '/') "
+                f"to callables, got {name!r}: {shown(monitor)}"
             )
     return given

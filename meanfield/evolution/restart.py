@@ -6,25 +6,19 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 
 from meanfield._checks import from_record, integer, number, one_of, real_array, shown
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, describe, layer_step
+from meanfield.evolution import options
 from meanfield.evolution.arrays import ForgottenLaw, Resumption
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers
 from meanfield.evolution.loop import complete
 from meanfield.evolution.netcdf import check_suffix, file_path, first_line
-from meanfield.evolution.options import (
-    ON_UNRESOLVED,
-    Options,
-    checked_about,
-    checked_numbers,
-    layer_times,
-)
 from meanfield.evolution.progress import Progress, checked_progress
 from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance, check_library
@@ -39,6 +33,14 @@ _FAULTS = (
     *(ValueError, KeyError, TypeError, IndexError, AttributeError),
     *(OverflowError, ZeroDivisionError, StopIteration),
 )
+
+
+class Supplement(TypedDict, total=False):
+    """What a run needs that its file can't keep: see the arguments of `resume`."""
+
+    monitors: Monitors | None
+    law: Law | None
+    dynamics: OwnDynamics | None
 
 
 def resume(
@@ -98,9 +100,7 @@ def resume(
     meanfield.exceptions.MissingFileError: there is no file no-such-run.nc
     """
     saved = loaded(path)
-    solution = resume_from(
-        saved, path, monitors=monitors, law=law, dynamics=dynamics, progress=progress
-    )
+    solution = resume_from(saved, path, progress, monitors=monitors, law=law, dynamics=dynamics)
     if not solution.success:
         warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
     return solution
@@ -109,11 +109,8 @@ def resume(
 def resume_from(
     saved: Solution,
     path: str | os.PathLike[str],
-    *,
-    monitors: Monitors | None = None,
-    law: Law | None = None,
-    dynamics: OwnDynamics | None = None,
     progress: Progress = False,
+    **given: Unpack[Supplement],
 ) -> Solution:
     """`resume` with what `loaded` has read from the file, which warns of no ending.
 
@@ -134,7 +131,7 @@ def resume_from(
                 previous(place).unlink(missing_ok=True)
             return saved
         check_suffix("path", place)
-        run = restart(saved, path, monitors=monitors, law=law, dynamics=dynamics)
+        run = restart(saved, path, **given)
         if others := other_versions(saved._versions):
             warnings.warn(
                 f"{path} was written with {', '.join(others)}: the rest of the run may differ "
@@ -224,19 +221,23 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
     if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
         raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
     max_step = numbers["max_step"]
-    options = Options(
-        **checked_numbers(numbers),
-        monitors=monitors,
-        on_unresolved=one_of("on_unresolved", numbers["on_unresolved"], ON_UNRESOLVED),
-    )
+    known = options.checked_numbers(numbers)
+    on_unresolved = one_of("on_unresolved", numbers["on_unresolved"], options.ON_UNRESOLVED)
     return Plan(
         dynamics=saved.dynamics,
         times=times,
-        options=options,
+        options=options.Options(**known, monitors=monitors, on_unresolved=on_unresolved),
         max_step=None if max_step is None else number("max_step", max_step, above=0),
         case=saved._case,
-        about=checked_about(numbers.get("about")),
+        about=options.checked_about(numbers.get("about")),
     )
+
+
+def _until(saved: Solution, saves: int) -> Solution:
+    """The first saves of a solution."""
+    first = slice(saves)
+    part = saved.dataset.isel(t=first)
+    return replace(saved, t=saved.t[first], measures=saved.measures[first], dataset=part)
 
 
 def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -> Run:
@@ -257,12 +258,7 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
         # interrupted in the first save: nothing is to be restored
         return Run(plan, plan.system(_beginning(first, law), rng))
     # without what was saved on an interruption, between the times asked for
-    kept = replace(
-        saved,
-        t=saved.t[:saves],
-        measures=saved.measures[:saves],
-        dataset=saved.dataset.isel(t=slice(saves)),
-    )
+    kept = _until(saved, saves)
     for name in ("t", "step_size", "work"):
         number(name, state.get(name) or 0.0)
     if state["t"] != kept.t[-1] or (state.get("step_size") or 0.0) < 0.0:
@@ -304,7 +300,7 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     """
     dynamics, attrs = adapt(sol.dynamics), sol.dataset.attrs
     if (step := layer_step(sol.dynamics)) is not None:
-        t = float(layer_times(np.array([t, t]), step, ("t", "t"))[-1])
+        t = float(options.layer_times(np.array([t, t]), step, ("t", "t"))[-1])
     save = int(np.searchsorted(sol.t, t, side="right")) - 1
     measure = sol.measures[save]
     if dynamics.noise > 0.0 and not measure._has_density:
@@ -315,8 +311,8 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     if isinstance(measure, Density) and attrs.get("hand_over_t", np.inf) <= t:
         measure, save = FlowMap(cast(Density, sol.measures[0])), 0
     tolerances = {"rtol": attrs.get("rtol", 1e-9), "atol": attrs.get("atol", 1e-12)}
-    options = Options(**tolerances, monitors={}, t_start=float(sol.t[save]))
-    plan = Plan(sol.dynamics, sol.t, options, None, "")
+    asked = options.Options(**tolerances, monitors={}, t_start=float(sol.t[save]))
+    plan = Plan(sol.dynamics, sol.t, asked, None, "")
     is_mesh = isinstance(measure, SphereFlowMap) and save > 0
     system = _on_mesh(plan, sol, save) if is_mesh else plan.system(measure, None)
     try:
@@ -338,8 +334,5 @@ def _on_mesh(plan: Plan, sol: Solution, save: int) -> Any:
     remembered = int(np.searchsorted(history.edges, now, side="right")) - 1
     numbers = {name: getattr(system, name) for name in system.kept}
     numbers |= {"t": now, "since": now, "layer": layer, "remembered": remembered}
-    past = slice(save + 1)
-    part = sol.dataset.isel(t=past)
-    kept = replace(sol, t=sol.t[past], measures=sol.measures[past], dataset=part)
-    system.restore(kept, Resumption(numbers))
+    system.restore(_until(sol, save + 1), Resumption(numbers))
     return system

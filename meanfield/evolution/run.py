@@ -16,13 +16,8 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import adapt, layer_step
 from meanfield.equations.line import AsymmetryError
 from meanfield.equations.tokens import joined
-from meanfield.evolution import token_system
+from meanfield.evolution import density_system, token_system
 from meanfield.evolution.arrays import Resumption
-from meanfield.evolution.density_system import (
-    DensitySystem,
-    NoisyDensitySystem,
-    OscillatorDensitySystem,
-)
 from meanfield.evolution.line_system import LineSystem
 from meanfield.evolution.options import FLOW_MAP, Options
 from meanfield.evolution.recorder import Recorder, Stop
@@ -101,10 +96,11 @@ class Plan:
         if (step := layer_step(self.dynamics)) is not None:
             return token_system.LayerSystem(cast(Particles, measure), dynamics, options, step)
         if isinstance(measure, OscillatorDensity):
-            return OscillatorDensitySystem(measure, dynamics, options)
+            return density_system.OscillatorDensitySystem(measure, dynamics, options)
         if isinstance(measure, Density):
-            kind = NoisyDensitySystem if dynamics.noise > 0.0 else DensitySystem
-            return kind(measure, dynamics, options)
+            if dynamics.noise > 0.0:
+                return density_system.NoisyDensitySystem(measure, dynamics, options)
+            return density_system.DensitySystem(measure, dynamics, options)
         if isinstance(measure, FlowMap):
             return flow_system(measure, dynamics, options)
         if dynamics.noise > 0.0:
@@ -140,7 +136,7 @@ def advance(system: System[Any], t_end: float, report: Callable[[System[Any]], N
     Parameters
     ----------
     system : System
-        Its state is the last good one whatever happens.
+        Its state is the last good one in any case.
     t_end : float
     report : callable
         It is given the system after every step that counts.
@@ -148,7 +144,7 @@ def advance(system: System[Any], t_end: float, report: Callable[[System[Any]], N
     Raises
     ------
     Stop
-        If the system can't go on.
+        If the system can't continue.
     """
     for layer, until in system.dynamics._between(system.t, t_end):
         system.act(layer)
@@ -201,7 +197,7 @@ class Run:
             self.save()
 
     def save(self) -> None:
-        """Keep the measure and its numbers at the present time, and go on from it.
+        """Keep the measure and its numbers at the present time, and continue from it.
 
         Raises
         ------
@@ -239,7 +235,7 @@ class Run:
         density, options = self.system, self.plan.options
         first: Any = self.recorder.measures[0]
         is_lost = (stop.status, options.on_unresolved) == ("under-resolved", FLOW_MAP)
-        if not is_lost or not isinstance(density, DensitySystem):
+        if not is_lost or not isinstance(density, density_system.DensitySystem):
             raise stop
         try:
             flow = flow_system(FlowMap(first), density.dynamics, options)
@@ -251,41 +247,44 @@ class Run:
             density.limit = density.max_size
             return
         _log.info("t = %g: a flow map takes over: %s", density.t, stop)
-        self.recorder.take_over(density.t, flow.scaled_energy() - density.scaled_energy())
+        try:
+            gap = flow.scaled_energy() - density.scaled_energy()
+        except Stop:
+            # of the density nothing but rounding is left
+            gap = float("nan")
+        self.recorder.take_over(density.t, gap)
         flow.log_unit, self.system = density.log_unit, flow
 
     def solution(self, status: Status, message: str, resumption: Resumption | None) -> Solution:
         """What the run has left so far."""
         plan, system = self.plan, self.system
-        dataset = self.recorder.dataset(system.collapses)
-        options = plan.options
-        t_start, t_end = map(float, plan.times[[0, -1]])
-        dataset.attrs |= {**plan.about, "t_start": t_start, "t_end": t_end}
-        first = self.recorder.measures[0]
+        contents, options = self.recorder.contents(system.collapses), plan.options
+        attrs, first = contents.attrs, self.recorder.measures[0]
+        attrs |= {**plan.about, "t_start": float(plan.times[0]), "t_end": float(plan.times[-1])}
         # a flow map's own tolerance is all that its run has
         if (tol := getattr(first, "tol", None)) is not None:
-            dataset.attrs["tol"] = tol
+            attrs["tol"] = tol
         else:
-            dataset.attrs |= {"rtol": options.rtol, "atol": options.atol}
-        dataset.attrs |= {name: limit for name, limit in first._limits.items() if limit is not None}
+            attrs |= {"rtol": options.rtol, "atol": options.atol}
+        attrs |= {name: limit for name, limit in first._limits.items() if limit is not None}
         if isinstance(system, token_system.TokenSystem):
-            dataset.attrs["sums"] = joined(system.sums)
+            attrs["sums"] = joined(system.sums)
             if system.max_step is not None:
-                dataset.attrs["max_step"] = system.max_step
+                attrs["max_step"] = system.max_step
         return Solution(
-            t=dataset.t.values,
+            t=contents.variables["t"].values,
             measures=list(self.recorder.measures),
             dynamics=plan.dynamics,
             status=status,
             message=message,
-            dataset=dataset,
+            dataset=contents,
             _case=plan.case,
             _history=system.history(),
             _resumption=resumption,
         )
 
     def resumption(self) -> Resumption:
-        """What the run needs to go on from the save that it is at."""
+        """What the run needs to continue from its present save."""
         plan, system = self.plan, self.system
         options = {name: value for name, value in vars(plan.options).items() if name != "monitors"}
         numbers = options | {
@@ -310,7 +309,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_library(first: AnyMeasure, resumption: Resumption) -> None:
-    """What a density on S^2 is transformed by must be what the run had, ducc0 where none is told.
+    """Check that a density on S^2 has the library of its run, ducc0 if the file names none.
 
     Raises
     ------

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, get_args, overload
 
 import numpy as np
-import xarray as xr
 
 from meanfield._checks import number, one_of, real_array, unit_rows
 from meanfield._shown import ShownRun
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.equations.history import History, density_on_line, transported
 from meanfield.equations.sphere import field_on_sphere
-from meanfield.evolution import arrays, gridded, netcdf
-from meanfield.evolution.arrays import Resumption, attribute
+from meanfield.evolution import arrays, netcdf
+from meanfield.evolution.arrays import Resumption, text_of
 from meanfield.evolution.files import SOURCE
-from meanfield.evolution.netcdf import check_numbers, checksum
+from meanfield.evolution.netcdf import Contents, Variable
 from meanfield.exceptions import GOOD
 from meanfield.measures import AnyMeasure, Density
 from meanfield.spaces.sphere import Sphere
@@ -30,7 +29,7 @@ from meanfield.typing import Array, ArrayLike
 
 FORMAT = "meanfield-solution"
 FORMAT_VERSION = 2
-_VERSION = "_version"
+_VERSION, _UNKNOWN = "_version", "unknown"
 # attributes of a file that a density on a grid has, too
 _OF_GRID = "Conventions", "title", "references", "status", "message", "case"
 # packages that numbers depend on
@@ -43,14 +42,45 @@ LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
 
 Status = Literal["finished", "clustered", "under-resolved", "failed", "interrupted"]
 if TYPE_CHECKING:
+    import xarray as xr
     from typing_extensions import TypeVar
 
-    # a run of any measure, where none is told
+    # a run of any measure, if none is given
     M_co = TypeVar("M_co", bound=AnyMeasure, covariant=True, default=AnyMeasure)
 else:
     from typing import TypeVar
 
     M_co = TypeVar("M_co", covariant=True)
+
+
+class _OnDemand:
+    """The dataset of a solution, of which there are plain arrays until it is asked for."""
+
+    @overload
+    def __get__(self, sol: None, kind: type) -> _OnDemand: ...
+    @overload
+    def __get__(self, sol: Solution, kind: type) -> xr.Dataset: ...
+    def __get__(self, sol: Solution | None, kind: type) -> xr.Dataset | _OnDemand:
+        """Return the dataset, made once."""
+        if sol is None:
+            return self
+        if isinstance(given := vars(sol)["dataset"], Contents):
+            self.__set__(sol, given.dataset())
+        found: xr.Dataset = vars(sol)["dataset"]
+        return found
+
+    def __set__(self, sol: Solution, given: xr.Dataset | Contents | _OnDemand) -> None:
+        """Keep a dataset, or what makes one.
+
+        Raises
+        ------
+        TypeError
+            If none is given.
+        """
+        # a dataclass takes a descriptor for a default
+        if given is self:
+            raise TypeError("a Solution must be given a dataset")
+        vars(sol)["dataset"] = given
 
 
 @dataclass(repr=False, eq=False)
@@ -94,7 +124,7 @@ class Solution(ShownRun, Generic[M_co]):
     dynamics: AnyDynamics
     status: Status
     message: str
-    dataset: xr.Dataset
+    dataset: _OnDemand = _OnDemand()
     # the text of the case file, if any
     _case: str = ""
     # the moments of a flow map at all times: what `pdf` needs
@@ -102,7 +132,7 @@ class Solution(ShownRun, Generic[M_co]):
     # what `resume` needs
     _resumption: Resumption | None = None
     # of what made the run; its file keeps them
-    _versions: dict[str, str] = field(default_factory=lambda: dict(installed()))
+    _versions: dict[str, str] = field(default_factory=lambda: versions_of(versions()))
     # the `checkpoint` of the run, where it could be written at the end
     _file: Path | None = None
     # runs make solutions and import this file: the room's `__init__` sets what does a part again
@@ -112,7 +142,7 @@ class Solution(ShownRun, Generic[M_co]):
         self.t = real_array("t", self.t, 1)
         if (np.diff(self.t) <= 0.0).any():
             raise ValueError(f"t must ascend, got {self.t[:8]}")
-        lengths = len(self.t), len(self.measures), self.dataset.sizes.get("t")
+        lengths = len(self.t), len(self.measures), vars(self)["dataset"].sizes.get("t")
         if len(set(lengths)) > 1:
             raise ValueError(f"t, measures and dataset must be of one length, got {lengths}")
         one_of("status", self.status, get_args(Status))
@@ -191,14 +221,15 @@ class Solution(ShownRun, Generic[M_co]):
 
         It is the same for the whole of a run and for a part of it.
         """
-        told = str(self.dataset.attrs.get(SOURCE, ""))
+        attrs = self._contents().attrs
+        told = str(attrs.get(SOURCE, ""))
         if _SHA_256.fullmatch(told):
             return told
         first = self.measures[:1]
         own = arrays.measure_variables(first) | arrays.dynamics_variables(self.dynamics)
-        end = xr.Variable((), self.dataset.attrs.get("t_end", self.t[-1]))
+        end = Variable((), np.asarray(attrs.get("t_end", self.t[-1])))
         about = arrays.measure_attributes(first) | arrays.dynamics_attributes(self.dynamics)
-        return checksum(xr.Dataset(own | {"t_end": end}, attrs=about))
+        return Contents(own | {"t_end": end}, about).checksum()
 
     def pdf(self, points: ArrayLike, t: float) -> Array:
         """f_t at unit rows (n, d), shape (n,), at any time of the run.
@@ -289,11 +320,13 @@ class Solution(ShownRun, Generic[M_co]):
         >>> round(float(ds.density.sel(t=0.5).sel(lat=53, lon=90, method="nearest")), 3)
         6.808
         """
+        from meanfield.evolution import gridded
+
         if grid is None:
-            return self._to_file()
+            return self._to_file().dataset()
         coordinates = gridded.coordinates_of(self.final, grid)
         points = gridded.points_of(coordinates, self.final.axis)
-        shape = len(self.t), *(one.size for one in coordinates.values())
+        shape = len(self.t), *(one.values.size for one in coordinates.values())
         values = np.reshape([self.pdf(points, t) for t in self.t], shape)
         told = {name: self._attributes()[name] for name in _OF_GRID}
         found = self.dataset.assign_attrs(told).assign_coords(coordinates)
@@ -325,26 +358,33 @@ class Solution(ShownRun, Generic[M_co]):
         """
         place = netcdf.file_path(path)
         netcdf.check_suffix("path", place)
-        netcdf.write(self._to_file(), place)
+        netcdf.write_contents(self._to_file(), place)
 
-    def _to_file(self) -> xr.Dataset:
+    def _contents(self) -> Contents:
+        """The dataset as plain arrays."""
+        given = vars(self)["dataset"]
+        return given if isinstance(given, Contents) else Contents.of(given)
+
+    def _to_file(self) -> Contents:
         own = arrays.measure_variables(self.measures, self._history)
         own |= arrays.dynamics_variables(self.dynamics)
         if self._resumption is not None:
             own |= self._resumption.variables()
-        clash = sorted(own.keys() & {str(name) for name in self.dataset.variables} - {"size"})
+        kept = self._contents()
+        clash = sorted(own.keys() & kept.variables.keys() - {"size"})
         if clash:
             raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
-        about = self.dataset["t"].attrs if "t" in self.dataset.coords else arrays.TIME
-        stored = self.dataset.assign_coords(t=("t", self.t, about)).assign(own)
-        if "size" in self.dataset:
-            stored["size"].attrs = self.dataset["size"].attrs
-        check_numbers(stored)
-        stored.attrs = self.dataset.attrs | self._attributes()
-        return stored.assign_attrs(checksum=checksum(stored))
+        about = kept.variables["t"].attrs if "t" in kept.variables else arrays.TIME
+        if "size" in own.keys() & kept.variables.keys():
+            own["size"] = own["size"]._replace(attrs=kept.variables["size"].attrs)
+        found = Contents(kept.variables | {"t": Variable(("t",), self.t, about)} | own)
+        found.check_numbers()
+        found.attrs = kept.attrs | self._attributes()
+        found.attrs["checksum"] = found.checksum()
+        return found
 
     def _attributes(self) -> dict[str, Any]:
-        """What the file says of itself; these names are not the dataset's."""
+        """The attributes of the file; these names are not the dataset's."""
         return {
             "Conventions": "CF-1.11",
             "title": f"Mean-field self-attention: {self.dynamics}",
@@ -362,29 +402,21 @@ class Solution(ShownRun, Generic[M_co]):
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that numbers depend on, as attributes of a dataset."""
-    return {f"{name}{_VERSION}": text for name, text in installed().items()}
+    """Versions here of the packages that numbers depend on, as attributes of a dataset."""
+    here = {f"{name}{_VERSION}": version_of(name) for name in _PACKAGES}
+    return {f"{name}{_VERSION}": text for name, text in versions_of(here).items()}
 
 
 def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
     """The versions that a file names, "unknown" where it names none."""
-    told = {name: str(attributes.get(f"{name}{_VERSION}", "unknown")) for name in _PACKAGES}
-    return {k: v for k, v in told.items() if k != _OPTIONAL or v != "unknown"}
-
-
-def installed() -> dict[str, str]:
-    """The packages that numbers depend on, and their versions here."""
-    return versions_of({f"{name}{_VERSION}": version_of(name) for name in _PACKAGES})
+    told = {name: str(attributes.get(f"{name}{_VERSION}", _UNKNOWN)) for name in _PACKAGES}
+    return {k: v for k, v in told.items() if k != _OPTIONAL or v != _UNKNOWN}
 
 
 def other_versions(versions: Mapping[str, str]) -> list[str]:
     """Those of the packages that are other ones here, each with both."""
-    here = installed()
-    return [
-        f"{name} {version} (here {here.get(name, 'unknown')})"
-        for name, version in versions.items()
-        if version != here.get(name, "unknown")
-    ]
+    here = {name: version_of(name) for name in versions}
+    return [f"{k} {v} (here {here[k]})" for k, v in versions.items() if v != here[k]]
 
 
 @cache
@@ -393,7 +425,7 @@ def version_of(package: str) -> str:
     try:
         return version("meanfield-attention" if package == "meanfield" else package)
     except PackageNotFoundError:
-        return "unknown"
+        return _UNKNOWN
 
 
 def load(path: str | os.PathLike[str]) -> Solution:
@@ -425,36 +457,46 @@ def load(path: str | os.PathLike[str]) -> Solution:
     meanfield.exceptions.MissingFileError: there is no file no-such-run.nc
     """
     source = netcdf.file_path(path)
-    with netcdf.refusals(source):
-        return _from_file(netcdf.read(source, FORMAT, FORMAT_VERSION))
+    with (
+        netcdf.refusals(source),
+        netcdf.opened(source, FORMAT, FORMAT_VERSION) as stored,
+    ):
+        return _from_file(stored)
 
 
-def _from_file(stored: xr.Dataset) -> Solution:
+def _from_file(stored: Contents) -> Solution:
     about = stored.attrs
     dynamics = arrays.read_dynamics(stored)
-    check_numbers(stored)
+    stored.check_numbers()
+    own = arrays.own_names(stored)
+    kept = {
+        name: one._replace(values=one.values[...])
+        for name, one in stored.variables.items()
+        if name not in own
+    }
     solution = Solution(
         t=arrays.TIMES.read(stored),
         measures=arrays.read_measures(stored),
         dynamics=dynamics,
         status=one_of("attribute status", about.get("status"), get_args(Status)),
-        message=attribute(stored, "message", str),
-        dataset=stored.drop_vars(arrays.own_names(stored)),
-        _case=attribute(stored, "case", str),
+        message=text_of(stored, "message"),
+        dataset=Contents(kept),
+        _case=text_of(stored, "case"),
         _history=arrays.read_history(stored),
         _resumption=arrays.read_resumption(stored),
         _versions=versions_of(about),
     )
-    found = checksum(stored)
+    found = stored.checksum()
     if about.get("checksum") != found:
         raise ValueError(
             f"it was damaged or changed: its checksum must be {found:.8}…, got "
             f"{about.get('checksum')!s:.8}…"
         )
     ours = {*solution._attributes(), "checksum"}
-    solution.dataset.attrs = {
+    attrs = {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in about.items()
         if name not in ours
     }
+    solution.dataset = Contents(kept, attrs)
     return solution

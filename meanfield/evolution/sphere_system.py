@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_ma
 from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
 from meanfield.evolution.steppers import LargestErrorSteps, Stepper
-from meanfield.evolution.system import Kept, System, Verdict, moments_of_step
+from meanfield.evolution.system import Kept, System, Verdict, density_numbers, moments_of_step
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.typing import Array
@@ -33,8 +33,16 @@ _USA_SHARE = 0.3
 _REGATHER_AFTER, _REGATHER_LATE, _MASS_OF_LATE = 1.0, 2.5, 1e-4
 
 
+def _attribute_of_meshes(name: str) -> Any:
+    """A property of a system that is this attribute of its meshes."""
+    return property(
+        lambda system: getattr(system._meshes, name),
+        lambda system, value: setattr(system._meshes, name, value),
+    )
+
+
 class SphereSystem(System[SphereFlowMap]):
-    """A flow map on S^2 whose mesh is laid anew when the flow has stretched it.
+    """A flow map on S^2 whose mesh is made anew when the flow has stretched it.
 
     The moments of the measure, kept as polynomials in time, fix the velocity at all times, so the
     density anywhere at any time follows from one backward characteristic. At the kinks of relu the
@@ -53,6 +61,10 @@ class SphereSystem(System[SphereFlowMap]):
     ----------
     since : float
         When the last mesh was laid.
+    has_maps : bool
+        Whether label maps are laid.
+    label_error : float
+        The largest mass that a label map misplaced.
 
     Raises
     ------
@@ -62,6 +74,7 @@ class SphereSystem(System[SphereFlowMap]):
 
     kept: ClassVar[Kept] = {**System.kept, "since": float, "has_maps": bool, "label_error": float}
     integrator = LargestErrorSteps
+    has_maps, label_error = _attribute_of_meshes("has_maps"), _attribute_of_meshes("label_error")
 
     def __init__(self, flow: SphereFlowMap, dynamics: Dynamics, options: Options) -> None:
         if flow.t > 0.0:
@@ -103,24 +116,6 @@ class SphereSystem(System[SphereFlowMap]):
     def energy(self) -> Energy | None:
         """The energy that is recorded; none of heads, since no sums of the field tell it."""
         return self.dynamics._energy if self.dynamics._isotropic else None
-
-    @property
-    def has_maps(self) -> bool:
-        """Whether label maps are laid."""
-        return self._meshes.has_maps
-
-    @has_maps.setter
-    def has_maps(self, value: bool) -> None:
-        self._meshes.has_maps = value
-
-    @property
-    def label_error(self) -> float:
-        """The largest mass that a label map misplaced."""
-        return self._meshes.label_error
-
-    @label_error.setter
-    def label_error(self, value: float) -> None:
-        self._meshes.label_error = value
 
     def measure(self) -> SphereFlowMap:
         """The measure at the present time."""
@@ -192,9 +187,4 @@ class SphereSystem(System[SphereFlowMap]):
             numbers["n_atoms"] = len(measure.atoms)
             numbers["smooth_mass"] = float(split_mass(measure)[0].sum())
         numbers["n_clusters"] = len(clusters(measure))
-        if not particles:
-            density = measure._density_at_nodes
-            numbers["min_density"] = float(density.min())
-            numbers["max_density"] = float(density.max())
-            numbers["entropy"] = measure.entropy()
-        return numbers
+        return numbers if particles else numbers | density_numbers(measure)

@@ -129,6 +129,8 @@ class _Pair(Stepper, OdeSolver):  # type: ignore[misc]
         atol: Array,
     ) -> None:
         super().__init__(rate, t, y, t_bound, first_step=first_step, rtol=rtol, atol=atol)
+        # scipy's functions that hold this object would keep it, and its rows, from being freed
+        self.fun = self.fun_vectorized = rate
         self._sizes = StepSizes(self.error_estimator_order + 1, MOST)
         self._rate, self._stage = rate, np.empty_like(self.y)
         self._errors = np.empty((len(self.ESTIMATES), self.n))
@@ -219,7 +221,7 @@ class ExplicitSteps(_Pair, DOP853):  # type: ignore[misc]
         """What the dense output of the last step is made of, shape (8, n); overwritten later.
 
         The rows are y and F_0 … F_6 of y + x (F_0 + (1 - x) (F_1 + x (F_2 + (1 - x) (F_3 + …, with
-        x from 0 to 1 over the step. Three more rates are asked for.
+        x from 0 to 1 over the step. This needs three more rates.
         """
         h, rows, rates = self.h_previous, self._rows, self.K_extended
         for s, (weights, c) in enumerate(
@@ -364,7 +366,7 @@ def _tableau(decay: Array, h: float) -> tuple[Array, Array, list[list[Array]]]:
 class ExponentialSteps(Stepper):
     """dy/dt = -λ y + N(t, y) from t to `t_bound` by an exponential Runge-Kutta method of order 4.
 
-    The method has this order however large λ is, is exact where N = 0, and stands still where
+    The method has this order for any λ, is exact where N = 0, and does not move where
     N = λ y. Its error is estimated by what changes when the fourth stage, at the end of the step,
     gives way to N at the end itself, which the next step needs anyway: the difference to a method
     of order 3.
@@ -489,99 +491,46 @@ class ExponentialSteps(Stepper):
         return total
 
 
-# a time within rounding of a whole number of steps is one
-_ROUNDING = 1e-9
-
-
-class StrangSteps(Stepper):
-    """Equal steps of dx = X dt + noise: noise for half a step, the midpoint rule, noise again.
+class EqualSteps(Stepper):
+    """Steps of one size, each a map from a state to the next: layers, or a scheme for noise.
 
     Parameters
     ----------
-    rate : Rate
-        X.
-    diffuse : callable
-        From a state and a time to the state after the noise of that time.
-    t, t_bound : float
+    advance : callable
+        From a state and the size of a step to the state after it, None if there is none.
     y : ndarray
-    largest : float
-        The steps are no larger.
-
-    Attributes
-    ----------
-    count : int
-        How many steps there are.
+    start, size : float
+        Where steps are counted from, and the time that one counts for.
+    done, last : int
+        The steps taken since `start`, and after which one to end.
+    lost : str
+        Why there is no next state, where there is none.
     """
 
     def __init__(
         self,
-        rate: Rate,
-        diffuse: Callable[[Array, float], Array],
-        t: float,
+        advance: Callable[[Array, float], Array | None],
         y: Array,
-        t_bound: float,
-        largest: float,
+        start: float,
+        size: float,
+        done: int,
+        last: int,
+        lost: str,
     ) -> None:
-        self._rate, self._diffuse = rate, diffuse
-        self.t, self.y, self.t_bound = t, y, t_bound
-        self.f, self._start, self._done = np.zeros_like(y), t, 0
-        self.count = max(1, int(np.ceil((t_bound - t) / largest - _ROUNDING)))
-        self.h_abs = (t_bound - t) / self.count
+        self._advance, self.y, self.f = advance, y, np.zeros_like(y)
+        self._start, self._done, self._last, self._lost = start, done, last, lost
+        self.t, self.t_bound, self.h_abs = start + done * size, start + last * size, size
         self.status, self.step_size = "running", 0.0
 
     def step(self) -> str | None:
         """Take one step; why it failed, if it did."""
-        h, rate = self.h_abs, self.f
-        here = self._diffuse(self.y, 0.5 * h)
-        self._rate(self.t, here, rate)
-        self._rate(self.t + 0.5 * h, here + 0.5 * h * rate, rate)
-        here += h * rate
-        if not np.isfinite(here).all():
-            self.status = "failed"
-            return "a token is no longer finite"
-        self.y, self.step_size = self._diffuse(here, 0.5 * h), h
-        self._done += 1
-        self.t = self._start + self._done * h
-        if self._done == self.count:
-            self.status = "finished"
-        return None
-
-
-class LayerMap(Stepper):
-    """Discrete layers, each a map from a state to the next; there is no time between them.
-
-    Parameters
-    ----------
-    layer : callable
-        From a state to that after the next layer, None if there is none.
-    y : ndarray
-    step : float
-        The time that a layer counts for.
-    done, last : int
-        The layers passed, and after which one to end.
-    """
-
-    def __init__(
-        self,
-        layer: Callable[[Array], Array | None],
-        y: Array,
-        step: float,
-        done: int,
-        last: int,
-    ) -> None:
-        self._layer, self.y, self.f = layer, y, np.zeros_like(y)
-        self._done, self._last, self.h_abs = done, last, step
-        self.t, self.t_bound = done * step, last * step
-        self.status, self.step_size = "running", 0.0
-
-    def step(self) -> str | None:
-        """Pass one layer; why it failed, if it did."""
-        after = self._layer(self.y)
+        after = self._advance(self.y, self.h_abs)
         if after is None:
             self.status = "failed"
-            return "a token is no longer finite, or is 0"
+            return self._lost
         self._done += 1
-        self.y, self.step_size, self.t = after, self.h_abs, self._done * self.h_abs
+        self.y, self.step_size = after, self.h_abs
+        self.t = self._start + self._done * self.h_abs
         if self._done == self._last:
             self.status = "finished"
         return None

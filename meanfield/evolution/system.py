@@ -16,8 +16,8 @@ from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
 from meanfield.evolution.solution import Solution, Status
 from meanfield.evolution.steppers import ExplicitSteps, Stepper
-from meanfield.functionals.energies import energy_in_unit, order_parameter
-from meanfield.measures import AnyMeasure
+from meanfield.functionals.energies import LostEnergyError, energy_in_unit, order_parameter
+from meanfield.measures import AnyMeasure, FlowMap
 from meanfield.typing import Array
 
 # more steps than anybody waits for: an hour or more
@@ -172,10 +172,10 @@ class System(Generic[M]):
         return found
 
     def rebase(self, measure: M) -> None:
-        """Go on from a measure as it is saved, and from nothing else.
+        """Continue from a measure as it is saved, and from nothing else.
 
-        This is done at every save and in every restart. So a run that goes on from its file takes
-        the same steps, bit for bit.
+        This is done at every save and in every restart. So a resumed run takes the same steps,
+        bit for bit.
         """
         if measure is not self._base:
             self.adopt(self._equation(measure), work=self.work)
@@ -283,9 +283,8 @@ class System(Generic[M]):
 
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
-        atol = np.full_like(self.state, self.options.atol)
-        atol[:-1] *= self.equation.scale(self.state[:-1])
-        return self.options.rtol, atol
+        atol = self.options.atol
+        return self.options.rtol, np.append(atol * self.equation.scale(self.state[:-1]), atol)
 
     def stepper(self, until: float) -> Stepper:
         """The steps from the present time on, whose times count units of the clock.
@@ -314,7 +313,7 @@ class System(Generic[M]):
         Raises
         ------
         Stop
-            If the run can't go on.
+            If the run can't continue.
         """
         self.count(stepper)
         return Verdict.GO_ON
@@ -357,7 +356,7 @@ class System(Generic[M]):
 
     @property
     def _has_dissipation(self) -> bool:
-        """Whether a save tells what X does to the energy."""
+        """Whether a save records what X does to the energy."""
         return self.has_balance
 
     def _dissipation(self, measure: M) -> float:  # noqa: ARG002
@@ -366,13 +365,24 @@ class System(Generic[M]):
         return float(self.equation.scaled_dissipation())
 
     def scaled_energy(self) -> float:
-        """The energy at the present time in units of e^{log_unit}; nan where there is none."""
+        """The energy at the present time in units of e^{log_unit}; nan where there is none.
+
+        Raises
+        ------
+        Stop
+            If the density is not resolved enough to have one.
+        """
         if self.energy is None:
             return float("nan")
         if self.energy.is_plain and hasattr(self.equation, "scaled_energy"):
             # the sums of the right-hand side tell it
             return float(self.equation.scaled_energy(self.state[:-1]))
-        value, unit = energy_in_unit(self.measure(), self.energy)
+        try:
+            value, unit = energy_in_unit(self.measure(), self.energy)
+        except LostEnergyError as error:
+            # the right-hand side knows best what f lacks
+            self.evaluate()
+            raise self.fault(error) from error
         return value * float(np.exp(unit - self.log_unit))
 
     def _speeds(self, measure: M) -> dict[str, float]:  # noqa: ARG002
@@ -383,3 +393,10 @@ class System(Generic[M]):
     def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """What this kind of measure has besides."""
         return {"steps": self.steps, "evaluations": self.evaluations}
+
+
+def density_numbers(flow: FlowMap) -> dict[str, float]:
+    """The numbers of a save that the density at the nodes of a flow map has."""
+    density = flow._density_at_nodes
+    extremes = {"min_density": float(density.min()), "max_density": float(density.max())}
+    return extremes | {"entropy": flow.entropy()}

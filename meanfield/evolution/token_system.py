@@ -13,7 +13,7 @@ from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.equations.tendency import token_tendency
 from meanfield.equations.tokens import TokenOutput
 from meanfield.evolution.options import Options
-from meanfield.evolution.steppers import LayerMap, Stepper, StrangSteps
+from meanfield.evolution.steppers import EqualSteps, Stepper
 from meanfield.evolution.system import MOST_STEPS, Kept, System
 from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.measures.particles import Particles
@@ -24,6 +24,8 @@ from meanfield.typing import Array, Rng
 _LEAST_RTOL = 3e-14
 # of a step under noise in units of the fastest rate, and what a frequency counts as one
 _SHARE, _TURNED = 0.02, 0.1
+# a time within rounding of a whole number of steps is one
+_ROUNDING = 1e-9
 # of MT19937 and of Philox, in their arrays: numpy itself would read beyond them
 _LARGEST_POSITIONS = {"pos": 624, "buffer_pos": 4}
 _KINDS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
@@ -126,7 +128,7 @@ class TokenSystem(System[Particles]):
 
     @property
     def _has_dissipation(self) -> bool:
-        """Whether a save tells what X does to the energy, also between layers and under noise."""
+        """Whether a save records what X does to the energy, also between layers and under noise."""
         return self.energy is not None and not self._rotates
 
     def tolerances(self) -> tuple[float, Array]:
@@ -207,17 +209,18 @@ class LayerSystem(TokenSystem):
 
     def _stepper(self, start: float, end: float) -> Stepper:  # noqa: ARG002 (layers are counted)
         done = round(self.options.t_start / self.step) + self.steps
-        return LayerMap(self._pass, self.state, self.step, done, round(end / self.step))
+        last, lost = round(end / self.step), "a token is no longer finite, or is 0"
+        return EqualSteps(self._pass, self.state, 0.0, self.step, done, last, lost)
 
     def count(self, stepper: Stepper) -> None:
         """Be where a layer has come to, which is a whole number of steps."""
         super().count(stepper)
         self.t = stepper.t
 
-    def _pass(self, state: Array) -> Array | None:
+    def _pass(self, state: Array, step: float) -> Array | None:
         """The state after the next layer, None where a token has no direction any more."""
         given = self._particles
-        points = given.points + self.step * self._output(given)
+        points = given.points + step * self._output(given)
         self.evaluations += 1
         norms = np.linalg.norm(points, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or norms.min() == 0.0:
@@ -261,11 +264,20 @@ class NoisyTokenSystem(TokenSystem):
         super().__init__(particles, dynamics, options)
 
     def _stepper(self, start: float, end: float) -> Stepper:
-        steps = StrangSteps(self.rate, self._diffuse, start, self.state, end, self.max_step)
-        self.step_size = steps.h_abs
-        if steps.count > MOST_STEPS:
-            raise self.too_far(float(steps.count))
-        return steps
+        count = max(1, int(np.ceil((end - start) / self.max_step - _ROUNDING)))
+        self.step_size = (end - start) / count
+        if count > MOST_STEPS:
+            raise self.too_far(float(count))
+        lost = "a token is no longer finite"
+        return EqualSteps(self._split, self.state, start, self.step_size, 0, count, lost)
+
+    def _split(self, state: Array, h: float) -> Array | None:
+        """The state after noise for half a step, the midpoint rule, and noise again."""
+        here = self._diffuse(state, 0.5 * h)
+        rate = self.rate(self.t, here)
+        self.rate(self.t, here + 0.5 * h * rate, rate)
+        here += h * rate
+        return self._diffuse(here, 0.5 * h) if np.isfinite(here).all() else None
 
     def _diffuse(self, state: Array, h: float) -> Array:
         """The state after Brownian motion for the time h."""

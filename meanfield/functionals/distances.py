@@ -12,12 +12,12 @@ from scipy.special import gammaln
 
 from meanfield._checks import boolean, number, tell_apart
 from meanfield.dynamics.facts import LARGEST_LOG, multiplied_out
+from meanfield.functionals.transport.quantiles import TURN, quantiles
 from meanfield.kernels.direct import blocks
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit, scaled_eigenvalues
-from meanfield.measures import AnyMeasure, Density, LineFlowMap, check_pair
-from meanfield.spaces import CircleAt, Harmonics, SphereAt, ZonalAt, panels
+from meanfield.measures import AnyMeasure, Density, check_pair
+from meanfield.spaces import CircleAt, Harmonics, SphereAt, ZonalAt
 from meanfield.spaces.gegenbauer import multiplicities, zonal_sum
-from meanfield.spaces.geometry import circle_angles
 from meanfield.typing import Array
 
 Kernel = Callable[[Array], Array]
@@ -90,7 +90,6 @@ def sobolev_kernel(dim: int, s: float, kmax: int) -> Kernel:
     return lambda squared: zonal_sum(dim, np.append(0.0, terms), 1.0 - 0.5 * squared)
 
 
-_TURN = 2.0 * np.pi
 # Gauss nodes for an interval, by its length times the wavenumber: each to the last digit
 _WAVES_BELOW, _NODES = np.array([3e-4, 0.06, 1.2]), np.array([2, 4, 8, 16])
 _LONGEST = 7.5
@@ -100,7 +99,7 @@ _PARTS, _WAVES = 4, 5.0
 
 @dataclass(frozen=True)
 class Distribution:
-    """F(θ) = mu of an arc up to θ, but for a constant: smooth between breaks.
+    """F(θ) = mu of an arc up to θ, up to a constant: smooth between breaks.
 
     Attributes
     ----------
@@ -126,13 +125,13 @@ def sobolev_circle(mu: AnyMeasure, nu: AnyMeasure) -> float:
     one, other = distribution(mu), distribution(nu)
     breaks = np.concatenate([[0.0], one.breaks, other.breaks])
     starts = np.unique(breaks)
-    lengths = np.diff(starts, append=_TURN)
+    lengths = np.diff(starts, append=TURN)
     waves = np.maximum(_after(one, starts), _after(other, starts)) * lengths
     angles, shares = _gauss(starts, lengths, waves)
     difference = one.at(angles) - other.at(angles)
-    shares /= _TURN
+    shares /= TURN
     difference -= shares @ difference
-    return _TURN * float(np.sqrt(shares @ difference**2))
+    return TURN * float(np.sqrt(shares @ difference**2))
 
 
 def _after(distribution: Distribution, angles: Array) -> Array:
@@ -157,15 +156,19 @@ def distribution(measure: AnyMeasure) -> Distribution:
     """The distribution function of a measure on the circle."""
     if isinstance(measure, Density):
         return _of_density(measure)
-    if isinstance(measure, LineFlowMap) and measure._has_density:
-        return _of_flow(measure)
-    points, masses = measure._point_masses
-    angles = circle_angles(points)
-    order = np.argsort(angles, kind="stable")
-    breaks, sums = angles[order], np.concatenate([[0.0], np.cumsum(masses[order])])
-    return Distribution(
-        breaks, np.zeros(len(breaks)), lambda a: sums[np.searchsorted(breaks, a, "right")]
-    )
+    found = quantiles(measure, None)
+    if not found.is_smooth:
+        return Distribution(found.angles, np.zeros(len(found.angles)), found.cumulative)
+    # parts of pieces; neighbours agree but for rounding and for what the tolerance leaves
+    pieces, cuts = np.arange(len(found.starts) - 1), np.linspace(-1.0, 1.0, _PARTS, endpoint=False)
+    ends = found.angle(*np.broadcast_arrays(pieces[:, None], cuts)).ravel()
+    parts = np.maximum.accumulate(ends)
+    lengths = np.diff(parts, append=parts[0] + TURN)
+    with np.errstate(divide="ignore"):
+        waves = np.where(lengths > 0.0, _WAVES / lengths, 0.0)
+    reduced = np.remainder(parts, TURN)
+    order = np.argsort(reduced, kind="stable")
+    return Distribution(reduced[order], waves[order], found.cumulative)
 
 
 def _of_density(density: Density) -> Distribution:
@@ -173,45 +176,12 @@ def _of_density(density: Density) -> Distribution:
     basis = CircleAt(density.space.kmax)
     coefficients, _ = density._moments(basis, np.ones(basis.kmax + 1))
     waves = np.zeros_like(coefficients)
-    waves[1:] = coefficients[1:] / (1j * basis.degrees[1:] * _TURN)
-    count = int(np.ceil(_TURN * basis.kmax / _LONGEST)) + 1
-    breaks = np.asarray(_TURN / count * np.arange(count), dtype=np.float64)
+    waves[1:] = coefficients[1:] / (1j * basis.degrees[1:] * TURN)
+    count = int(np.ceil(TURN * basis.kmax / _LONGEST)) + 1
+    breaks = np.asarray(TURN / count * np.arange(count), dtype=np.float64)
     return Distribution(
-        breaks, np.full(count, float(basis.kmax)), lambda a: a / _TURN + basis.values(waves, a)
+        breaks, np.full(count, float(basis.kmax)), lambda a: a / TURN + basis.values(waves, a)
     )
-
-
-def _of_flow(flow: LineFlowMap) -> Distribution:
-    """The masses up to a label, at the angle of the label: polynomials on each panel."""
-    shape = (-1, panels.NODES)
-    places = panels.expansions(flow.angles.reshape(shape)).T
-    slopes = np.asarray(legendre.legder(places), dtype=np.float64)
-    half_masses = flow.weights.reshape(shape) / panels.GAUSS_WEIGHTS
-    primitive = np.asarray(
-        legendre.legint(panels.expansions(half_masses).T, lbnd=-1.0), dtype=np.float64
-    )
-    totals = np.concatenate([[0.0], np.cumsum(flow.weights.reshape(shape).sum(axis=1))])
-    cuts = np.linspace(-1.0, 1.0, _PARTS + 1)
-    ends = legendre.legval(cuts, places)
-    # neighbours agree but for rounding and for what the tolerance leaves
-    starts = np.maximum.accumulate(ends[:, 0])
-    origin = starts[0]
-    parts = np.maximum.accumulate(ends[:, :-1].ravel())
-    lengths = np.diff(parts, append=origin + _TURN)
-    with np.errstate(divide="ignore"):
-        waves = np.where(lengths > 0.0, _WAVES / lengths, 0.0)
-
-    def at(angles: Array) -> Array:
-        turns = np.floor((angles - origin) / _TURN)
-        inside = angles - _TURN * turns
-        panel = np.maximum(np.searchsorted(starts, inside, "right") - 1, 0)
-        x = panels.invert(places[:, panel], slopes[:, panel], inside)
-        share = legendre.legval(x, primitive[:, panel], tensor=False)
-        return np.asarray(turns + totals[panel] + share)
-
-    reduced = np.remainder(parts, _TURN)
-    order = np.argsort(reduced, kind="stable")
-    return Distribution(reduced[order], waves[order], at)
 
 
 # degrees that add less than this to a squared distance are less than rounding of the others
@@ -305,7 +275,7 @@ def sobolev(mu: AnyMeasure, nu: AnyMeasure, s: float = -1.0) -> float:
 
     Notes
     -----
-    Exact, but for rounding, for two densities and, at s = -1, on the circle, where the norm is
+    Exact, to rounding, for two densities and, at s = -1, on the circle, where the norm is
     2π times the standard deviation of the difference of the distribution functions.
     Otherwise degrees end at K = 65535 on the circle, 1023 on S^2, 2047 about an axis, 255 in pairs;
     beyond it every atom counts as if it stood alone. Squared, that is off by up to about

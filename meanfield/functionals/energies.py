@@ -10,7 +10,7 @@ from meanfield._checks import number, shown, symmetric
 from meanfield.dynamics import SA, AnyDynamics, Attention, adapt, adapt_any
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
-from meanfield.equations.density import ROUNDING
+from meanfield.equations.density import ROUNDING, LostDigitsError
 from meanfield.equations.tendency import check_moved, tendency
 from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.line import LineSums
@@ -22,6 +22,10 @@ from meanfield.typing import Array, ArrayLike
 
 # of an energy, that rounding of a density may make
 _LARGEST_SHARE = 1e-6
+
+
+class LostEnergyError(LostDigitsError, ValueError):
+    """An energy of a density that rounding makes."""
 
 
 def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
@@ -102,15 +106,15 @@ def _check_digits(
 
     Raises
     ------
-    ValueError
+    LostEnergyError
         If more than 1e-6 of it may be rounding.
     """
     # what is everywhere 1e-16 of max f looks to G like a uniform measure
     dust = ROUNDING * float(np.abs(masses / grid.weights).max())
-    log_uniform, _ = grid_log_moment(grid, grid.weights, z)
+    log_uniform, _ = grid_log_moment(grid, np.ones(len(grid.weights)), z)
     doubt = 2.0 * dust * float(np.abs(masses) @ np.exp(log_uniform - unit))
     if not doubt <= _LARGEST_SHARE * total:
-        raise ValueError(
+        raise LostEnergyError(
             f"beta |D| must be smaller for {shown(density)}, got {float(np.abs(z).max()):.3g}: "
             f"rounding of f makes {doubt:.1e} of an energy of {total:.1e}, in units of 2 beta "
             f"e^{unit:.4g}; take a FlowMap or Particles"

@@ -227,7 +227,7 @@ def _embedded(density: Density, degree: int) -> Density:
 
 
 def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
-    """What answers G(βx) but for its mass, and the log of that.
+    """What gives G(βx) up to its mass, and the log of the mass.
 
     Points that integrate f e^{β<x,y>} exactly, which are summed as tokens are, in O(n) on the
     circle and on S^2; a measure that is stored by its latitudes itself.

@@ -9,7 +9,7 @@ of which G, X and div X of a measure are sums. All three are finite at β = 0, a
 relative to the size of K at its own pair of points, however small that is. For a head of attention
 with a = V∇K along the target's angle there are four, of which X = A/G and div X follow:
 
-    K = e^{<Mx,y> - |M|},   ∂K,   A,   div A.
+    K = e^{<Mx,y> - |M|},   A,   div A,   ∂K.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def zonal_kernel(beta: float, dim: int, targets: Array, sources: Array) -> Array
 def circle_head_kernel(
     query: Array, value: Array, size: float, targets: Array, sources: Array
 ) -> Array:
-    """K = e^{<Mx,y> - size}, ∂K, A = <∂x, Vy> K and ∂A for angles on the circle.
+    """K = e^{<Mx,y> - size}, A = <∂x, Vy> K, ∂A and ∂K for angles on the circle.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def circle_head_kernel(
     Examples
     --------
     >>> circle_head_kernel(np.eye(2), np.eye(2), 1.0, np.array(0.0), np.array(0.0)) + 0.0
-    array([ 1.,  0.,  0., -1.])
+    array([ 1.,  0., -1.,  0.])
     """
     y = np.cos(sources), np.sin(sources)
     x, along = (np.cos(targets), np.sin(targets)), (-np.sin(targets), np.cos(targets))
@@ -125,7 +125,7 @@ def circle_head_kernel(
         kernel = np.exp(paired(query.T, x) - size)
         slope, pull = paired(query.T, along), paired(value, along)
         spread = pull * slope - paired(value, x)
-        return np.stack([kernel, slope * kernel, pull * kernel, spread * kernel])
+        return np.stack([kernel, pull * kernel, spread * kernel, slope * kernel])
 
 
 def zonal_head_kernel(
@@ -136,7 +136,7 @@ def zonal_head_kernel(
     targets: Array,
     sources: Array,
 ) -> Array:
-    """K = e^{<Mx,y> - size}, ∂K, A and div A for polar angles on S^{d-1}, averaged over latitudes.
+    """K = e^{<Mx,y> - size}, A, div A and ∂K for polar angles on S^{d-1}, averaged over latitudes.
 
     M and V are multiples of the identity along the axis and across it, where d = 3 complex ones: a
     turn about the axis. With k and a of M, p and q of V, ρ = Re(q a), s = sin φ sin ψ, and ₀F₁ as
@@ -165,7 +165,7 @@ def zonal_head_kernel(
     --------
     >>> one = (1.0, 1.0 + 0.0j)
     >>> zonal_head_kernel(one, one, 1.0, 3, np.array(0.0), np.array(0.0)) + 0.0
-    array([ 1.,  0., -0., -2.])
+    array([ 1.,  0., -2.,  0.])
     """
     n, (k, across), (p, turned) = dim - 1, query, value
     rho, squared = float((turned * across).real), float(abs(across) ** 2)
@@ -182,7 +182,7 @@ def zonal_head_kernel(
         along = -p * cos_s * even + rho / n * cos_t * sin_s**2 * odd
         d_along = -p * cos_s * d_even + rho / n * sin_s**2 * (cos_t * d_odd - sin_t * odd)
         spread = n * cos_t * along + sin_t * d_along
-        return np.stack([even, d_even, sin_t * along, spread])
+        return np.stack([even, sin_t * along, spread, d_even])
 
 
 def _bessel_series(a: float, x: Array) -> Array:

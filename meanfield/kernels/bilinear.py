@@ -11,6 +11,7 @@ from scipy.special import ive
 
 from meanfield._checks import real_array, tell_apart
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
+from meanfield.spaces import CircleAt, SphereAt
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
 from meanfield.spaces.sphere import layout, positions
 from meanfield.typing import Array, ArrayLike, Coefficients, Indices
@@ -130,12 +131,14 @@ class Bilinear:
 
     dim: ClassVar[int]
     largest_score: ClassVar[float]
+    _harmonics: ClassVar[type[CircleAt] | type[SphereAt]]
 
     def __init__(self, matrix: ArrayLike) -> None:
         self.matrix = score_matrix(matrix, self.dim)
         self.log_unit = self.checked_score(self.matrix)
         self.degree = bandwidth(self.log_unit, self.dim)
         self.source_degree = self.degree + 1
+        self.sources = self._harmonics(self.source_degree)
         self._isotropic = scaled_eigenvalues(self.log_unit, self.dim, self.degree)
 
     @classmethod
@@ -183,6 +186,8 @@ class CircleBilinear(Bilinear):
         Largest degree in x.
     source_degree : int
         Largest degree of the moments asked for, degree + 1.
+    sources : CircleAt
+        Their harmonics.
 
     Raises
     ------
@@ -200,6 +205,7 @@ class CircleBilinear(Bilinear):
 
     dim = 2
     largest_score = 1e4
+    _harmonics = CircleAt
 
     def __init__(self, matrix: ArrayLike) -> None:
         super().__init__(matrix)
@@ -279,6 +285,8 @@ class SphereBilinear(Bilinear):
         Largest degree in x.
     source_degree : int
         Largest degree of the moments asked for, degree + 1.
+    sources : SphereAt
+        Their harmonics.
 
     Raises
     ------
@@ -297,6 +305,7 @@ class SphereBilinear(Bilinear):
 
     dim = 3
     largest_score = 128.0
+    _harmonics = SphereAt
 
     def __init__(self, matrix: ArrayLike) -> None:
         super().__init__(matrix)

@@ -7,7 +7,7 @@ e^{-2β}, and SA divides by G. A sum of positive terms has no such loss.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,17 +15,27 @@ from meanfield._checks import tell_apart
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.spaces import Space, Zonal
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
-from meanfield.typing import Array, Indices
+from meanfield.spaces.geometry import polar_angles
+from meanfield.typing import Array, Indices, NDArray
+
+Precision = type[np.float64 | np.float32]
 
 # exponents at a time, which stay in a core's cache, or rows, if they are no more than so many
 _BLOCK, _ROWS, _MOST = 1 << 18, 16, 1 << 21
 # from so many dimensions on products take the time, not exponentials: they like longer blocks
 _MANY_DIMENSIONS, _LONG_BLOCK = 32, 1 << 19
-# exponents up to this size need no largest one subtracted: their terms span e^600
-_PLAIN = 300.0
-# e^-600 beside 1 is nothing, and exponentials of less are slow: they are taken of this, less itself
-_NOTHING = -600.0
-_OF_NOTHING = np.exp(np.full(1, _NOTHING))
+# exponents up to this size need no largest one subtracted: their terms span e^600, or e^40
+_PLAIN = {np.float64: 300.0, np.float32: 20.0}
+# elsewhere, and where all sources would leave the caches between two rows, squares of pairs
+_SQUARES, _SIDE = 256, 512
+# beside 1 they are nothing, and exponentials of less are slow: these are taken, less themselves
+_NOTHING = {np.float64: -600.0, np.float32: -80.0}
+# less than any exponent, and float32 can hold it
+_NO_EXPONENT = float(np.finfo(np.float32).min)
+# products that are summed before they are added to others
+_DEPTH = 256
+# the largest error in float32
+_LARGEST_ERROR = 1e-2
 # a share of its scale below which a series of G has no digits at all
 _NO_DIGITS = 1e-14
 
@@ -93,7 +103,57 @@ class Lost(NamedTuple):
         return found
 
 
-def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
+def float32_error(reach: float, dim: int, masses: Array, name: str = "|z|") -> float:
+    """A bound of the error of ∇ log G and log G by products of matrices in float32.
+
+    With u = 2^-24 and k = min(d, 256) + ⌈d/256⌉ - 1, rounding of z and y and the k roundings of a
+    product of at most 256 terms at a time, in any order, change <z,y> by (k + 2) u |z| at most
+    (Higham 2002, section 3.1); log m less its largest, its sum with <z,y> and the difference to the
+    largest exponent of a row add (3|z| + 3Λ) u, Λ = log (max m/min m) of masses > 0. With an
+    exponential right to 4 units in the last place a term has the relative error
+    η = e^{((k+5)|z| + 3Λ + 10)u} - 1. Terms sum to G in float64. Their products with y are summed
+    in float32 512 at a time, then in float64, which adds 514 u (1 + η) G. All terms being positive,
+    log G is right to η/(1-η) and ∇ log G to (2η + 514 u (1+η))/(1-η). What is of second order in
+    u, and below e^-80 beside the largest term, is in a factor 1.01.
+
+    Parameters
+    ----------
+    reach : float
+        The largest |z|.
+    dim : int
+        d.
+    masses : ndarray, shape (m,)
+        >= 0, not all zero, of unit vectors y.
+    name : str, optional
+        What a message calls the reach.
+
+    Raises
+    ------
+    ValueError
+        If it is above 1e-2.
+
+    Examples
+    --------
+    >>> [round(float32_error(8.0, dim, np.ones(2)), 5) for dim in (3, 768, 4096)]
+    [4e-05, 0.00029, 0.0003]
+    """
+    unit = 2.0**-24
+    roundings = min(dim, _DEPTH) - (-dim // _DEPTH) + 4
+    logs = np.log(masses[masses > 0.0])
+    exponent = (roundings * reach + 3.0 * float(np.ptp(logs)) + 10.0) * unit
+    share = float(np.expm1(min(1.01 * exponent, 0.4)))
+    error = (2.0 * share + 1.01 * (_SIDE + 2) * unit * (1.0 + share)) / (1.0 - share)
+    if not error <= _LARGEST_ERROR:
+        raise ValueError(
+            f"{name} = {reach:.6g} is too large for sums='float32' in d = {dim}: no error <= "
+            f"{_LARGEST_ERROR:g} is proven; take 'direct'"
+        )
+    return error
+
+
+def log_moment(
+    sources: Array, masses: Array, z: Array, precision: Precision = np.float64
+) -> tuple[Array, Array]:
     """log G(z) and ∇ log G(z) for G(z) = Σ_j m_j e^{<z, y_j>}.
 
     ∇ log G = Σ_j m_j e^{<z, y_j>} y_j / G is the attention output at the query z. The largest
@@ -108,12 +168,19 @@ def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
         Their masses m_j >= 0, not all zero.
     z : ndarray, shape (n, d)
         Rows of any length.
+    precision : {np.float64, np.float32}
+        Of products and exponentials; of unit vectors if float32, see `float32_error`.
 
     Returns
     -------
     log_g : ndarray, shape (n,)
     mean : ndarray, shape (n, d)
         ∇ log G(z), a convex combination of the sources.
+
+    Raises
+    ------
+    ValueError
+        If float32 has no proven error <= 1e-2.
 
     Notes
     -----
@@ -132,11 +199,18 @@ def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
     # a bound of |<z, y>|
     largest = float(np.abs(z).max(initial=0.0)) * float(np.abs(sources).sum(axis=1).max())
     # one token alone is its own mean, to the last bit
-    if len(masses) > 1 and largest <= _PLAIN:
+    if len(masses) > 1 and _is_plain(largest, z, precision):
         sums, unit = _plain_sums(sources, log_masses, z)
         return unit + np.log(sums[:, -1]), sums[:, :-1] / sums[:, -1:]
-    sums, totals, log_unit = _shifted_sums(sources, log_masses, z)
-    return log_unit + np.log(totals), sums / totals[:, None]
+    if precision is np.float32:
+        float32_error(float(np.linalg.norm(z, axis=1).max(initial=0.0)), z.shape[1], masses)
+    mean, totals, log_unit = _shifted_sums(sources, log_masses, z, precision=precision)
+    mean /= totals[:, None]
+    return log_unit + np.log(totals), mean
+
+
+def _is_plain(largest: float, z: Array, precision: Precision) -> bool:
+    return largest <= _PLAIN[precision] and z.shape[1] < _SQUARES and precision is np.float64
 
 
 def _rows_at_once(n: int, m: int, dim: int) -> int:
@@ -173,41 +247,94 @@ def _plain_sums(
 
 
 def _shifted_sums(
-    sources: Array, log_masses: Array, z: Array, *, of_others: bool = False
+    sources: Array,
+    log_masses: Array,
+    z: Array,
+    *,
+    of_others: bool = False,
+    precision: Precision = np.float64,
 ) -> tuple[Array, Array, Array]:
     """Sums of m_j e^{<z, y_j>} y_j (n, d) and of m_j e^{<z, y_j>} (n,) over the largest term.
 
-    Its log is the third array. Without the terms j = i, if `of_others`.
+    Its log is the third array. Without the terms j = i, if `of_others`. Products are made in
+    squares of pairs, whose sums are added in float64; what was summed before shrinks where a
+    larger term is found (Milakov & Gimelshein, arXiv 1805.02867).
     """
-    n, (m, dim) = len(z), sources.shape
-    sums, totals, log_unit = np.empty((n, dim)), np.empty(n), np.empty(n)
-    step = _rows_at_once(n, m, dim)
-    buffer = np.empty((step, m))
-    for part in blocks(n, 1, step):
-        terms = buffer[: part.stop - part.start]
-        np.matmul(z[part], sources.T, out=terms)
-        terms += log_masses
-        if of_others:
-            own = np.arange(len(terms))
-            terms[own, part.start + own] = -np.inf
-        largest = terms.max(axis=1)
-        # a token beside which no other has mass
-        largest[np.isneginf(largest)] = 0.0
-        terms -= largest[:, None]
-        np.maximum(terms, _NOTHING, out=terms)
-        with np.errstate(under="ignore"):
+    sums, totals = np.zeros(z.shape), np.zeros(len(z))
+    log_unit = np.full(len(z), _NO_EXPONENT)
+    unit = float(log_masses.max())
+    log_shares: NDArray[Any] = (log_masses - unit).astype(precision)
+    nothing = precision(_NOTHING[precision])
+    of_nothing = np.exp(np.full(1, nothing))
+    for rows in blocks(len(z), 1, _SIDE):
+        queries, before = z[rows].astype(precision, copy=False), log_unit[rows]
+        for part in blocks(len(sources), 1, _SIDE):
+            keys: NDArray[Any] = sources[part].astype(precision, copy=False)
+            terms = _products(queries, keys)
+            terms += log_shares[part]
+            if of_others and part == rows:
+                np.fill_diagonal(terms, -np.inf)
+            largest = np.maximum(before, terms.max(axis=1))
+            terms -= largest[:, None].astype(precision)
+            np.maximum(terms, nothing, out=terms)
+            with np.errstate(under="ignore"):
+                np.exp(terms, out=terms)
+                terms -= of_nothing
+                shrunk = np.exp(before - largest)
+                totals[rows] = shrunk * totals[rows] + terms.sum(axis=1, dtype=np.float64)
+                if (shrunk != 1.0).any():
+                    sums[rows] *= shrunk[:, None]
+                sums[rows] += terms @ keys
+            before[:] = largest
+    # a token beside which no other has mass
+    log_unit[log_unit == _NO_EXPONENT] = 0.0
+    return sums, totals, log_unit + unit
+
+
+def _symmetric_sums(
+    points: Array, masses: Array, beta: float, precision: Precision
+) -> tuple[Array, Array]:
+    """Sums over j ≠ i of m_j e^{β(<x_i, x_j> - 1)} x_j (n, d), and without x_j (n,), over max m.
+
+    In squares of pairs, as `_shifted_sums`; <x_i, x_j> and its exponential are made once for both.
+    """
+    sums, totals = np.zeros(points.shape), np.zeros(len(points))
+    shares: NDArray[Any] = (masses / masses.max()).astype(precision)
+    for rows in blocks(len(points), 1, _SIDE):
+        here: NDArray[Any] = points[rows].astype(precision, copy=False)
+        queries: NDArray[Any] = (beta * points[rows]).astype(precision, copy=False)
+        for part in blocks(rows.stop, 1, _SIDE):
+            there: NDArray[Any] = points[part].astype(precision, copy=False)
+            terms = _products(queries, there)
+            terms -= precision(beta)
             np.exp(terms, out=terms)
-            terms -= _OF_NOTHING
-            totals[part] = terms.sum(axis=1)
-            np.matmul(terms, sources, out=sums[part])
-        log_unit[part] = largest
-    return sums, totals, log_unit
+            if part == rows:
+                np.fill_diagonal(terms, 0.0)
+            else:
+                weighted = terms.T * shares[rows]
+                totals[part] += weighted.sum(axis=1, dtype=np.float64)
+                sums[part] += weighted @ here
+            terms *= shares[part]
+            totals[rows] += terms.sum(axis=1, dtype=np.float64)
+            sums[rows] += terms @ there
+    return sums, totals
 
 
-def pull_of_others(points: Array, masses: Array, beta: float) -> tuple[Array, Array, Array]:
+def _products(queries: NDArray[Any], keys: NDArray[Any]) -> NDArray[Any]:
+    """<z,y> of rows z (n, d) and y (m, d), at most 256 products at a time, in their precision."""
+    first, *others = blocks(keys.shape[1], 1, _DEPTH)
+    total: NDArray[Any] = queries[:, first] @ keys[:, first].T
+    for part in others:
+        total += queries[:, part] @ keys[:, part].T
+    return total
+
+
+def pull_of_others(
+    points: Array, masses: Array, beta: float, precision: Precision = np.float64
+) -> tuple[Array, Array, Array]:
     """What each token is pulled with by the others, P_x Σ_{j≠i} m_j e^{β<x_i, x_j>} x_j.
 
-    A token's pull on itself is radial and P_x takes it away, but for rounding of 1e-16 e^β, which
+    A token's pull on itself is radial and P_x removes it, up to rounding of 1e-16 e^β, which
     is more than all others pull with where these are far.
 
     Parameters
@@ -217,14 +344,15 @@ def pull_of_others(points: Array, masses: Array, beta: float) -> tuple[Array, Ar
     masses : ndarray, shape (n,)
         >= 0, not all zero.
     beta : float
+    precision : {np.float64, np.float32}
+        As of `log_moment`, without its check.
 
     Returns
     -------
     pull : ndarray, shape (n, d)
         In units of e^{log_unit}.
     log_unit : ndarray, shape (n,)
-        Such that pulls are held; beyond β = 300 the log of the largest term of others, 0 where
-        there is none.
+        Such that pulls are held.
     log_g : ndarray, shape (n,)
         log G(βx_i), own terms included.
 
@@ -237,15 +365,19 @@ def pull_of_others(points: Array, masses: Array, beta: float) -> tuple[Array, Ar
     """
     with np.errstate(divide="ignore"):
         log_masses = np.log(masses)
-    if beta <= _PLAIN:
+    if _is_plain(beta, points, precision):
         sums, unit = _plain_sums(points, log_masses, beta * points, of_others=True)
-        pull, log_unit = sums[:, :-1].copy(), np.full(len(points), unit)
-        with np.errstate(divide="ignore"):
-            others = unit + np.log(sums[:, -1])
+        pull, totals, log_unit = sums[:, :-1].copy(), sums[:, -1], np.full(len(points), unit)
+    elif beta <= _PLAIN[precision]:
+        with np.errstate(under="ignore"):
+            pull, totals = _symmetric_sums(points, masses, beta, precision)
+        log_unit = np.full(len(points), beta + float(log_masses.max()))
     else:
-        pull, totals, log_unit = _shifted_sums(points, log_masses, beta * points, of_others=True)
-        with np.errstate(divide="ignore"):
-            others = log_unit + np.log(totals)
+        pull, totals, log_unit = _shifted_sums(
+            points, log_masses, beta * points, of_others=True, precision=precision
+        )
+    with np.errstate(divide="ignore"):
+        others = log_unit + np.log(totals)
     pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
     return pull, log_unit, np.logaddexp(others, beta + log_masses)
 
@@ -271,6 +403,16 @@ def latitude_log_moment(
     sources, spread = latitudes.sources(*rule)
     log_g, reduced = log_moment(sources, spread, latitudes.queries)
     return log_g, latitudes.vectors(reduced)
+
+
+def point_log_moment(
+    points: Array, masses: Array, z: Array, axis: Array | None
+) -> tuple[Array, Array]:
+    """log G(z) and ∇ log G(z) of masses at points, or on the latitudes of points about an axis."""
+    if axis is None:
+        return log_moment(points, masses, z)
+    polar = polar_angles(points, axis)
+    return latitude_log_moment(axis, np.cos(polar), np.sin(polar), masses, z)
 
 
 class Latitudes:

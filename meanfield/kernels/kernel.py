@@ -113,9 +113,10 @@ class PotentialKernel(Kernel):
 
 @dataclass(frozen=True)
 class Exponential(PotentialKernel):
-    """e^{βt}, whose primitive is e^{βt}/β, at β = 0 t."""
+    """e^{βt}, whose primitive is e^{βt}/β, at β = 0 t, and the precision of its sums over pairs."""
 
     beta: float
+    precision: direct.Precision = np.float64
 
     at_one = largest = 1.0
 
@@ -159,7 +160,7 @@ class Exponential(PotentialKernel):
 
     def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
         """See `direct.pull_of_others`."""
-        return direct.pull_of_others(points, masses, self.beta)
+        return direct.pull_of_others(points, masses, self.beta, self.precision)
 
     def spread(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
         """P_x mean and div = β tr(P_x Cov) - (d-1) <x, mean>, under p ∝ m e^{β<x,y>}."""
@@ -356,7 +357,7 @@ class SmoothKernel(PotentialKernel):
     ) -> tuple[Array, Array]:
         """Σ m_j s (n,) and Σ m_j s y_j (n, d), in blocks; without the terms j = i of others.
 
-        A token's pull on itself is radial, but for rounding of s(1).
+        A token's pull on itself is radial, up to rounding of s(1).
         """
         potential, pull = np.empty(len(points)), np.empty((len(points), sources.shape[1]))
         for part in direct.blocks(len(points), len(sources)):
@@ -526,7 +527,7 @@ class Sampled(tuple[Function, Function], SmoothKernel):
 
     def __repr__(self) -> str:
         names = (getattr(f, "__name__", repr(f)) for f in self)
-        # by these numbers a run that goes on knows its kernel
+        # a resumed run recognises its kernel by these numbers
         told = ", ".join(f"{value:.12g}" for value in self(np.array([-1.0, 0.0, 1.0])))
         return "<{} and {}, {} at -1, 0, 1>".format(*names, told)
 
@@ -568,7 +569,7 @@ class Sampled(tuple[Function, Function], SmoothKernel):
         return np.asarray(chebyshev.chebval(t, self._integral))
 
     def _rounding(self, t: Array) -> Array:
-        # a function that rounds to 0 is told by its values
+        # a function that rounds to 0 is recognised by its values
         return np.zeros_like(t)
 
     def series(self, dim: int, kmax: int) -> Series:

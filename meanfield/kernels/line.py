@@ -165,10 +165,13 @@ class DenseLine:
         self._width = _length(dim) / self._cells
         self.kernel = kernel or _no_kernel
         middles = self._width * (np.arange(self._cells) + 0.5)
-        nodes = (middles[:, None] + 0.5 * self._width * CHEBYSHEV).ravel()
-        tables = self.kernel(nodes[:, None], nodes)
-        self.tables = len(tables)
-        self._tables = tables.reshape(-1, self.size)
+        self._nodes = (middles[:, None] + 0.5 * self._width * CHEBYSHEV).ravel()
+        self.tables = len(self.kernel(self._nodes[:1], self._nodes[:1]))
+
+    @cached_property
+    def _tables(self) -> Array:
+        """The tables between the nodes, made where sums go through them, (tables · size, size)."""
+        return self.kernel(self._nodes[:, None], self._nodes).reshape(-1, self.size)
 
     def cells(self, angles: Array) -> tuple[Indices, Array]:
         """The cell of each angle, and its place there in [-1, 1]."""
@@ -204,7 +207,9 @@ def line(beta: float, dim: int) -> Line:
     return latitude_line(dim, beta, partial(zonal_kernel, beta, dim), "beta")
 
 
-def latitude_line(dim: int, reach: float, kernel: Kernel, name: str) -> DenseLine:
+def latitude_line(
+    dim: int, reach: float, kernel: Kernel, name: str, of: str = "flow maps"
+) -> DenseLine:
     """Cells on the polar angles of S^{d-1}, and a kernel of this reach between them.
 
     Raises
@@ -214,10 +219,11 @@ def latitude_line(dim: int, reach: float, kernel: Kernel, name: str) -> DenseLin
     """
     if reach > LARGEST_ZONAL_BETA:
         raise ValueError(
-            f"{name} must be <= {LARGEST_ZONAL_BETA:g} for sums over latitudes in dim = {dim}, "
+            f"{name} must be <= {LARGEST_ZONAL_BETA:g} for {of} about an axis, in dim = {dim}, "
             f"got {tell_apart(reach, LARGEST_ZONAL_BETA)[0]}: take Particles"
         )
-    return DenseLine(dim, reach, kernel)
+    # of the circle about an axis, too
+    return DenseLine(max(dim, 3), reach, kernel)
 
 
 # a pair in three tables takes 24 bytes

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
-from meanfield._checks import rows, tell_apart
-from meanfield.kernels.angles import LARGEST_CIRCLE_BETA, LARGEST_ZONAL_BETA, zonal_kernel
-from meanfield.kernels.direct import Lost, blocks, latitude_log_moment, log_moment
-from meanfield.kernels.line import LineSums, line
+from meanfield._checks import rows
+from meanfield.kernels.angles import LARGEST_CIRCLE_BETA, zonal_kernel
+from meanfield.kernels.direct import Lost, blocks, point_log_moment
+from meanfield.kernels.line import Line, LineSums, latitude_line, line
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
-from meanfield.spaces import Circle, Places, Space, Sphere, SphereAt, Zonal
+from meanfield.spaces import Places, Space, Sphere, SphereAt
 from meanfield.spaces.geometry import circle_angles, polar_angles, project
 from meanfield.typing import Array, ArrayLike, Indices, NDArray
 
@@ -108,13 +108,6 @@ def _combined(path: list[tuple[Array, Array]]) -> Array:
 # a table of so many pairs is kept
 _MOST_KEPT = 1 << 24
 _TINY = 1e-300
-
-
-class NodeSums(Protocol):
-    """Σ_j k_ij m_j at the nodes themselves."""
-
-    def potential(self, masses: Array) -> Array:
-        """G = Σ_j k_ij m_j, shape (n,), of masses m >= 0, shape (n,)."""
 
 
 class DenseSums:
@@ -241,43 +234,13 @@ def point_sums(points: Array, beta: float) -> DenseSums | SphereNodes | LineNode
     >>> point_sums(np.eye(2), 1.0).potential(np.array([0.0, 1.0])).round(6)
     array([0.367879, 1.      ])
     """
+    dim = points.shape[1]
     # beyond it tables and moments, unlike blocks of pairs, leave memory
-    if beta > LARGEST_CIRCLE_BETA:
+    if beta > LARGEST_CIRCLE_BETA or dim > 3:
         return DenseSums(points, beta)
-    if points.shape[1] == 2:
+    if dim == 2:
         return LineNodes.repeated(line(beta, 2), circle_angles(points))
-    return SphereNodes(points, beta) if points.shape[1] == 3 else DenseSums(points, beta)
-
-
-class CircleGrid(LineSums):
-    """Through the cells of a line, at the angles of a grid."""
-
-    def __init__(self, space: Circle, beta: float, most_pairs: int = 0) -> None:  # noqa: ARG002
-        # a grid stays, so a table of its pairs is made but once
-        gathered = 0 if len(space.angles) <= _MOST_ANGLES else None
-        super().__init__(line(beta, 2), np.asarray(space.angles, dtype=np.float64), gathered)
-
-    def components(self, masses: Array) -> tuple[Array, Array]:
-        """G (n,) and the pull P_x Σ_j k_ij m_j y_j along the angle, shape (1, n)."""
-        potential, slope = self(masses, 2)
-        return potential, slope[None]
-
-
-class SphereGrid(SphereNodes):
-    """Through spherical harmonics, at the points of a grid."""
-
-    def __init__(self, space: Sphere, beta: float, most_pairs: int = 0) -> None:
-        super().__init__(space.points, beta, most_pairs)
-        self._space = space
-
-    @cached_property
-    def _frame(self) -> Array:
-        return self._space._frame(np.arange(len(self._space.weights)))
-
-    def components(self, masses: Array) -> tuple[Array, Array]:
-        """G (n,) and the pull P_x Σ_j k_ij m_j y_j along the frame of the grid, shape (2, n)."""
-        potential, pull = self.pull(masses)
-        return potential, np.einsum("aid,id->ai", self._frame, pull)
+    return SphereNodes(points, beta)
 
 
 def latitude_sums(points: Array, axis: Array, beta: float) -> LineSums:
@@ -318,67 +281,65 @@ def working_grid(space: Space, beta: float) -> Space:
     return space._resized(max(space.size, space._exact_size(degree)))
 
 
-class LatitudeSums:
-    """Over all pairs of latitudes of a grid, with K right relative to its own size.
+class LineGrid(LineSums):
+    """Through the cells of a line, or pair by pair, at the angles of a grid: K keeps its digits.
 
     Parameters
     ----------
-    space : Zonal
+    space : Circle or Zonal
     beta : float
-    most_pairs : int
-        As of other grids; all pairs are summed.
-
-    Raises
-    ------
-    ValueError
-        If β > 150.
-    """
-
-    def __init__(self, space: Zonal, beta: float, most_pairs: int = 0) -> None:  # noqa: ARG002
-        if beta > LARGEST_ZONAL_BETA:
-            raise ValueError(
-                f"beta must be <= {LARGEST_ZONAL_BETA:g} for doubly stochastic attention on "
-                f"{space}, got {tell_apart(beta, LARGEST_ZONAL_BETA)[0]}"
-            )
-        polar = np.arctan2(space.sines, space.nodes)
-        self._tables = zonal_kernel(beta, space.dim, polar[:, None], polar)[:2]
-
-    def potential(self, masses: Array) -> Array:
-        """G, shape (n,), of masses (n,) >= 0."""
-        with np.errstate(under="ignore"):
-            return np.asarray((self._tables[:1] @ masses)[0])
-
-    def components(self, masses: Array) -> tuple[Array, Array]:
-        """G (n,) and the pull P_x Σ_j k_ij m_j y_j towards the axis, shape (1, n)."""
-        with np.errstate(under="ignore"):
-            potential, slope = self._tables @ masses
-        # the polar angle grows away from the axis
-        return potential, -slope[None]
-
-
-class GridSums(NodeSums, Protocol):
-    """Sums at the points of a grid."""
-
-    def components(self, masses: Array) -> tuple[Array, Array]:
-        """G (n,) and the components of the pull that a flux on the grid has, shape (c, n)."""
-
-
-_KINDS: dict[str, Callable[..., GridSums]] = {
-    "circle": CircleGrid,
-    "zonal": LatitudeSums,
-    "sphere": SphereGrid,
-}
-
-
-def grid_sums(space: Space, beta: float, most_pairs: int = 0) -> GridSums:
-    """Sums over masses at the points of a grid; on lines K is right relative to its own size.
 
     Raises
     ------
     ValueError
         If β > 150 for a `Zonal` space.
     """
-    return _KINDS[space._name](space, beta, most_pairs)
+
+    def __init__(self, space: Any, beta: float) -> None:
+        # the polar angle grows away from the axis
+        self._sign = 1.0 if space.axis is None else -1.0
+        dim, kernel = space.dim, partial(zonal_kernel, beta, space.dim)
+        name = "doubly stochastic attention"
+        if space.axis is None:
+            cells: Line = line(beta, 2)
+        else:
+            cells = latitude_line(dim, beta, kernel, "beta", name)
+        # a grid stays, so a table of its pairs is made but once
+        super().__init__(cells, space.angles, 0 if len(space.angles) <= _MOST_ANGLES else None)
+
+    def components(self, masses: Array) -> tuple[Array, Array]:
+        """G (n,) and the pull P_x Σ_j k_ij m_j y_j along the angle, or to the axis, (1, n)."""
+        potential, slope = self(masses, 2)
+        return potential, self._sign * slope[None]
+
+
+class SphereGrid(SphereNodes):
+    """Through spherical harmonics, at the points of a grid."""
+
+    def __init__(self, space: Space, beta: float, most_pairs: int) -> None:
+        super().__init__(space.points, beta, most_pairs)
+        self._space = space
+
+    @cached_property
+    def _frame(self) -> Array:
+        return self._space._frame(np.arange(len(self._space.weights)))
+
+    def components(self, masses: Array) -> tuple[Array, Array]:
+        """G (n,) and the pull P_x Σ_j k_ij m_j y_j along the frame of the grid, shape (2, n)."""
+        potential, pull = self.pull(masses)
+        return potential, np.einsum("aid,id->ai", self._frame, pull)
+
+
+def grid_sums(space: Space, beta: float, most_pairs: int = 0) -> LineGrid | SphereGrid:
+    """Sums over masses at the points of a grid; `most_pairs` as of `SphereNodes`, on S^2.
+
+    Raises
+    ------
+    ValueError
+        If β > 150 for a `Zonal` space.
+    """
+    is_sphere = space._name == Sphere._name
+    return SphereGrid(space, beta, most_pairs) if is_sphere else LineGrid(space, beta)
 
 
 # E_DS by its expansion below it
@@ -411,7 +372,7 @@ class Balanced:
         points: Array,
         masses: Array,
         beta: float,
-        sums: NodeSums,
+        sums: DenseSums | SphereNodes | LineSums,
         axis: Array | None = None,
     ) -> Balanced:
         """That of masses >= 0 at points, by the sums over them."""
@@ -446,11 +407,7 @@ class Balanced:
         """
         z = rows("z", z, self.dim)
         weighted, log_unit = self._weighted
-        if self.axis is None:
-            log_g, mean = log_moment(self.points, weighted, z)
-        else:
-            polar = polar_angles(self.points, self.axis)
-            log_g, mean = latitude_log_moment(self.axis, np.cos(polar), np.sin(polar), weighted, z)
+        log_g, mean = point_log_moment(self.points, weighted, z, self.axis)
         return log_g + log_unit, mean
 
     def energy(self, beta: float) -> float:

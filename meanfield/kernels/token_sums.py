@@ -26,7 +26,7 @@ def fewest_pairs(beta: float, dim: int, *, once: bool = False) -> float:
     beta : float
     dim : int
     once : bool
-        Whether tables are built for one call, as when a measure is asked, not for a run.
+        Whether tables are built for one call, as for a single measure, not for a run.
 
     Examples
     --------
@@ -305,7 +305,7 @@ class SphereSums:
         sources = places if at is points else Places.of(points)
         moments = self._at.moments(sources, masses)
         potential = self._at.values(self._kernel * moments, places)
-        # what is negative by rounding is summed anew
+        # sums that are negative by rounding are computed again
         np.maximum(potential, 1e-300, out=potential)
         pull = self._at.gradient(self._slope * moments, places)
         pull /= potential[:, None]
@@ -409,7 +409,7 @@ class SphereScoreSums:
         series = self._bilinear.coefficients(moments)
         potential, *parts = (self._targets.values(row, places) for row in series)
         scale = max(float(potential.max()), self._bilinear.scale(moments) / float(masses.sum()))
-        # what is negative by rounding is summed anew
+        # sums that are negative by rounding are computed again
         np.maximum(potential, 1e-300, out=potential)
         mean = np.stack(parts, axis=1) / potential[:, None]
         lost = Lost(_SMALL, most_pairs, always=_NO_DIGITS)
@@ -422,7 +422,7 @@ class SphereScoreSums:
 
 
 TokenSums = CircleSums | SphereSums
-KernelSums = CellSums | SphereSums | SphereKernelSums
+KernelSums = CellSums | SphereSums | SphereKernelSums | Exponential
 ScoreSums = CircleScoreSums | SphereScoreSums
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +54,8 @@ def points_around(axes: Array, angles: Array, rng: np.random.Generator) -> Array
 
     Parameters
     ----------
-    axes : ndarray, shape (n, d)
-        Unit rows a.
+    axes : ndarray, shape (n, d) or (d,)
+        Unit rows a, or one for all.
     angles : ndarray, shape (n,)
         Polar angles φ in [0, π].
     rng : numpy.random.Generator
@@ -71,7 +71,8 @@ def points_around(axes: Array, angles: Array, rng: np.random.Generator) -> Array
     >>> float(x[0, 1])
     0.5
     """
-    n, dim = axes.shape
+    n, dim = len(angles), axes.shape[-1]
+    axes = np.broadcast_to(axes, (n, dim))
     if dim == 2:
         across = rng.choice([-1.0, 1.0], size=(n, 1)) * np.column_stack([-axes[:, 1], axes[:, 0]])
     else:
@@ -79,6 +80,18 @@ def points_around(axes: Array, angles: Array, rng: np.random.Generator) -> Array
         # once more, since the first difference may cancel most digits
         across = _normalised(project(axes, across))
     return _normalised(np.cos(angles)[:, None] * axes + np.sin(angles)[:, None] * across)
+
+
+def drawn(n: int, accepted: Callable[[int], Array]) -> Array:
+    """n draws by rejection, from a function that gives those of a number of proposals it accepts.
+
+    It may give more than the number.
+    """
+    parts, left = [], n
+    while left > 0:
+        parts.append(accepted(left)[:left])
+        left -= len(parts[-1])
+    return np.concatenate(parts)
 
 
 # limits of what a case file may ask for
@@ -188,10 +201,6 @@ class KnownLaw(ShownFields, Record, ABC):
     @property
     def symmetry_axis(self) -> Array | None:
         """A unit vector (d,) about which the law is symmetric, None where there is none."""
-        return self._symmetry_axis
-
-    @property
-    def _symmetry_axis(self) -> Array | None:
         return None
 
     def pdf(self, points: ArrayLike) -> Array:
@@ -250,7 +259,7 @@ class Uniform(KnownLaw):
         freeze(self, dim=integer("dim", self.dim, low=2))
 
     @property
-    def _symmetry_axis(self) -> Array:
+    def symmetry_axis(self) -> Array:
         """The last unit vector, shape (d,): any will do."""
         return np.asarray(np.eye(self.dim)[-1])
 
@@ -320,7 +329,7 @@ class Mixture(KnownLaw):
         return f"Mixture({len(self.laws)} laws, dim={self.dim})"
 
     @property
-    def _symmetry_axis(self) -> Array | None:
+    def symmetry_axis(self) -> Array | None:
         """The axis of all parts that are not uniform, shape (d,); None if they have no common one.
 
         A mixture of uniform laws has theirs.

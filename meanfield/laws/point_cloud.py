@@ -12,7 +12,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 
 from meanfield import _checks
-from meanfield._checks import freeze, key, number, one_of, real_array, shown, unit_rows
+from meanfield._checks import freeze, key, number, real_array, shown, unit_rows
 from meanfield.laws.law import KnownLaw, points_around
 from meanfield.laws.series import Pieces
 from meanfield.spaces.gegenbauer import multiplicity_growth, zonal_sum
@@ -85,10 +85,10 @@ def likelihood_bandwidth(points: Array, weights: Array) -> float:
     """The bandwidth of the largest leave-one-out likelihood Σ_i w_i log f_{-i}(x_i).
 
     f_{-i} is the smoothed cloud without its token i (Hall, Watson & Cabrera 1987, Biometrika 74).
-    Unlike a rule of thumb it asks for no single bump. The search starts at a nearly uniform cloud
+    Unlike a rule of thumb it needs no single bump. The search starts at a nearly uniform cloud
     and halves the bandwidth until the likelihood has been smaller three times: of tokens that are
     given twice it may rise again further down. Beyond 500 tokens it is found for so many of them,
-    chosen at random but always the same whatever their order, and scaled by n^{-2/(d+3)} as the
+    chosen at random but always the same in any order, and scaled by n^{-2/(d+3)} as the
     best one is.
 
     Parameters
@@ -208,7 +208,10 @@ class PointCloud(KnownLaw):
         points = unit_rows("points", points)
         weights = _checks.weights("weights", weights, len(points), unit_mass)
         if isinstance(bandwidth, str):
-            one_of("bandwidth", bandwidth, ("likelihood",))
+            if bandwidth != "likelihood":
+                raise ValueError(
+                    f"bandwidth must be a number > 0 or 'likelihood', got {shown(bandwidth)}"
+                )
             bandwidth = likelihood_bandwidth(points, weights)
         bandwidth = None if bandwidth is None else number("bandwidth", bandwidth, above=0)
         freeze(self, points=points, weights=weights, bandwidth=bandwidth, dim=points.shape[1])
@@ -251,8 +254,8 @@ class PointCloud(KnownLaw):
         # a turn in single precision may be a little more
         if len(widths) != len(counts) or widths.min() <= 0.0 or widths.sum() > 2.0 * np.pi + 1e-6:
             raise ValueError(
-                f"edges must be {len(counts) + 1} ascending angles within one turn, got "
-                f"{len(edges)} from {edges[0]:g} to {edges[-1]:g}"
+                f"edges must be {len(counts) + 1} ascending angles in radians within one turn (of "
+                f"degrees take np.deg2rad), got {len(edges)} from {edges[0]:g} to {edges[-1]:g}"
             )
         points = circle_points(edges[:-1] + 0.5 * widths)
         smooth = 0.5 * float(widths.max()) ** 2 if bandwidth is None else bandwidth

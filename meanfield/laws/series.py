@@ -15,6 +15,7 @@ from scipy.special import comb
 from meanfield import _checks
 from meanfield._checks import EPS, freeze, integer, key, read_only, real_array, unit_vector
 from meanfield.laws import law
+from meanfield.spaces.circle import horner
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
 from meanfield.spaces.geometry import circle_points
 from meanfield.typing import Array, ArrayLike, NDArray
@@ -137,15 +138,21 @@ class Pieces:
         with np.errstate(under="ignore"):
             mass = upper * steepest**power
             mass /= mass.sum()
-            angles, done = np.empty(n), 0
-            while done < n:
-                cell = rng.choice(mass.size, size=n - done, p=mass)
-                proposed = (cell + rng.random(cell.size)) * self.width
+
+        def accepted(count: int) -> Array:
+            cell = rng.choice(mass.size, size=count, p=mass)
+            proposed = (cell + rng.random(cell.size)) * self.width
+            with np.errstate(under="ignore"):
                 density = self(proposed) * (np.sin(proposed) / steepest[cell]) ** power
-                accepted = proposed[rng.random(cell.size) * upper[cell] < density]
-                angles[done : done + accepted.size] = accepted
-                done += accepted.size
-        return angles
+            return np.asarray(proposed[rng.random(cell.size) * upper[cell] < density])
+
+        return law.drawn(n, accepted)
+
+    def points(self, n: int, axis: Array | None, rng: np.random.Generator) -> Array:
+        """n draws, unit rows: of the circle, or about an axis (d,) from which φ is counted."""
+        if axis is None:
+            return circle_points(self.sample(n, 0, rng))
+        return law.points_around(axis, self.sample(n, axis.size - 2, rng), rng)
 
 
 _LARGEST = 1e100
@@ -167,16 +174,6 @@ def _coefficients(name: str, values: ArrayLike) -> Array:
 def _rounding(terms: NDArray[Any]) -> float:
     """How far below 0 rounding may take 1 + Σ_{k<=K} terms: 4 ε (K + 1) (1 + Σ |terms|)."""
     return 4.0 * EPS * (terms.size + 1) * (1.0 + float(np.abs(terms).sum()))
-
-
-def fourier_sum(coefficients: NDArray[np.complex128], z: NDArray[np.complex128]) -> Array:
-    """1 + Re Σ_{k>=1} c_k z^k by Horner's rule, for |z| = 1."""
-    total = np.zeros_like(z)
-    with np.errstate(under="ignore"):
-        for coefficient in coefficients[::-1]:
-            total += coefficient
-            total *= z
-    return np.asarray(1.0 + total.real)
 
 
 def fourier_rows(coefficients: NDArray[np.complex128], angles: Array) -> Array:
@@ -252,11 +249,12 @@ class FourierSeries(law.KnownLaw):
     def _pdf(self, points: Array) -> Array:
         """f at unit rows (n, 2), shape (n,)."""
         # a zero of f may come out as -1e-17
-        return np.maximum(fourier_sum(self._complex, points[:, 0] + 1j * points[:, 1]), 0.0)
+        waves = horner(self._complex, points[:, 0] + 1j * points[:, 1])
+        return np.maximum(1.0 + waves.real, 0.0)
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
         """n independent draws, unit rows (n, 2), by rejection from a proved bound."""
-        return circle_points(self._pieces.sample(n, 0, rng))
+        return self._pieces.points(n, None, rng)
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -323,7 +321,7 @@ class ZonalSeries(law.KnownLaw):
         )
 
     @property
-    def _symmetry_axis(self) -> Array:
+    def symmetry_axis(self) -> Array:
         """The axis, shape (d,)."""
         return self.axis
 
@@ -334,5 +332,4 @@ class ZonalSeries(law.KnownLaw):
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
         """n independent draws, unit rows (n, d), by rejection from a proved bound."""
-        angles = self._pieces.sample(n, self.dim - 2, rng)
-        return law.points_around(np.broadcast_to(self.axis, (n, self.dim)), angles, rng)
+        return self._pieces.points(n, self.axis, rng)

@@ -22,11 +22,11 @@ from meanfield._checks import (
     unit_rows,
     unit_vector,
 )
-from meanfield.laws.law import KnownLaw, Uniform, points_around, vector
+from meanfield.laws.law import KnownLaw, Uniform, drawn, vector
 from meanfield.laws.series import Pieces, fourier_rows
 from meanfield.spaces import CircleAt, Places, Sphere, SphereAt
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
-from meanfield.spaces.geometry import circle_angles, circle_points, polar_angles
+from meanfield.spaces.geometry import circle_angles, polar_angles
 from meanfield.typing import Array, ArrayLike, Coefficients
 
 _TURN = 2.0 * np.pi
@@ -39,7 +39,7 @@ _CONDITION = ((1.0 + _SHARE) / (1.0 - _SHARE)) ** 2
 _OVERSAMPLING, _NEXT_DEGREE = 4.0, 0.8
 # of the largest value, what a series may fall below 0
 _SIGN_TOLERANCE = 1e-8
-# a relative misfit above this is told, and where a degree smooths values above this
+# a relative misfit above this is reported, and where a degree smooths values above this
 _SMALL_MISFIT, _LARGE_MISFIT = 1e-3, 0.25
 _CG_TOLERANCE, _MOST_ITERATIONS = 1e-14, 1000
 
@@ -123,10 +123,7 @@ class _Line:
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """n draws, by rejection from a proved bound."""
-        if self.axis is None:
-            return circle_points(self.pieces.sample(n, 0, rng))
-        angles = self.pieces.sample(n, self.axis.size - 2, rng)
-        return points_around(np.broadcast_to(self.axis, (n, self.axis.size)), angles, rng)
+        return self.pieces.points(n, self.axis, rng)
 
 
 class _Whole:
@@ -207,13 +204,13 @@ class _Whole:
         On a great circle f >= M cos(L s) at a distance s <= π/(2L) from where it is M (M. Riesz),
         and the grid has a point within 1/L.
         """
-        bound, found, count = 2.0 * self.grid[1].max(), np.empty((n, 3)), 0
-        while count < n:
-            proposed = Uniform(3).sample(int(bound * (n - count)) + 64, rng)
-            kept = proposed[self.pdf(proposed) > bound * rng.random(len(proposed))][: n - count]
-            found[count : count + len(kept)] = kept
-            count += len(kept)
-        return found
+        bound = 2.0 * self.grid[1].max()
+
+        def accepted(count: int) -> Array:
+            proposed = Uniform(3).sample(int(bound * count) + 64, rng)
+            return np.asarray(proposed[self.pdf(proposed) > bound * rng.random(len(proposed))])
+
+        return drawn(n, accepted)
 
 
 def _as_real(complex_: Coefficients, degree: int) -> Array:
@@ -365,7 +362,7 @@ class Tabulated(KnownLaw):
         return 2 if self.points.ndim == 1 else int(self.points.shape[1])
 
     @property
-    def _symmetry_axis(self) -> Array | None:
+    def symmetry_axis(self) -> Array | None:
         """The axis, shape (d,), if one was given."""
         return self.axis
 
@@ -391,7 +388,7 @@ def _checked_points(points: ArrayLike, axis: Array | None) -> Array:
         if np.ptp(given) > _TURN + 1e-6:
             raise ValueError(
                 f"points must be angles in radians, within one turn, got {given.min():g} to "
-                f"{given.max():g}"
+                f"{given.max():g}: of degrees take np.deg2rad"
             )
         return given
     given = unit_rows("points", given, None if axis is None else axis.size)

@@ -9,7 +9,7 @@ import numpy as np
 
 from meanfield._checks import freeze, key, number, unit_vector
 from meanfield.kernels.multipliers import log_eigenvalues, scaled_eigenvalues
-from meanfield.laws.law import KnownLaw, brief, points_around, vector
+from meanfield.laws.law import KnownLaw, brief, drawn, points_around, vector
 from meanfield.typing import Array, ArrayLike
 
 _LARGEST_KAPPA = 1e6
@@ -63,7 +63,7 @@ class VonMisesFisher(KnownLaw):
             return float(log_eigenvalues(self.kappa, self.dim, 0)[0] - self.kappa)
 
     @property
-    def _symmetry_axis(self) -> Array:
+    def symmetry_axis(self) -> Array:
         """The mean direction, shape (d,)."""
         return self.mean
 
@@ -87,13 +87,8 @@ class VonMisesFisher(KnownLaw):
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
         """n independent draws, unit rows (n, d), by the exact rejection method of Wood (1994)."""
-        angles = np.empty(n)
-        done = 0
-        while done < n:
-            accepted = self._accepted(n - done, rng)
-            angles[done : done + accepted.size] = accepted
-            done += accepted.size
-        return points_around(np.broadcast_to(self.mean, (n, self.dim)), angles, rng)
+        angles = drawn(n, lambda count: self._accepted(count, rng))
+        return points_around(self.mean, angles, rng)
 
     def _accepted(self, n: int, rng: np.random.Generator) -> Array:
         """Those of n proposed polar angles that are accepted: some two thirds or more."""

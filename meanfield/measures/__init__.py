@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from meanfield._checks import check_measure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap, LineFlowMap, SphereFlowMap
-from meanfield.measures.measure import check_measure, check_pair
+from meanfield.measures.measure import check_pair
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Oscillators, Particles
 

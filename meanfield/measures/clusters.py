@@ -11,9 +11,9 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from scipy.special import betainc
 
-from meanfield._checks import number
+from meanfield._checks import check_measure, number
 from meanfield._shown import ShownFields
-from meanfield.measures.measure import Measure, check_measure
+from meanfield.measures.measure import Measure
 from meanfield.spaces.geometry import geodesic_distance
 from meanfield.typing import Array, Indices, NDArray
 
@@ -23,8 +23,10 @@ _DENSE = 2.0
 _FINE, _COARSE = 1 / 64, 1 / 8
 _MANY = 20_000
 # more pairs than this are never held at once
-_MOST_PAIRS = 4_000_000
-# means shorter than this are 0 but for rounding
+_MOST_PAIRS = 1_000_000
+# points that look for what is near together, and by how much farther
+_NEIGHBOURS, _ROUNDING = 64, 1e-12
+# means shorter than this are 0 to rounding
 _NO_DIRECTION = 1e-12
 
 
@@ -166,19 +168,16 @@ def _cap(dim: int, angle: Array) -> Array:
 
 def _ball_masses(places: Array, columns: Array, reach: float) -> Array:
     """Sums of each column of masses (n, c) over the ball around each place, shape (n, c)."""
-    tree = cKDTree(places)
-    if tree.count_neighbors(tree, reach) <= _MOST_PAIRS:
-        pairs = tree.query_pairs(reach, output_type="ndarray")
-        around = columns.copy()
-        np.add.at(around, pairs[:, 0], columns[pairs[:, 1]])
-        np.add.at(around, pairs[:, 1], columns[pairs[:, 0]])
-        return around
-    block = max(1, _MOST_PAIRS // len(places))
-    near = (
-        cdist(places[i : i + block], places, "sqeuclidean") <= reach**2
-        for i in range(0, len(places), block)
-    )
-    return np.concatenate([part @ columns for part in near])
+    tree, around = cKDTree(places), np.empty_like(columns)
+    for start in range(0, len(places), _NEIGHBOURS):
+        # leaf by leaf, these lie beside one another
+        rows = tree.indices[start : start + _NEIGHBOURS]
+        centre = places[rows].mean(axis=0)
+        widest = float(np.linalg.norm(places[rows] - centre, axis=1).max())
+        near = tree.query_ball_point(centre, (1.0 + _ROUNDING) * (reach + widest))
+        inside = cdist(places[rows], places[near], "sqeuclidean") <= reach**2
+        around[rows] = inside @ columns[near]
+    return around
 
 
 def _labels(places: Array, dense: NDArray[np.bool_], reach: float) -> Indices:

@@ -15,13 +15,13 @@ from meanfield._checks import (
     UNIT_MASS,
     boolean,
     integer,
+    is_number,
     number,
     read_only,
     real_array,
     shown,
     unit_rows,
 )
-from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.kernels.sinkhorn import Balanced, grid_sums, working_grid
 from meanfield.laws.law import Law
@@ -208,7 +208,7 @@ class Density(Measure):
     ----------
     space : Circle, Sphere or Zonal
     axis : ndarray, shape (d,), or None
-        That of the space: None but for `Zonal`.
+        That of the space: None except for `Zonal`.
     coefficients : ndarray
         In the layout of the space; the first one is the mass.
     law : Law or None
@@ -251,7 +251,12 @@ class Density(Measure):
         else:
             given: Any = law_or_values
             is_function = callable(given) and not isinstance(given, type)
-            values = _checked_values(space, given(space.points) if is_function else given)
+            values = given(space.points) if is_function else given
+            if is_function and is_number(values):
+                raise ValueError(
+                    f"the function must return n values for points (n, d), got one number, {values}"
+                )
+            values = _checked_values(space, values)
         coefficients = space.analysis(values)
         mass = _checked_mass(
             space, float(coefficients[0].real), self.law, boolean("unit_mass", unit_mass)
@@ -261,7 +266,7 @@ class Density(Measure):
         # a cached property: these are the law's values, more exact than those of the series
         self.values: Array = read_only(values / mass)
 
-    def _on(self, space: Space, tail_tol: float, max_size: int | None) -> None:
+    def _on(self, space: Space, tail_tol: float = 1e-8, max_size: int | None = None) -> None:
         """Take a space, and what a run may do."""
         self.space, self.dim, self.axis = space, space.dim, space.axis
         self.tail_tol = number("tail_tol", tail_tol, low=1e-15, high=1e-2)
@@ -335,7 +340,7 @@ class Density(Measure):
 
     @property
     def _is_uniform(self) -> bool:  # type: ignore[override]
-        """Whether the series is that of σ, but for rounding."""
+        """Whether the series is that of σ, to rounding."""
         return bool(np.abs(self.coefficients[1:]).max() < _SAME)
 
     @property
@@ -401,14 +406,9 @@ class Density(Measure):
         given, axis = self.coefficients, self.axis
         if axis is not None and basis.axis is None:
             return turned(given, axis, basis), 0.0
-        found = np.zeros(len(basis.degrees), dtype=given.dtype)
         if basis.axis is not None and (axis is None or self._is_uniform):
-            found = found.real.copy()
-            found[0] = given[0].real
-            return found, 0.0
-        # both layouts have the same order once degrees are cut at the smaller
-        common = min(self._degree, basis.kmax)
-        found[basis.degrees <= common] = given[self.space.degrees <= common]
+            return np.eye(1, len(basis.degrees))[0] * given[0].real, 0.0
+        found = self.space._embed(given, basis)
         if axis is not None and basis.axis is not None and axis @ basis.axis < 0.0:
             found[1::2] *= -1.0
         return found, 0.0
@@ -418,34 +418,21 @@ class Density(Measure):
         positive = np.maximum(self.values, 0.0)
         return float(self.space.weights @ xlogy(positive, positive))
 
-    def _log_moment(self, z: Array) -> tuple[Array, Array]:
-        """A quadrature of positive terms: O(m N)."""
-        length = float(np.linalg.norm(z, axis=1).max())
+    def _nodes(self, degree: int | None, reach: float) -> tuple[Array, Array]:
+        """Points and masses of the least grid that is exact, often a coarser one than f's own."""
+        grid, pdf = self.space, self.pdf if self.law is None else self.law.pdf
         try:
-            grid, values = self._on_grid(bandwidth(length, self.dim))
+            degree = grid.kmax + (bandwidth(reach, self.dim) if degree is None else degree)
+            # a law's own values keep the digits of small ones
+            is_own = self.law is not None and grid.exactness >= degree
+            grid = grid if is_own else grid._resized(grid._exact_size(degree))
         except ValueError as error:
             raise ValueError(
                 f"z must be shorter for a density on {self.space} in dim = {self.dim}, got length "
-                f"{length:.6g}, beta for SA and USA: {error}"
+                f"{reach:.6g}, beta for SA and USA: {error}"
             ) from error
-        return grid_log_moment(grid, np.maximum(values, 0.0), z)
-
-    def _nodes(self, degree: int, reach: float) -> tuple[Array, Array]:  # noqa: ARG002 (of flow maps)
-        """Points (n, d) of a grid, and masses (n,), which integrate polynomials of this degree."""
-        grid, values = self._on_grid(degree)
+        values = self.values if is_own else pdf(grid.points)
         return grid.points, grid.weights * np.maximum(values, 0.0)
-
-    def _on_grid(self, degree: int) -> tuple[Space, Array]:
-        """The smallest grid that is exact for f times a polynomial, often coarser than f's own."""
-        degree += self.space.kmax
-        if self.law is not None and self.space.exactness >= degree:
-            return self.space, self.values
-        size = self.space._exact_size(degree)
-        try:
-            grid = self.space._resized(size)
-        except ValueError as error:
-            raise ValueError(f"its kernel takes size {size}; {error}") from error
-        return grid, self.pdf(grid.points) if self.law is None else self.law.pdf(grid.points)
 
     def _balanced(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1; f counts as 0 where negative.

@@ -10,14 +10,14 @@ import numpy as np
 
 from meanfield import _checks
 from meanfield._checks import freeze, integer, number, read_only, shown, tell_apart, unit_vector
-from meanfield.kernels.direct import latitude_log_moment, log_moment
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
 from meanfield.laws.law import Law, brief, check_law, checked_pdf, has_density, symmetry_axis
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.measures.clusters import Clusters, grouped
 from meanfield.measures.density import Density, SeriesLaw
 from meanfield.measures.measure import WeightedPoints, turned
-from meanfield.spaces import CircleAt, Harmonics, ZonalAt, geometry, panels
+from meanfield.measures.particles import Particles
+from meanfield.spaces import CircleAt, Harmonics, Sphere, SphereAt, ZonalAt, geometry, panels
 from meanfield.spaces.cubed_sphere import ORDER, PER_LEAF, lay
 from meanfield.typing import Array, ArrayLike, Coefficients, Integers, NDArray
 
@@ -197,9 +197,11 @@ class FlowMap(WeightedPoints):
             return super().__new__(LineFlowMap)
         if law.dim == 3 and has_density(law):
             return super().__new__(SphereFlowMap)
+        if law.dim == 3:
+            raise ValueError(f"law must have a density on S^2, got {shown(law)}: take Particles")
         raise ValueError(
-            f"law must be on the circle or S^2, or symmetric about an axis that its class knows "
-            f"or that is given, and have a density beyond the circle, got {shown(law)}"
+            f"law must have an axis of symmetry and a density beyond S^2, got {shown(law)}: "
+            "take Particles"
         )
 
     def __init__(
@@ -266,13 +268,8 @@ class FlowMap(WeightedPoints):
         return found, last / max(float(multipliers @ basis.power(found)), _LEAST_POWER)
 
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
-        """Those of what is no atom, and Σ multipliers · power of their last degrees."""
+        """Those of all but the atoms, and Σ multipliers · power of their last degrees."""
         return basis.point_moments(self.points, self.weights), 0.0
-
-    def _log_moment(self, z: Array) -> tuple[Array, Array]:
-        """A sum of positive terms over nodes that resolve the exponential."""
-        flow = self._resolving(float(np.linalg.norm(z, axis=1).max()))
-        return log_moment(flow.points, flow.weights, z)
 
     def _balanced(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, at nodes that resolve β.
@@ -477,7 +474,7 @@ class LineFlowMap(FlowMap):
         return np.outer(ends, self.axis), self._atom_masses[polar]
 
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
-        """Up to twice the degree that tells that there is no more."""
+        """Up to twice the degree at which the tail shows that no more is needed."""
         size, negligible = min(_FIRST_DEGREE, basis.kmax), (_TOLERANCES * self.tol) ** 2
         while True:
             part = basis.resized(size)
@@ -494,7 +491,7 @@ class LineFlowMap(FlowMap):
         return found, 0.0 if low else last
 
     def _node_moments(self, basis: Harmonics) -> Coefficients:
-        """Moments of what is no atom, of panels split until they resolve the basis."""
+        """Moments of all but the atoms, of panels split until they resolve the basis."""
         finer = self._refined(REACH / basis.kmax)
         free = finer.owners == FREE
         if self.axis is None:
@@ -514,13 +511,6 @@ class LineFlowMap(FlowMap):
             return super().mean()
         return np.asarray(float(self.weights @ np.cos(self.angles)) * self.axis)
 
-    def _log_moment(self, z: Array) -> tuple[Array, Array]:
-        if self.axis is None:
-            return super()._log_moment(z)
-        flow = self._resolving(float(np.linalg.norm(z, axis=1).max()))
-        cosines, sines = np.cos(flow.angles), np.sin(flow.angles)
-        return latitude_log_moment(self.axis, cosines, sines, flow.weights, z)
-
     @property
     def tail(self) -> float:
         """The largest tail of a panel's expansion, in radians, times the panel's mass."""
@@ -538,7 +528,7 @@ class LineFlowMap(FlowMap):
         Parameters
         ----------
         reach : float
-            The angle over which a panel with more mass than `tol` may extend, whatever its tail:
+            The angle over which a panel with more mass than `tol` may extend, for any tail:
             the kernel must be resolved across it.
         """
         split = (self._tails() > self.tol) | (self._extents() > reach)
@@ -605,6 +595,10 @@ _LEAST_DENSITY = 1e-300
 _APART = 0.3
 # half the waves on a side of a patch at which its error may take over: 1e-12 to 1e-4
 _MESH_WAVES = 3.8, 10.0
+# one more than the degrees in a row that a finite symmetry empties: 1 to 5 for an icosahedron's
+_WINDOW = 6
+# of a density in place of a mesh: degrees, and what it may be off in W_1
+_LARGEST_DEGREE, _COARSE = 255, 1e-3
 
 
 def _mesh(law: Law, tol: float, coarsest: int, most: int) -> dict[str, Array]:
@@ -619,7 +613,7 @@ def _mesh(law: Law, tol: float, coarsest: int, most: int) -> dict[str, Array]:
 class SphereFlowMap(FlowMap):
     """mu_t = Φ_t # mu_0 on S^2 for any law with a density.
 
-    Nodes lie in patches of 10 × 10 Gauss points on the cubed sphere, a quadtree that is laid anew
+    Nodes lie in patches of 10 × 10 Gauss points on the cubed sphere, a quadtree that is made anew
     on the present density when the flow has stretched it. What has gathered in a small cluster is
     carried by particles with the same moments.
 
@@ -658,7 +652,7 @@ class SphereFlowMap(FlowMap):
     >>> from meanfield.laws import Mixture, VonMisesFisher
     >>> bumps = [VonMisesFisher([0.0, 0.0, 1.0], 2.0), VonMisesFisher([0.0, 1.0, 0.0], 2.0)]
     >>> FlowMap(Mixture(bumps), tol=1e-6)
-    FlowMap(dim=3, nodes=2400, particles=0)
+    FlowMap(dim=3, nodes=2400, atoms=0)
     """
 
     law: Law
@@ -686,7 +680,7 @@ class SphereFlowMap(FlowMap):
     def _resolving(self, beta: float) -> SphereFlowMap:
         """The same measure on patches that resolve e^{β<x,y>}; itself if they do.
 
-        The law's patches are laid anew. Those of a later time can't be, and are made for the β of
+        The law's patches are made anew. Those of a later time can't be, and are made for the β of
         their run; so are the particles.
 
         Raises
@@ -738,8 +732,8 @@ class SphereFlowMap(FlowMap):
         """Those of the nodes, cut where their error takes over.
 
         A patch of 10 × 10 Gauss nodes and side h gives degree l with an error of 1e-24 (lh/2)^20.
-        So from some degree on the power that is found grows; up to the least of it, it is the
-        measure's.
+        So from some degree on the power that is found grows; up to the least of it, in windows
+        that no symmetry empties, it is the measure's.
         """
         free = ~np.isposinf(self.log_density)
         points, masses = self.points[free], self.weights[free]
@@ -748,17 +742,48 @@ class SphereFlowMap(FlowMap):
         if not counted.any():
             return basis.point_moments(points, masses), 0.0
         side = np.linalg.norm(patches[:, 0] - patches[:, -1], axis=1)[counted].max() / np.sqrt(2.0)
-        first, last = (min(int(2.0 * waves / side), basis.kmax - 1) for waves in _MESH_WAVES)
-        part = basis.resized(min(last + 1, basis.kmax))
+        first, last = (int(2.0 * waves / side) for waves in _MESH_WAVES)
+        part = basis.resized(min(last + _WINDOW, basis.kmax))
         found = part.point_moments(points, masses)
         power = part.power(found)
-        # two degrees at a time, since a symmetric measure has no odd ones
-        pairs = (power[first:-1] + power[first + 1 :]) / np.arange(first + 1.0, len(power))
-        cut = first + int(np.argmin(pairs))
+        highest = max(len(power) - _WINDOW, 0)
+        starts = np.arange(min(first, highest), highest + 1)
+        windows = [power[start : start + _WINDOW].sum() / (start + 1.0) for start in starts]
+        start = int(starts[np.argmin(windows)])
+        # where no growth is seen, all are the measure's
+        cut = start if start + _WINDOW <= basis.kmax else basis.kmax
         moments = np.zeros(len(basis.degrees), dtype=np.complex128)
         moments[basis.degrees <= cut] = found[part.degrees <= cut]
-        weighted = (multipliers[: len(power)] * power)[1 : cut + 1]
-        return moments, float(weighted[-2:].sum())
+        weighted = multipliers[: len(power)] * power
+        return moments, float(weighted[max(start, 1) : start + _WINDOW].sum())
+
+    def _transported(self, p: float) -> tuple[Any, float]:
+        """A density, for W_1 where there is one; else the nodes, however far apart."""
+        if p == 1.0 and self._series is not None:
+            return self._series
+        return Particles(self.points, self.weights, unit_mass=True), np.inf
+
+    @cached_property
+    def _series(self) -> tuple[Density, float] | None:
+        """The density of the nodes' moments, and an estimate of W_1 between both.
+
+        W_1 is at most the norm of the difference in H^{-1}. Moments have errors of `tol`. The power
+        falls beyond the last degree, window by window, beyond twice that there is next to none, and
+        up to there the multipliers are half of that degree's on average. None where there are
+        particles, or the density is known to less than 1e-3.
+        """
+        basis = SphereAt(_LARGEST_DEGREE)
+        degrees = np.arange(1.0, basis.kmax + 1)
+        multipliers = np.append(0.0, 1.0 / (degrees * (degrees + 1.0)))
+        moments, last = self._smooth_moments(basis, multipliers)
+        cut = int(basis.degrees[np.flatnonzero(moments)].max())
+        errors = ((2.0 * degrees + 1.0) * multipliers[1:])[:cut]
+        off = float(np.sqrt(0.5 * cut / _WINDOW * last) + self.tol * np.sqrt(errors.sum()))
+        if self.n_nodes < len(self) or off > _COARSE:
+            return None
+        space = Sphere(max(cut, 3))
+        moments = np.where(basis.degrees <= cut, moments, 0.0)[basis.degrees <= space.size]
+        return Density.from_coefficients(space, moments), off
 
     def entropy(self) -> float:
         """∫ log f_t dmu_t = ∫ f log f dσ, while nodes carry all of the mass.
@@ -775,5 +800,5 @@ class SphereFlowMap(FlowMap):
         return super().entropy()
 
     def __repr__(self) -> str:
-        particles = len(self.points) - self.n_nodes
-        return f"FlowMap(dim=3, nodes={self.n_nodes}, particles={particles})"
+        atoms = len(self.points) - self.n_nodes
+        return f"FlowMap(dim=3, nodes={self.n_nodes}, atoms={atoms})"

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from meanfield._checks import integer, rows, shown, suggest_measure
+from meanfield._checks import check_measure, integer, rows, shown
 from meanfield._shown import ShownMeasure
-from meanfield.kernels.direct import moment
+from meanfield.kernels.direct import moment, point_log_moment
 from meanfield.spaces import Harmonics
 from meanfield.spaces.circle import MOST_MODES, CircleAt
 from meanfield.spaces.gegenbauer import multiplicities
@@ -33,9 +33,9 @@ class Measure(ShownMeasure, ABC):
     degree : int or None
         That at which a series ends; None where the measure is none.
     is_uniform : bool
-        Whether it is a series and, but for rounding, σ.
+        Whether it is a series and, to rounding, σ.
     has_density : bool
-        Whether it has a density with respect to σ, but for clusters held as atoms.
+        Whether it has a density with respect to σ, apart from clusters that are atoms.
     """
 
     dim: int
@@ -82,17 +82,21 @@ class Measure(ShownMeasure, ABC):
         return np.zeros((0, self.dim)), np.zeros(0)
 
     def _is_about(self, axis: Array, within: float) -> bool:  # noqa: ARG002 (of tokens)
-        """Whether the measure tells that it is symmetric about a unit vector (d,).
+        """Whether the measure states that it is symmetric about a unit vector (d,).
 
         Tokens with mass may miss the axis by less than `within`.
         """
         return are_parallel(self.axis, axis)
 
+    def _transported(self, p: float) -> tuple[Any, float]:  # noqa: ARG002 (of meshes)
+        """What W_p moves in its place, and an estimate of W_p between both, or inf."""
+        return self, 0.0
+
     @abstractmethod
     def _moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
         """∫ conj(Y) dmu for all Y of the basis, and the share of Σ multipliers · power left out.
 
-        A flow map is a quadrature, which has no say on the degrees that its nodes don't resolve.
+        A flow map is a quadrature: it does not know the degrees that its nodes don't resolve.
         Its part without atoms is taken up to the first degree past which the power is negligible,
         and is 0 from there on. The share is that of its last half of degrees; all else is complete.
 
@@ -118,9 +122,10 @@ class Measure(ShownMeasure, ABC):
         """
         return self._log_moment(rows("z", z, self.dim))
 
-    @abstractmethod
     def _log_moment(self, z: Array) -> tuple[Array, Array]:
-        """As `log_moment`, at rows that are checked."""
+        """As `log_moment`, at rows that are checked: a sum of positive terms over nodes."""
+        points, masses = self._nodes(None, float(np.linalg.norm(z, axis=1).max()))
+        return point_log_moment(points, masses, z, self.axis)
 
     def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, d), M = `scores` symmetric."""
@@ -146,13 +151,13 @@ class Measure(ShownMeasure, ABC):
         """
         return self
 
-    def _nodes(self, degree: int, reach: float) -> tuple[Array, Array]:  # noqa: ARG002 (of densities)
+    def _nodes(self, degree: int | None, reach: float) -> tuple[Array, Array]:  # noqa: ARG002
         """Points (n, d) and masses (n,) that integrate a kernel s(<x,y>) over y, at any x.
 
         Parameters
         ----------
-        degree : int
-            Of s as a polynomial.
+        degree : int or None
+            Of s as a polynomial, where that is known.
         reach : float
             s varies over angles like e^{reach t}.
 
@@ -166,27 +171,6 @@ class Measure(ShownMeasure, ABC):
     def _refined(self, reach: float) -> Self:  # noqa: ARG002 (of flow maps)
         """The same measure with panels that extend over no more than this angle, if it has any."""
         return self
-
-
-def check_measure(name: str, value: Any) -> None:
-    """Refuse what is no measure, a law above all.
-
-    Parameters
-    ----------
-    name : str
-        Of the argument.
-    value : object
-
-    Raises
-    ------
-    ValueError
-        Naming the argument and its value, and for a law the measures that it makes.
-    """
-    if not isinstance(value, Measure):
-        raise ValueError(
-            f"{name} must be a Density, FlowMap or Particles, got "
-            f"{shown(value)}{suggest_measure(value)}"
-        )
 
 
 def check_pair(mu: Any, nu: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -79,26 +80,15 @@ class OscillatorDensity(Density):
             raise ValueError(f"space must be a Circle, got {shown(space)}")
         self.space: Circle = space
         self._on(space, tail_tol, max_size)
-        self.law = None
         self._set_nodes(frequencies, frequency_weights, widths, unit_mass)
         given = _one_each(laws_or_values, len(self.frequencies))
         # one law for all is expanded once
         found = {id(each): Density(space, each, unit_mass=unit_mass) for each in given}
-        self._laws = [found[id(each)].law for each in given]
-        self.misfit = max(density.misfit for density in found.values())
-        self._set_parts(np.array([found[id(each)].coefficients for each in given]))
+        self._set_parts([found[id(each)] for each in given])
 
     @classmethod
     def _from_parts(
-        cls,
-        space: Circle,
-        parts: NDArray[Any],
-        frequencies: ArrayLike,
-        frequency_weights: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        *,
-        tail_tol: float = 1e-8,
-        max_size: int | None = None,
+        cls, space: Circle, parts: NDArray[Any], *nodes: Any, **limits: Any
     ) -> OscillatorDensity:
         """The density with these coefficients (J, n/2) at the frequencies; nothing is normalised.
 
@@ -108,25 +98,18 @@ class OscillatorDensity(Density):
             If the shape does not fit, or a value is not finite.
         """
         density = cls.__new__(cls)
-        density._on(space, tail_tol, max_size)
-        density.law, density.misfit = None, 0.0
-        density._set_nodes(frequencies, frequency_weights, widths)
-        count = len(density.frequencies)
-        density._laws = [None] * count
-        parts = np.array(parts, dtype=np.complex128)
-        if parts.shape != (count, space.n_coefficients) or not np.isfinite(parts).all():
-            raise ValueError(
-                f"parts must be finite with shape ({count}, {space.n_coefficients}) on {space}, "
-                f"got shape {parts.shape}"
-            )
-        density._set_parts(parts)
+        density._on(space, **limits)
+        density._set_nodes(*nodes)
+        if len(parts) != (count := len(density.frequencies)):
+            raise ValueError(f"parts must be {count}, one for each frequency, got {len(parts)}")
+        density._set_parts([Density.from_coefficients(space, part) for part in parts])
         return density
 
     def _set_nodes(
         self,
         frequencies: ArrayLike,
-        weights: ArrayLike | None,
-        widths: ArrayLike | None,
+        weights: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
         unit_mass: bool = False,
     ) -> None:
         self.frequencies = self._frequencies = real_array("frequencies", frequencies, 1)
@@ -141,9 +124,11 @@ class OscillatorDensity(Density):
         for array in (self.frequencies, self.frequency_weights, self.widths):
             read_only(array)
 
-    def _set_parts(self, parts: NDArray[np.complex128]) -> None:
-        self.parts: NDArray[np.complex128] = read_only(parts)
-        self.coefficients = read_only(self.frequency_weights @ parts)
+    def _set_parts(self, densities: Sequence[Density]) -> None:
+        self.law, self._laws = None, [density.law for density in densities]
+        self.misfit = max(density.misfit for density in densities)
+        self.parts = read_only(np.array([density.coefficients for density in densities]))
+        self.coefficients = read_only(self.frequency_weights @ self.parts)
 
     def __repr__(self) -> str:
         return f"OscillatorDensity({self.space}, {len(self.frequencies)} frequencies)"

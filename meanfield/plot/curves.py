@@ -21,7 +21,7 @@ from meanfield.typing import Array
 
 # a bound nearer to an energy than this part of the way that it moves is drawn beside it
 _NEAR = 0.3
-# an energy that moves less than this part of itself stands still but for rounding
+# an energy that moves less than this part of itself is constant up to rounding
 _STILL = 1e-12
 # a stretch of t shorter than this part of the axis has no room for the name of a size
 _ROOM = 0.2
@@ -89,7 +89,7 @@ def bounded_title(sol: Solution, name: str) -> str:
     return f"{name.replace('_', ' ')}, {between}"
 
 
-# roles of what tells how fast a run moves; of several the first
+# roles of speeds of a run; of several the first
 RATES = "order", "rate", "speed"
 
 
@@ -253,7 +253,7 @@ def _sizes(sol: Solution, ax: Axes, name: str) -> None:
 
 
 def check(sol: Solution) -> None:
-    """Refuse what is no solution."""
+    """Check that this is a solution."""
     if not isinstance(sol, Solution):
         raise ValueError(f"sol must be a Solution, got {shown(sol)}")
 

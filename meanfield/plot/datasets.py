@@ -14,7 +14,7 @@ from meanfield.typing import Array
 
 _LINES = ("-", "--")
 _COLOURS = (frames.BLUE, frames.ORANGE, frames.GREEN, frames.PINK, frames.SKY, frames.YELLOW)
-# what is drawn of a comparison, and of a sweep where nothing is asked for
+# what is drawn of a comparison, and of a sweep by default
 _DISTANCES = {"w1": "$W_1$", "mmd": "mmd", "mean_difference": "distance of the means"}
 _FIRST = ("final_energy_share", "final_order_parameter", "final_energy", "value")
 # an axis, or a distance, that is as wide as this is logarithmic
@@ -48,7 +48,7 @@ def comparison(ds: Any) -> Figure:
     for name, ax in zip(names, others, strict=True):
         for one, colour, line in zip(ds["run"].values, _COLOURS, _LINES, strict=False):
             ax.plot(ds["t"], ds[name].sel(run=one), line, color=colour, label=str(one))
-        frames.label_axes(ax, "time t", title=str(ds[name].attrs["long_name"]))
+        frames.label_axes(ax, "time t", title=_called(ds[name]))
         ax.legend(**frames.LEGEND)
     for (name, label), colour in zip(_DISTANCES.items(), _COLOURS, strict=False):
         if name in ds:
@@ -116,7 +116,7 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
     ax = frames.new_axes() if ax is None else frames.check_axes(ax, set())
     # words tell curves apart, and t is along the figure
     found = found.transpose(*sorted(found.dims, key=lambda dim: (dim == "t", _is_number(ds[dim]))))
-    title = str(found.attrs.get("long_name", found.name))
+    title = _called(found)
     if found.ndim == 2 and _is_number(ds[found.dims[0]]):
         _map(ax, found, title)
     else:
@@ -124,6 +124,12 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
     frames.label_axes(ax, _key(found, -1))
     ax.tick_params(labelsize=frames.SMALL)
     return ax
+
+
+def _called(found: Any) -> str:
+    """What a number is called, with its subscripts."""
+    name = str(found.name).replace("_", " ")
+    return frames.subscripts(str(found.attrs.get("long_name", name)), "$_{%s}$")
 
 
 def _key(found: Any, which: int) -> str:

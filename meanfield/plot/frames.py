@@ -150,7 +150,7 @@ def check_dataset(
     over: Iterable[str] = (),
     attributes: Iterable[str] = (),
 ) -> None:
-    """Refuse what is no dataset of a study with these variables, dimensions and attributes.
+    """Check that this is a dataset of a study with these variables, dimensions, attributes.
 
     Raises
     ------

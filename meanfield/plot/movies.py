@@ -119,7 +119,7 @@ def movie(
     seconds : float, optional
         How long it takes. Of frames, seconds and fps at most two may be given.
     fps : float, optional
-        Frames a second, at most 120, in a GIF 50; 10 if omitted, or what `seconds` asks for.
+        Frames a second, at most 120, in a GIF 50; 10 if omitted, or what `seconds` implies.
     progress : bool
         Whether to show a bar.
 

@@ -18,8 +18,8 @@ from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
 from meanfield.measures.particles import Particles
 from meanfield.plot import frames
-from meanfield.spaces import geometry
-from meanfield.typing import Array
+from meanfield.spaces import Places, SphereAt, geometry
+from meanfield.typing import Array, Integers
 
 _TURN = 2.0 * np.pi
 # atoms nearer than this look like one
@@ -37,7 +37,7 @@ _APART = 0.28
 BINS = 90
 _ROOT8 = float(np.sqrt(8.0))
 _PIXELS = 180
-# angles around the circle where a picture is small
+# nodes, or angles around the circle, where a picture is small
 _COARSE = 720
 
 
@@ -67,13 +67,13 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
 
     A density on S^2 becomes a Mollweide map in longitude and latitude; on the circle a curve
     around it, r growing with f. Of a zonal one, where f grows like a power of the dimension and
-    tells little, the law of the polar angle θ from its axis is drawn: the density
+    shows little, the law of the polar angle θ from its axis is drawn: the density
     f(θ) sin^{d-2} θ Γ(d/2) / (√π Γ((d-1)/2)) on [0, π]. The uniform density is dotted. Particles
     are points on the map, or beside the circle, which then bears their histogram; for d > 3 they
     are projected onto their two principal axes. A flow map is drawn like a density from its free
     nodes where its labels lie on a line, else as points; atoms are stems as high as their mass, 1
     being the height of the scale. The scale is logarithmic where it exceeds 20, and ends at 10⁴; an
-    arrow tells how far a flow map's density goes beyond.
+    arrow shows how far a flow map's density exceeds it.
 
     Parameters
     ----------
@@ -210,23 +210,45 @@ def _(measure: Density) -> tuple[float, float]:
 
 @_paint.register
 def _(measure: Density, ax: Any, shared: Look) -> None:
-    {"polar": _ring, "mollweide": _map, "rectilinear": _profile}[ax.name](measure, ax, shared)
+    (_map if ax.name == "mollweide" else _line)(measure, ax, shared)
 
 
-def _ring(measure: Density, ax: Any, shared: Look) -> None:
-    """A curve around the circle; of a large space a part of its angles, if it need not be fine."""
-    space, values = measure.space, measure.values
-    if shared.is_fine or len(values) <= _COARSE:
-        angles: Array = np.linspace(0.0, _TURN, max(_COARSE, 4 * space.size) + 1)
-        values = measure.pdf(geometry.circle_points(angles))
-    else:
-        kept = np.linspace(0, len(values) - 1, _COARSE).astype(int)
-        kept = np.union1d(kept, [values.argmax()])
-        kept = np.append(kept, kept[0])
-        angles, values = geometry.circle_angles(space.points[kept]), values[kept]
-    heights = frames.height(values, shared.scale)
+def _line(measure: Any, ax: Any, shared: Look) -> None:
+    """The curve of a measure on a line, and its atoms as stems as long as their mass."""
+    scale, (atoms, masses) = shared.scale, gathered(measure)
+    angles, values = curve(measure, None if shared.is_fine else _COARSE)
+    if measure.axis is not None:
+        frames.profile(ax, angles, values, measure.dim, scale)
+        _stems(ax, atoms, masses, ax.get_xaxis_transform())
+        return
+    heights = frames.height(values, scale)
     frames.fill_curve(ax, angles, heights)
-    frames.ring(ax, angles, heights, shared.scale)
+    _stems(ax, atoms, masses, ax.transData)
+    frames.ring(ax, np.append(angles, atoms), np.append(heights, masses), scale)
+
+
+@singledispatch
+def curve(measure: Any, most: int | None = None) -> tuple[Array, Array]:
+    """Angles, ascending, and the density there, of the circle or of the polar angle.
+
+    Of more than `most` points of a grid, or nodes, these are taken evenly, the highest among them.
+    """
+    space, end, least = measure.space, _TURN, 721
+    if measure.axis is not None:
+        end, least = np.pi, 361
+    elif most is not None and len(measure.values) > most:
+        kept = _thinned(measure.values, most)
+        angles = np.append(geometry.circle_angles(space.points[kept]), end)
+        return angles, measure.values[np.append(kept, kept[0])]
+    angles = np.linspace(0.0, end, max(least, 4 * space.size + 1))
+    values = measure.pdf(geometry.line_points(angles, measure.axis))
+    if measure.axis is not None:
+        values = frames.law_of_angle(values, np.sin(angles), measure.dim)
+    return angles, values
+
+
+def _thinned(values: Array, most: int) -> Integers:
+    return np.union1d(frames.thinned(len(values), most), [values.argmax()])
 
 
 def _map(measure: Density, ax: Any, shared: Look) -> None:
@@ -236,7 +258,9 @@ def _map(measure: Density, ax: Any, shared: Look) -> None:
     # pixels beyond the rim take its value, so that the rim is cut out of a smooth picture
     longitudes = np.clip(np.pi * x / (_ROOT8 * np.cos(tilt)), -np.pi, np.pi)
     colatitudes = np.arccos((2.0 * tilt + np.sin(2.0 * tilt)) / np.pi)
-    values = measure.pdf(geometry.sphere_points(colatitudes.ravel(), longitudes.ravel()))
+    places = Places.of(geometry.sphere_points(colatitudes.ravel(), longitudes.ravel()))
+    # all pixels at once, right to 1e-12 of the largest value
+    values = SphereAt(measure.space.size).values(measure.coefficients, places)
     extent = (-_ROOT8, _ROOT8, -_ROOT8 / 2, _ROOT8 / 2)
     kind: dict[str, Any] = {"origin": "lower", "interpolation": "bilinear", "extent": extent}
     image = AxesImage(ax, cmap=frames.COLOURS, norm=shared.scale, **kind)
@@ -250,13 +274,6 @@ def _map(measure: Density, ax: Any, shared: Look) -> None:
 def _centres(count: int, half_width: float) -> Array:
     """Centres of `count` equal parts of [-half_width, half_width]."""
     return half_width * (2.0 * np.arange(count) + 1.0 - count) / count
-
-
-def _profile(measure: Density, ax: Axes, shared: Look) -> None:
-    angles: Array = np.linspace(0.0, np.pi, max(361, 4 * measure.space.kmax + 1))
-    values = measure.pdf(geometry.line_points(angles, measure.axis))
-    law = frames.law_of_angle(values, np.sin(angles), measure.dim)
-    frames.profile(ax, angles, law, measure.dim, shared.scale)
 
 
 @_extremes.register
@@ -292,9 +309,40 @@ def _(measure: LineFlowMap) -> tuple[float, float]:
 
 
 @_paint.register
-def _(measure: LineFlowMap, ax: Any, shared: Look) -> None:
-    paint = _flow_profile if measure.axis is not None else _flow_ring
-    paint(measure, ax, shared.scale)
+def _(flow: LineFlowMap, ax: Any, shared: Look) -> None:
+    """The curve, and how far it is cut; about an axis the largest masses are written."""
+    _line(flow, ax, shared)
+    nodes, logs = log_curve(flow)
+    cut = _cut(logs, shared.scale)
+    if cut and flow.axis is None:
+        # the corner beside the circle
+        frames.write(ax, cut, (-0.1, -0.02), ax.transAxes, va="top")
+    elif cut:
+        _beside(ax, float(nodes[np.argmax(logs)]), 0, cut)
+    if flow.axis is None:
+        return
+    named: list[float] = []
+    for atom, mass in sorted(zip(*gathered(flow), strict=True), key=lambda pair: -pair[1]):
+        if len(named) < _MOST_NAMES and all(abs(atom - x) > _APART * np.pi for x in named):
+            named.append(atom)
+            _beside(ax, atom, bool(cut) + len(named) - 1, f"atom {mass:.3g}")
+
+
+@curve.register
+def _(flow: LineFlowMap, most: int | None = None) -> tuple[Array, Array]:
+    """The free nodes and what lies between them; on a meridian no mass is beyond the outermost.
+
+    Nothing where all of the mass is in atoms.
+    """
+    end, least = (_TURN, 721) if flow.axis is None else (np.pi, 361)
+    nodes, logs = log_curve(flow)
+    if not len(nodes):
+        return nodes, logs
+    values = frames.densities_of(logs)
+    kept = slice(None) if most is None else _thinned(values, most)
+    places = np.union1d(np.linspace(0.0, end, least), nodes[kept])
+    period = _TURN if flow.axis is None else None
+    return places, np.interp(places, nodes, values, 0.0, 0.0, period)
 
 
 def log_curve(flow: LineFlowMap, of_angle: bool = True) -> tuple[Array, Array]:
@@ -318,40 +366,6 @@ def _drawn_angles(flow: LineFlowMap, angles: Array) -> Array:
     return angles % _TURN if flow.axis is None else np.clip(angles, 0.0, np.pi)
 
 
-def _flow_ring(flow: LineFlowMap, ax: Any, scale: Normalize) -> None:
-    """The curve around the circle, and atoms as stems as long as their mass."""
-    around: Array = np.linspace(0.0, _TURN, 721)
-    nodes, logs = log_curve(flow)
-    angles, heights = around, np.zeros_like(around)
-    if len(nodes):
-        angles = np.union1d(around, nodes)
-        at_nodes = frames.height(frames.densities_of(logs), scale)
-        heights = np.interp(angles, nodes, at_nodes, period=_TURN)
-        frames.fill_curve(ax, angles, heights)
-    atoms, masses = gathered(flow)
-    _stems(ax, atoms, masses, ax.transData)
-    frames.ring(ax, np.append(angles, atoms), np.append(heights, masses), scale)
-    if cut := _cut(logs, scale):
-        # the corner beside the circle
-        frames.write(ax, cut, (-0.1, -0.02), ax.transAxes, va="top")
-
-
-def _flow_profile(flow: LineFlowMap, ax: Axes, scale: Normalize) -> None:
-    """The law of the polar angle, and atoms as stems as high as their mass, which is written."""
-    nodes, logs = log_curve(flow)
-    angles: Array = np.union1d(np.linspace(0.0, np.pi, 361), nodes)
-    frames.profile(ax, angles, along_meridian(angles, nodes, logs), flow.dim, scale)
-    atoms, masses = gathered(flow)
-    _stems(ax, atoms, masses, ax.get_xaxis_transform())
-    if cut := _cut(logs, scale):
-        _beside(ax, float(nodes[np.argmax(logs)]), 0, cut)
-    named: list[float] = []
-    for atom, mass in sorted(zip(atoms, masses, strict=True), key=lambda pair: -pair[1]):
-        if len(named) < _MOST_NAMES and all(abs(atom - x) > _APART * np.pi for x in named):
-            named.append(atom)
-            _beside(ax, atom, bool(cut) + len(named) - 1, f"atom {mass:.3g}")
-
-
 def _beside(ax: Axes, angle: float, line: int, text: str) -> None:
     """A line of text on the side of a stem where the panel is wider."""
     ha, x = ("left", 5) if angle <= np.pi / 2 else ("right", -5)
@@ -369,9 +383,11 @@ def _stems(ax: Any, atoms: Array, masses: Array, over: Any) -> None:
         ax.scatter(atoms, masses, s=_DOT, linewidths=0.0, zorder=4, clip_on=False, **kind)
 
 
-def gathered(flow: LineFlowMap) -> tuple[Array, Array]:
+def gathered(measure: AnyMeasure) -> tuple[Array, Array]:
     """Atoms that look alike joined: the mean angle and the whole mass of each group."""
-    atoms, masses = _drawn_angles(flow, flow._atom_angles), flow._atom_masses
+    if not isinstance(measure, LineFlowMap):
+        return np.zeros(0), np.zeros(0)
+    atoms, masses = _drawn_angles(measure, measure._atom_angles), measure._atom_masses
     groups: list[list[int]] = []
     for index in np.argsort(atoms):
         if groups and atoms[index] - atoms[groups[-1][0]] < _ALIKE:

@@ -112,7 +112,7 @@ def solution(sol: Solution, *, panels: int = 4) -> Figure:
 
 
 def _curves(sol: Solution) -> list[Callable[[Solution, Axes], Axes]]:
-    """Energy, dissipation, what tells the resolution of the measures, and distances, if any."""
+    """Energy, dissipation, the resolution of the measures, and distances, if any."""
     there = {
         curves.energy: curves.energy_name(sol) is not None,
         curves.dissipation: bool(with_role(sol.dataset, *curves.RATES)),
@@ -207,7 +207,7 @@ def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "
     path = frames.check_path(path, SUFFIXES, ", ".join(SUFFIXES))
     if not isinstance(source, str):
         raise ValueError(f"source must be a text, got {shown(source)}")
-    # a disk that is full is told of by Python
+    # of a full disk, Python's own message is enough
     drawn = io.BytesIO()
     about = {"Keywords": source} if source else None
     whole.savefig(drawn, dpi=200, format=path.suffix[1:].lower(), metadata=about)
@@ -235,7 +235,7 @@ def card(shown: Any) -> str:
     try:
         is_bracket = isinstance(shown, Bracket)
         picture = _line(shown) if is_bracket else embedded(_figure(shown), repr(shown))
-    # numbers are worth showing where a picture can't be drawn, and a notebook goes on
+    # without a picture a notebook still shows the numbers, and continues
     except Exception as error:
         picture = f"<p>no picture: {escape(str(error) or type(error).__name__)}</p>"
     title = "FlowMap" if isinstance(shown, FlowMap) else type(shown).__name__

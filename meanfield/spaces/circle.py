@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -136,12 +138,8 @@ class Circle(Grid):
 
     def _at(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, 2), by Horner's rule in e^{iθ}."""
-        turn = np.exp(1j * circle_angles(points))
-        total = np.zeros(len(points), dtype=np.complex128)
-        for coefficient in coefficients[:0:-1]:
-            total += coefficient
-            total *= turn
-        return np.asarray(coefficients[0].real + 2.0 * total.real)
+        waves = horner(coefficients[1:], np.exp(1j * circle_angles(points)))
+        return np.asarray(coefficients[0].real + 2.0 * waves.real)
 
     def _between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (N, 2) between those of the grid, weights (N,) of σ, and values there."""
@@ -164,6 +162,16 @@ class Circle(Grid):
     def _transforms(self, slope: Array, potential: Array | None = None) -> CircleTransforms:
         """Planned transforms of one right-hand side, see `CircleTransforms`."""
         return CircleTransforms(self, slope, potential)
+
+
+def horner(coefficients: Coefficients, z: Coefficients) -> Coefficients:
+    """Σ_{k>=1} c_k z^k by Horner's rule, for |z| = 1; the first coefficient is c_1."""
+    total = np.zeros_like(z)
+    with np.errstate(under="ignore"):
+        for coefficient in coefficients[::-1]:
+            total += coefficient
+            total *= z
+    return total
 
 
 def _power(coefficients: Coefficients) -> Array:
@@ -299,10 +307,15 @@ class CircleAt:
         """c_k = Σ_j m_j e^{-ikθ_j}, shape (kmax + 1,), of masses (n,) at angles (n,)."""
         if len(angles) * (self.kmax + 1) <= _DIRECT:
             return np.asarray(np.exp(-1j * np.outer(self.degrees, angles)) @ masses)
-        grid = np.empty(2 * self.kmax + 1, dtype=np.complex128)
         points = masses.astype(np.complex128)
-        ducc0.nufft.nu2u(points=points, forward=True, out=grid, **_places(angles))
-        moments = grid[self.kmax :].copy()
+
+        def sums(part: slice) -> Coefficients:
+            grid = np.empty(2 * self.kmax + 1, dtype=np.complex128)
+            where = _places(angles[part]) | {"nthreads": 1}
+            ducc0.nufft.nu2u(points=points[part], forward=True, out=grid, **where)
+            return grid[self.kmax :]
+
+        moments = added(sums, len(angles))
         moments[0] = masses.sum()
         return moments
 
@@ -328,9 +341,21 @@ class CircleAt:
 
 
 def _places(angles: Array) -> dict[str, Any]:
-    """Where a non-uniform transform is asked; it is most accurate at angles in [-π, π]."""
+    """Angles of a non-uniform transform; it is most accurate at angles in [-π, π]."""
     near_zero = np.remainder(angles + np.pi, 2.0 * np.pi) - np.pi
     return {"coord": near_zero[:, None], "epsilon": EPSILON, "nthreads": threads(angles)}
+
+
+def added(sums: Callable[[slice], Coefficients], count: int) -> Coefficients:
+    """What so many angles or points sum to: many of them in two halves at a time.
+
+    Threads of a transform add in the order in which they end, and its sums would not repeat.
+    """
+    if count < _TWO_THREADS_FROM:
+        return sums(slice(count))
+    with ThreadPoolExecutor(1) as other:
+        later = other.submit(sums, slice(count // 2, count))
+        return np.asarray(sums(slice(count // 2)) + later.result())
 
 
 def threads(angles: Array) -> int:

@@ -167,6 +167,16 @@ class Mesh:
         return float(self.weights @ self.values.sum(axis=0))
 
 
+def without_light_leaves(mesh: Mesh, mass: float) -> Mesh:
+    """The mesh without its lightest leaves, which have at most this mass in the first channel."""
+    masses = (mesh.weights * mesh.values[0]).reshape(-1, PER_LEAF).sum(axis=1)
+    order = np.argsort(masses, kind="stable")
+    stays = np.ones(len(masses), dtype=bool)
+    stays[order[np.cumsum(masses[order]) <= mass]] = False
+    kept = np.repeat(stays, PER_LEAF)
+    return Mesh(mesh.points[kept], mesh.weights[kept], mesh.values[:, kept], mesh.error)
+
+
 def quadrature_error(values: Array) -> Array:
     """Estimate of the mean of the values missed by Gauss quadrature, shape (...).
 
@@ -220,7 +230,7 @@ def refined(
     Raises
     ------
     ArithmeticError
-        If there are more than `limit` nodes, which is told as they were asked for.
+        If there are more than `limit` nodes; the message names what is `told`.
     """
     current, count = Leaves.uniform(coarsest), 0
     while len(current):

@@ -219,7 +219,7 @@ _EVEN = 1e-9
 
 
 def are_parallel(one: Array | None, other: Array | None) -> bool:
-    """Whether there are two unit vectors (d,), and they are one but for rounding and direction.
+    """Whether there are two unit vectors (d,), and they agree up to rounding and sign.
 
     Examples
     --------

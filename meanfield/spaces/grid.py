@@ -42,9 +42,12 @@ class Grid(Record):
         """The space with twice as many degrees: twice the modes, or the largest degree 2k + 1."""
         return self._resized(2 * self.size + (self.size == self.kmax))
 
-    def _embed(self, coefficients: Coefficients, space: Grid) -> Coefficients:
-        """The same function on another space of its kind, cut where that ends; (..., count)."""
-        shape = *coefficients.shape[:-1], space.n_coefficients
+    def _embed(self, coefficients: Coefficients, space: Any) -> Coefficients:
+        """The same function on another space, or in harmonics, of its kind, cut where that ends.
+
+        Shape (..., count), as of the coefficients.
+        """
+        shape = *coefficients.shape[:-1], len(space.degrees)
         found = np.zeros(shape, dtype=self._coefficient_type)
         # both layouts have the same order once degrees are cut at the smaller
         found[..., space.degrees <= self.kmax] = coefficients[..., self.degrees <= space.kmax]

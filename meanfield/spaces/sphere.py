@@ -147,7 +147,7 @@ def _imported() -> Any:
 
 @contextlib.contextmanager
 def _one_thread(library: Any) -> Iterator[None]:
-    """One thread of OpenMP where no number is asked for, as when SHTns makes its tables.
+    """One thread of OpenMP if no number is given, as when SHTns makes its tables.
 
     Others would keep a process that is forked later from ever making any.
     """
@@ -257,9 +257,7 @@ class ShtnsFilter:
         self._plan._transforms.SHsph_to_spat(self._filter(coefficients), out[0], out[1])
 
     def _filter(self, coefficients: Coefficients) -> Coefficients:
-        np.take(coefficients, self._places, out=self._filtered, mode="clip")
-        self._filtered *= self._factors
-        return self._filtered
+        return np.multiply(coefficients[self._places], self._factors, out=self._filtered)
 
 
 class ShtnsAdjoint:
@@ -296,8 +294,8 @@ class SphereTransforms:
     ----------
     plan : DuccPlan or ShtnsPlan
         Of the space's degree on its grid.
-    weights : ndarray, shape (N,)
-        Quadrature weights of σ on the grid.
+    weights : ndarray, shape (n_lat, n_lon)
+        Quadrature weights of σ on the grid, the same at all points of a ring.
     slope : ndarray, shape (lmax + 1,)
         The factors of Λ.
     potential : ndarray, shape (lmax + 1,), optional
@@ -316,7 +314,7 @@ class SphereTransforms:
         self, plan: Plan, weights: Array, slope: Array, potential: Array | None = None
     ) -> None:
         self._plan, self._weights = plan, weights
-        count = len(weights)
+        count = weights.size
         self.values: Array = np.empty(count)
         self.gradient: Array = np.empty((2, count))
         self.flux: Array = np.empty((2, count))
@@ -338,7 +336,8 @@ class SphereTransforms:
 
     def integral(self, field: Array) -> float:
         """∫ `flux` · field dσ over the components of two vector fields, shape (2, N)."""
-        return float(np.einsum("j,ij,ij->", self._weights, self.flux, field))
+        one, other = (each.reshape(2, *self._weights.shape) for each in (self.flux, field))
+        return float((np.vecdot(one, other) @ self._weights[:, 0]).sum())
 
 
 def _last(factors: Array) -> int:
@@ -524,7 +523,7 @@ class Sphere(Grid):
 
     def _transforms(self, slope: Array, potential: Array | None = None) -> SphereTransforms:
         """Transforms of one right-hand side with their buffers, see `SphereTransforms`."""
-        return SphereTransforms(self._plan, self.weights, slope, potential)
+        return SphereTransforms(self._plan, self.weights.reshape(-1, self.n_lon), slope, potential)
 
 
 def available(library: object) -> Library:

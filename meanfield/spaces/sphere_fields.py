@@ -9,7 +9,7 @@ import ducc0
 import numpy as np
 
 from meanfield._checks import integer
-from meanfield.spaces.circle import EPSILON, threads
+from meanfield.spaces.circle import EPSILON, added, threads
 from meanfield.spaces.sphere import SQRT_4PI, Sphere, layout, power_by_degree
 from meanfield.typing import Array, Coefficients
 
@@ -97,6 +97,10 @@ class SphereFields:
         return found
 
 
+# points this near a pole are there; squares of less are no longer numbers of full precision
+_AT_POLE = 1e-150
+
+
 @dataclass(frozen=True)
 class Places:
     """Where points (n, 3) lie: angles for the transforms, and the frame along θ and φ.
@@ -106,11 +110,13 @@ class Places:
 
     Attributes
     ----------
+    points : ndarray, shape (n, 3)
     angles : ndarray, shape (n, 2)
         Colatitude in [0, π] and longitude in [0, 2π).
     cos_theta, sin_theta, cos_phi, sin_phi : ndarray, shape (n,)
     """
 
+    points: Array
     angles: Array
     cos_theta: Array
     sin_theta: Array
@@ -119,18 +125,22 @@ class Places:
 
     @classmethod
     def of(cls, points: Array) -> Places:
-        """The places of rows (n, 3) of any length but 0."""
+        """The places of rows (n, 3), of lengths whose squares are numbers."""
         x, y, z = points[:, 0], points[:, 1], points[:, 2]
-        across = np.hypot(x, y)
-        radii = np.hypot(across, z)
-        pole = across == 0.0
+        squared = x * x + y * y
+        across, radii = np.sqrt(squared), np.sqrt(squared + z * z)
+        pole = across < _AT_POLE
         safe = np.where(pole, 1.0, across)
         cos_phi, sin_phi = np.where(pole, 1.0, x / safe), y / safe
         angles = np.empty((len(points), 2))
         np.arctan2(across, z, out=angles[:, 0])
         np.arctan2(sin_phi, cos_phi, out=angles[:, 1])
         angles[:, 1] += 2.0 * np.pi * (angles[:, 1] < 0.0)
-        return cls(angles, z / radii, across / radii, cos_phi, sin_phi)
+        return cls(points, angles, z / radii, across / radii, cos_phi, sin_phi)
+
+    def units(self) -> Array:
+        """The points on the sphere, shape (n, 3)."""
+        return np.asarray(self.points / np.linalg.norm(self.points, axis=1, keepdims=True))
 
     def frame(self) -> Array:
         """Unit vectors along θ and φ, shape (2, n, 3)."""
@@ -185,8 +195,13 @@ class SphereAt:
     def moments(self, places: Places, masses: Array) -> Coefficients:
         """c_lm = Σ_j m_j conj(Y_lm(x_j)), shape (n_coefficients,), of masses (n,) at places."""
         given = np.ascontiguousarray(masses, dtype=np.float64)[None]
-        alm = ducc0.sht.adjoint_synthesis_general(map=given, spin=0, **self._transform(places))
-        return np.asarray(alm[0] * SQRT_4PI)
+
+        def sums(part: slice) -> Coefficients:
+            where = self._transform(places) | {"loc": places.angles[part], "nthreads": 1}
+            found = ducc0.sht.adjoint_synthesis_general(map=given[:, part], spin=0, **where)
+            return np.asarray(found[0])
+
+        return added(sums, len(masses)) * SQRT_4PI
 
     def _synthesis(self, alm: Coefficients, places: Places, **kind: Any) -> Array:
         values = ducc0.sht.synthesis_general(alm=alm, **self._transform(places), **kind)

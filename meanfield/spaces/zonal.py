@@ -118,6 +118,11 @@ class Zonal(Grid):
         return f"Zonal({self.dim}, {self.kmax})"
 
     @cached_property
+    def angles(self) -> Array:
+        """Polar angles of the grid points, shape (N,), descending."""
+        return np.asarray(np.arctan2(self.sines, self.nodes))
+
+    @cached_property
     def points(self) -> Array:
         """The grid as points of one meridian, shape (N, d)."""
         across = perpendicular(self.axis)
@@ -143,8 +148,7 @@ class Zonal(Grid):
 
     def _between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (N - 1, d) between those of the grid, weights of about σ, and values there."""
-        polar = np.arctan2(self.sines, self.nodes)
-        polar = polar[:-1] + GOLDEN * np.diff(polar)
+        polar = self.angles[:-1] + GOLDEN * np.diff(self.angles)
         points = line_points(polar, self.axis)
         weights = self.weights[:-1] ** (1.0 - GOLDEN) * self.weights[1:] ** GOLDEN
         return points, weights, self._at(coefficients, points)

@@ -1,24 +1,6 @@
 """Studies: one question each, answered as a dataset by runs that may share an executor."""
 
-from meanfield.studies.correlations import two_token_correlation
-from meanfield.studies.extremisers import energy_extremisers, energy_maximiser, energy_minimiser
-from meanfield.studies.free_tokens import limits_without_normalisation
-from meanfield.studies.limit import mean_field_limit
-from meanfield.studies.phases import phase_diagram
-from meanfield.studies.plateaus import metastability
-from meanfield.studies.proposition import proposition_3_4
-from meanfield.studies.stationary import stationary_density, stationary_states
+import lazy_loader
 
-__all__ = [
-    "energy_extremisers",
-    "energy_maximiser",
-    "energy_minimiser",
-    "limits_without_normalisation",
-    "mean_field_limit",
-    "metastability",
-    "phase_diagram",
-    "proposition_3_4",
-    "stationary_density",
-    "stationary_states",
-    "two_token_correlation",
-]
+# `__init__.pyi` has what is public; a process that works for one study imports that one
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

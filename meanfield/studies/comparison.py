@@ -17,20 +17,26 @@ from meanfield.evolution.solution import LAST_BITS
 from meanfield.functionals.distances import mmd
 from meanfield.functionals.energies import dissipation, energy, energy_share
 from meanfield.functionals.transport.distance import LEAST_GAP, wasserstein
-from meanfield.measures import AnyMeasure, SphereFlowMap
+from meanfield.measures import AnyMeasure
+from meanfield.studies.executors import labelled
 from meanfield.typing import Array, ArrayLike
 
 DISTANCES = ("mmd", "w1")
 # where W_1 is below it, which no figure shows, two runs are said to be the same
 _SAME = 1e-3
-_NUMBERS = {
-    "energy": (energy, "energy", "of the dynamics of each run"),
-    "energy_share": (energy_share, "energy share", "energy over that of a Dirac mass"),
-    "dissipation": (dissipation, "dissipation", "rate at which the velocity changes the energy"),
-}
-_ENERGY_DIFFERENCE = {
-    "long_name": "difference of energy shares",
-    "comment": "E_a - E_b over that of a Dirac mass",
+_NUMBERS = {"energy": energy, "energy_share": energy_share, "dissipation": dissipation}
+_ABOUT = {
+    "energy": ("energy", "of the dynamics of each run"),
+    "energy_share": ("energy share", "energy over that of a Dirac mass"),
+    "dissipation": ("dissipation", "rate at which the velocity changes the energy"),
+    "mean": ("mean", "∫ x dmu"),
+    "mean_difference": ("distance of the means", "|∫ x dmu_a - ∫ x dmu_b|"),
+    "energy_difference": ("difference of energy shares", "E_a - E_b over that of a Dirac mass"),
+    "mmd": ("mmd of a and b", "(∬ e^{β(<x,y> - 1)} dΔ dΔ)^{1/2}, Δ = mu_a - mu_b"),
+    "w1": ("Wasserstein distance W_1 of a and b", ""),
+    "w1_lower": ("lower bound of W_1", ""),
+    "w1_upper": ("upper bound of W_1", ""),
+    "w1_proved": ("bounds of W_1 are proved", "1 where they are"),
 }
 
 
@@ -59,7 +65,7 @@ def compare(
     beta : float, optional
         β > 0 of the mmd; by default that of the dynamics of `a`, else 1.
     gap : float, optional
-        Relative width that is asked of the brackets of W_1 on S^2.
+        Relative width of the brackets of W_1 on S^2.
     progress : bool, optional
         Whether to show a bar that counts times.
 
@@ -69,12 +75,12 @@ def compare(
         Over `t` and, of what each has by itself, `run` ("a" and "b"): `energy`, `energy_share`,
         `dissipation`, where at least one run has them; `mean` and `mean_difference`;
         `energy_difference`, of E/E(δ), where both have the same energy; `mmd` in the kernel
-        e^{β(<x,y> - 1)}; `w1` with `w1_lower`, `w1_upper` and `w1_proved`. What can't be had is
-        left out, with the reason as an attribute such as `energy_missing` or `w1_missing`: so is
-        W_1 of flow maps on S^2 without symmetry, which would be that of their nodes. The attribute
-        `verdict` has the largest of each difference in one line. Two runs are called the same where
-        W_1 is among them and all are below 10⁻³, which no figure shows. Without W_1 no difference
-        is seen: an mmd hardly sees high degrees at small β, and equal means tell little.
+        e^{β(<x,y> - 1)}; `w1` with `w1_lower`, `w1_upper` and `w1_proved`. What can't be computed
+        is left out, with the reason as an attribute such as `energy_missing` or `w1_missing`: so is
+        W_1 of flow maps on S^2 with clusters as particles, which would be that of their nodes. The
+        attribute `verdict` has the largest of each difference in one line. Two runs are called the
+        same where W_1 is among them and all are below 10⁻³, which no figure shows. Without W_1 no
+        difference is seen: an mmd hardly sees high degrees at small β, and equal means tell little.
 
     Raises
     ------
@@ -125,17 +131,17 @@ def compare(
     if "energy_share" in ds and _energy_of(a) == _energy_of(b):
         gap_of_energies = -ds["energy_share"].diff("run").values[0]
         if not np.isnan(gap_of_energies).all():
-            ds["energy_difference"] = "t", gap_of_energies, _ENERGY_DIFFERENCE
+            ds["energy_difference"] = "t", gap_of_energies
     ds.attrs |= {
         "title": f"{a.dynamics} on {a.final} (a) and {b.dynamics} on {b.final} (b)",
         "verdict": _verdict(ds),
         **{f"{name}_missing": why for name, why in missing.items()},
     }
-    return ds
+    return labelled(ds, _ABOUT)
 
 
 def _common_times(a: Solution, b: Solution) -> Array:
-    """The times of `a` that `b` has saved, too, but for last bits."""
+    """The times of `a` that `b` has saved, too, to last bits."""
     apart = np.abs(a.t[:, None] - b.t).min(axis=1)
     times: Array = a.t[apart <= LAST_BITS * max(a.t[-1], b.t[-1])]
     if not times.size or times[-1] == a.t[0] < a.t[-1]:
@@ -174,7 +180,7 @@ def _number(name: str, sol: Solution, measure: AnyMeasure, t: float) -> float:
     save = int(np.abs(sol.t - t).argmin())
     if sol.measures[save] is measure:
         return float(sol.dataset[name].values[save])
-    return float(_NUMBERS[name][0](measure, sol.dynamics, t=t))
+    return float(_NUMBERS[name](measure, sol.dynamics, t=t))
 
 
 def _distance(
@@ -185,17 +191,18 @@ def _distance(
     Raises
     ------
     ValueError
-        If it can't be had for this pair.
+        If it can't be computed for this pair.
     """
     if name == "mmd":
         found = mmd(mu, nu, beta, scaled=True)
         if not np.isfinite(found):
             raise ValueError(f"mmd at beta = {beta:g} is {found} of {mu} and {nu}")
         return {"mmd": found}
-    if isinstance(mu, SphereFlowMap) or isinstance(nu, SphereFlowMap):
+    if np.isinf([mu._transported(1.0)[1], nu._transported(1.0)[1]]).any():
         raise ValueError(
-            f"W_1 of a flow map on S^2 counts its nodes as tokens, whose spacing hides how near "
-            f"the runs are, got {mu} and {nu}: mf.wasserstein computes it nevertheless"
+            f"W_1 of a flow map on S^2 that no series holds counts its nodes as tokens, whose "
+            f"spacing hides how near the runs are, got {mu} and {nu}: mf.wasserstein computes it "
+            f"nevertheless"
         )
     w1 = wasserstein(mu, nu, 1, gap=gap)
     return {
@@ -208,38 +215,26 @@ def _distance(
 
 def _dataset(times: Array, rows: Sequence[dict[str, Any]], beta: float) -> xr.Dataset:
     """The numbers of all times as variables."""
-    about = {
-        **{name: {"long_name": what, "comment": how} for name, (_, what, how) in _NUMBERS.items()},
-        "mean": {"long_name": "mean", "comment": "∫ x dmu"},
-        "mmd": {
-            "long_name": "mmd of a and b",
-            "beta": beta,
-            "comment": "(∬ e^{β(<x,y> - 1)} dΔ dΔ)^{1/2}, Δ = mu_a - mu_b",
+    columns = {name: np.array([row.get(name, np.nan) for row in rows]) for name in rows[0]}
+    over = "t", "run", "axis"
+    ds = xr.Dataset(
+        {
+            name: (over[: values.ndim], values)
+            for name, values in columns.items()
+            if not np.isnan(values).all()
         },
-        "w1": {"long_name": "Wasserstein distance W_1 of a and b", "units": "radian"},
-        "w1_lower": {"long_name": "lower bound of W_1", "units": "radian"},
-        "w1_upper": {"long_name": "upper bound of W_1", "units": "radian"},
-        "w1_proved": {"long_name": "bounds of W_1 are proved", "comment": "1 where they are"},
-    }
-    dims = {"mean": ("run", "t", "axis"), **dict.fromkeys(_NUMBERS, ("run", "t"))}
-    found = xr.Dataset(
-        coords={"t": ("t", times, {"long_name": "time t", "units": "1"}), "run": ["a", "b"]}
-    )
-    for name in [name for name in about if name in rows[0]]:
-        values = np.array([row.get(name, np.nan) for row in rows])
-        if np.isnan(values).all():
-            continue
-        over = dims.get(name, ("t",))
-        found[name] = over, values if over == ("t",) else np.moveaxis(values, 1, 0), about[name]
-    found["mean_difference"] = (
-        *("t", np.linalg.norm(found["mean"].diff("run").values[0], axis=1)),
-        {"long_name": "distance of the means", "comment": "|∫ x dmu_a - ∫ x dmu_b|"},
-    )
-    return found
+        {"t": ("t", times, {"long_name": "time t", "units": "1"}), "run": ["a", "b"]},
+    ).transpose("run", ...)
+    ds["mean_difference"] = "t", np.linalg.norm(ds["mean"].diff("run").values[0], axis=1)
+    if "mmd" in ds:
+        ds["mmd"].attrs["beta"] = beta
+    for name in {"w1", "w1_lower", "w1_upper"} & set(ds):
+        ds[name].attrs["units"] = "radian"
+    return ds
 
 
 def _verdict(ds: xr.Dataset) -> str:
-    """One line: the largest of each distance, and of them all."""
+    """One line: the largest of each distance, and that of the largest number by its name."""
     told = {
         "mmd": "mmd",
         "w1_upper": "W_1",
@@ -247,10 +242,12 @@ def _verdict(ds: xr.Dataset) -> str:
         "energy_difference": "E/E(δ)",
     }
     largest = {name: float(np.abs(ds[name]).max()) for name in told if name in ds}
-    size, absent = max(largest.values()), [name for name in ("mmd", "w1_upper") if name not in ds]
-    what = f"the same to {size:.1e}" if size < _SAME else f"up to {size:.1e} apart"
+    size, worst = max((value, name) for name, value in largest.items())
+    absent = [name for name in ("mmd", "w1_upper") if name not in ds]
+    what = f"the same to {size:.1e}" if size < _SAME else f"{told[worst]} up to {size:.1e}"
     if size < _SAME and "w1_upper" in absent:
         what = f"no difference seen without {' and '.join(told[name] for name in absent)}"
-    parts = ", ".join(f"{told[name]} {value:.1e}" for name, value in largest.items())
+    others = (name for name in largest if size < _SAME or name != worst)
+    parts = ", ".join(f"{told[name]} {largest[name]:.1e}" for name in others)
     first, last = ds["t"].values[[0, -1]]
     return f"{what} at {ds.sizes['t']} times from t = {first:g} to {last:g}: {parts}"

@@ -19,7 +19,7 @@ from meanfield.typing import Array
 _SMALLEST = 1e-300
 # points of a cap, and the logarithm of the factor by which a density may rise in it
 _IN_CAP, _STEEP = 16, 3.0
-# what is no mass, likewise
+# the logarithm of a share that counts as no mass
 _NEGLIGIBLE = -35.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.integrate import DOP853
+from scipy.integrate import solve_ivp
 from scipy.special import stdtrit
 
 from meanfield._checks import generator, integer, number, times_until
@@ -132,8 +133,22 @@ RTOL, ATOL = 1e-12, 1e-14
 # of coefficients of which that of degree 0 is 1; rounding in 8192 values of f stays below it
 TAIL_TOL = 1e-11
 FIRST_SIZE, LAST_SIZE = 128, 1 << 13
-# |E cos kx| <= 1, but for rounding
+# |E cos kx| <= 1, up to rounding
 _LARGEST = 1.0 + 1e-9
+# to begin with; steps adapt from there
+_FIRST_STEP = 1e-3
+
+
+class _Limit:
+    """The end of a leg, where a size of the coefficients comes to a limit."""
+
+    terminal, direction = True, -1.0
+
+    def __init__(self, size: Callable[[Array], float], limit: float) -> None:
+        self._size, self._limit = size, limit
+
+    def __call__(self, t: float, c: Array) -> float:  # noqa: ARG002 (scipy gives the time)
+        return self._limit - self._size(c)
 
 
 @dataclass(frozen=True)
@@ -164,72 +179,46 @@ class Closed:
 def solved(closure: str, beta: float, n: int, times: Array, kmax: int, places: Array) -> Closed:
     """Follow one closure from ψ = 1/2π, (8.1).
 
-    Steps are those of DOP853, and end at each time. A step that leaves more than `TAIL_TOL` in the
-    last tenth of the spectrum is taken again on twice the modes, up to `LAST_SIZE`; past that
-    the run is under-resolved. It ends as impossible where some |E cos kx| > 1, which no law has.
+    Steps are those of DOP853, and end at each time. Where `TAIL_TOL` is reached in the last tenth
+    of the spectrum the run goes on with twice the modes, up to `LAST_SIZE`; past that it is
+    under-resolved. It ends as impossible where some |E cos kx| > 1, which no law has.
     """
-    run, status = _Run(closure, beta, n, _first_size(beta, kmax)), "finished"
-    modes, psi = np.full((len(times), kmax), np.nan), np.full((len(times), len(places)), np.nan)
-    least, tail = np.full((2, len(times)), np.nan)
-    for row, time in enumerate(times):
-        status = run.to(float(time))
-        if status != "finished":
-            break
-        modes[row] = run.c[1 : kmax + 1]
-        psi[row] = run.space._at(run.c, circle_points(places)) / (2.0 * np.pi)
-        least[row] = run.space.synthesis(run.c).min() / (2.0 * np.pi)
-        tail[row] = _tail(run.c)
-    return Closed(status, modes, psi, least, tail)
-
-
-def _first_size(beta: float, kmax: int) -> int:
     size = FIRST_SIZE
     while size < 2 * (max(bandwidth(beta, 2), kmax) + 1):
         size *= 2
-    return size
+    space, status, t, step = Circle(size), "finished", 0.0, _FIRST_STEP
+    c = np.eye(1, space.kmax + 1)[0]
+    limits = _Limit(_tail, TAIL_TOL), _Limit(lambda c: float(np.abs(c).max()), _LARGEST)
+    modes, psi = np.full((len(times), kmax), np.nan), np.full((len(times), len(places)), np.nan)
+    least, tail = np.full((2, len(times)), np.nan)
+    for row, time in enumerate(times):
+        while t < time and status == "finished":
+            equation, step = PairEquation(closure, beta, n, space), min(step, time - t)
+            options = {"rtol": RTOL, "atol": ATOL, "first_step": step, "events": limits}
+            with np.errstate(over="ignore", invalid="ignore"):
+                leg = solve_ivp(equation, (t, time), c, "DOP853", **options)
+            # the last step of a leg was cut, and those before it may grow
+            t, c, step = leg.t[-1], leg.y[:, -1], 2.0 * np.diff(leg.t).max(initial=step)
+            is_rough, is_impossible = map(len, leg.t_events)
+            if leg.status < 0:
+                status = "failed"
+            elif is_impossible:
+                status = "impossible"
+            elif is_rough and space.size >= LAST_SIZE:
+                status = "under-resolved"
+            elif is_rough:
+                c, space = space._embed(c, space._doubled()).real, space._doubled()
+        if status != "finished":
+            break
+        modes[row] = c[1 : kmax + 1]
+        psi[row] = space._at(c, circle_points(places)) / (2.0 * np.pi)
+        least[row] = space.synthesis(c).min() / (2.0 * np.pi)
+        tail[row] = _tail(c)
+    return Closed(status, modes, psi, least, tail)
 
 
 def _tail(c: Array) -> float:
     return float(np.abs(c[-(len(c) // 10) :]).max())
-
-
-class _Run:
-    """The state of a closed equation: a time, coefficients, and the space of these."""
-
-    def __init__(self, closure: str, beta: float, n: int, size: int) -> None:
-        self._given, self.t = (closure, beta, n), 0.0
-        self._step: float | None = None
-        self.space = Circle(size)
-        self.c = np.eye(1, self.space.kmax + 1)[0]
-
-    def to(self, time: float) -> str:
-        """Go on to a time; how that ended."""
-        while self.t < time:
-            status = self._on_this_space(time)
-            if status == "under-resolved" and self.space.size < LAST_SIZE:
-                finer = self.space._doubled()
-                self.c, self.space = self.space._embed(self.c, finer).real, finer
-            elif status != "finished":
-                return status
-        return "finished"
-
-    def _on_this_space(self, time: float) -> str:
-        equation = PairEquation(*self._given, self.space)
-        first = None if self._step is None else min(self._step, time - self.t)
-        solver = DOP853(equation, self.t, self.c, time, rtol=RTOL, atol=ATOL, first_step=first)
-        while solver.status == "running":
-            if not np.isfinite(solver.h_abs):
-                return "failed"
-            with np.errstate(over="ignore", invalid="ignore"):
-                solver.step()
-            if solver.status == "failed" or not np.isfinite(solver.y).all():
-                return "failed"
-            if _tail(solver.y) > TAIL_TOL:
-                return "under-resolved"
-            self.t, self.c, self._step = float(solver.t), solver.y, float(solver.h_abs)
-            if np.abs(self.c).max() > _LARGEST:
-                return "impossible"
-        return "finished"
 
 
 # a closure has broken where it is off by more than chance alone is in one study of ten thousand,
@@ -404,7 +393,7 @@ def two_token_correlation(
     ValueError
         If an argument is out of range, before any run starts.
     ArithmeticError
-        If a run of tokens can't go on.
+        If a run of tokens can't continue.
 
     Notes
     -----

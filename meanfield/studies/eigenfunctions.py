@@ -85,17 +85,12 @@ class ZonalBasis:
 
     def density(self, coefficients: Array) -> Density:
         """The density with these coefficients on the space of its symmetry."""
-        if self.dim == 2:
-            space = Circle(2 * (self.kmax + 4))
-            turn = np.arctan2(self.axis[1], self.axis[0])
-            modes = np.zeros(space.n_coefficients, dtype=np.complex128)
-            modes[self.degrees] = coefficients * np.exp(-1j * turn * self.degrees) / np.sqrt(2.0)
-            modes[0] = coefficients[0]
-            return Density.from_coefficients(space, modes)
-        zonal = Zonal(self.dim, self.kmax + 3, self.axis)
-        moments = np.zeros(zonal.n_coefficients)
-        moments[self.degrees] = coefficients
-        return Density.from_coefficients(zonal, moments)
+        is_circle = self.dim == 2
+        space = (
+            Circle(2 * self.kmax + 8) if is_circle else Zonal(self.dim, self.kmax + 3, self.axis)
+        )
+        values = self.at(space.points) @ coefficients
+        return Density.from_coefficients(space, space.analysis(values))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import os
 import platform
 import signal
 import sys
+import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import (
     BrokenExecutor,
@@ -16,9 +18,10 @@ from concurrent.futures import (
     Executor,
     Future,
     ProcessPoolExecutor,
+    ThreadPoolExecutor,
     wait,
 )
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -54,9 +57,8 @@ def mapped_by(
 ) -> Generator[Any, None, None]:
     """Results of the tasks in their order, by an executor or else here, one after the other.
 
-    A task whose worker is killed is tried once more, in 'processes' by a worker of its own. An
-    exception of a task itself says which task it was. Where the results are not waited for,
-    workers of ours are ended.
+    A task whose worker is killed is tried once more. An exception of a task itself says which task
+    it was. Where the results are not waited for, workers of ours are ended.
 
     A worker process keeps to one thread for products of matrices, unless its environment has one
     of `THREADS`: workers fill the cores already.
@@ -65,7 +67,7 @@ def mapped_by(
     ----------
     executor : concurrent.futures.Executor, 'processes' or None
         Any with `submit`: a process pool, dask's `client.get_executor()`, mpi4py's
-        `MPIPoolExecutor`. 'processes' is a pool of all cores, made anew where it breaks.
+        `MPIPoolExecutor`. 'processes' are those of this machine, made anew where one is killed.
     run : callable
         Of one task; both travel between processes.
     tasks : list
@@ -82,7 +84,7 @@ def mapped_by(
     Raises
     ------
     ValueError
-        If the executor is none, `workers` is told to one that has its own, or what is to be run
+        If there is no such executor, `workers` is given to one that has its own, or what is to run
         can't travel to a process.
     RuntimeError
         If a task loses its worker twice, an executor that is not ours breaks, its
@@ -107,13 +109,13 @@ def mapped_by(
             # this is a worker, which imports the script that started it
             sys.exit(_NO_GUARD)
         _check_travel(run, tasks[:1])
-        return _by_processes(run, tasks, workers, lost)
+        return _submitted(_Processes(workers), run, tasks, lost)
     if not callable(getattr(executor, "submit", None)):
         raise ValueError(
             f"executor must be a concurrent.futures.Executor or {PROCESSES!r}, got "
             f"{shown(executor)}"
         )
-    return _Submitted(executor, run, tasks, lost=lost).results()
+    return _submitted(nullcontext(executor), run, tasks, lost)
 
 
 def _check_travel(*given: Any) -> None:
@@ -165,158 +167,126 @@ def _keep_to_one_thread() -> None:
         os.environ.update(dict.fromkeys(THREADS, "1"))
 
 
-def _pool(workers: int | None = None) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
-        workers,
-        # threads of transforms do not survive a fork
-        mp_context=multiprocessing.get_context("spawn"),
-        # a terminal sends Ctrl-C to all processes, and who waits for the workers ends them
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_IGN),
-    )
+class _Processes(Executor):
+    """Threads that have a process each, so that one that is killed takes no other task down.
+
+    Parameters
+    ----------
+    count : int, optional
+        One for each core if omitted.
+    """
+
+    def __init__(self, count: int | None) -> None:
+        self._threads = ThreadPoolExecutor(count or os.cpu_count())
+        self._pools: dict[int, ProcessPoolExecutor] = {}
+
+    def submit(self, call: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        """The call, to be done by the process of the next thread that is free."""
+        return self._threads.submit(self._by_own_process, call, *given, **named)
+
+    def _by_own_process(self, call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        thread = threading.get_ident()
+        if thread not in self._pools:
+            self._pools[thread] = ProcessPoolExecutor(
+                1,
+                # threads of transforms do not survive a fork
+                mp_context=multiprocessing.get_context("spawn"),
+                # a terminal sends Ctrl-C to all processes, and who waits for the workers ends them
+                initializer=signal.signal,
+                initargs=(signal.SIGINT, signal.SIG_IGN),
+            )
+        try:
+            return self._pools[thread].submit(call, *given, **named).result()
+        except BrokenExecutor:
+            broken = self._pools.pop(thread)
+            processes = _processes_of(broken)
+            broken.shutdown()
+            if any(process.exitcode == _NO_GUARD for process in processes):
+                raise RuntimeError(
+                    f"executor {PROCESSES!r} has workers that import this script anew: put what it "
+                    f'runs under `if __name__ == "__main__":`'
+                ) from None
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the processes; where results are not waited for, whatever they are at."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for pool in list(self._pools.values()):
+            for process in _processes_of(pool) if kind else ():
+                process.terminate()
+        # a thread whose pool breaks shuts that down itself, and two at once would close it twice
+        self._threads.shutdown()
+        for pool in self._pools.values():
+            pool.shutdown()
 
 
-def _by_processes(
+def _processes_of(pool: Any) -> list[Any]:
+    # methods for what is done with them come with Python 3.14; after a shutdown there are none
+    return list((pool._processes or {}).values())
+
+
+def _submitted(
+    opening: AbstractContextManager[Any],
     run: Callable[[Any], Any],
     tasks: list[Any],
-    workers: int | None,
     lost: Callable[[Any, str], Any] | None,
 ) -> Generator[Any, None, None]:
-    again = partial(_pool, workers)
-    submitted = _Submitted(again(), run, tasks, again=again, lost=lost)
-    try:
-        yield from submitted.results()
-    except BaseException:
-        for pool in (submitted.executor, *submitted.spares):
-            _end(pool)
-        raise
-    finally:
-        for pool in (submitted.executor, *submitted.spares):
-            pool.shutdown(cancel_futures=True)
-
-
-def _end(pool: Any) -> None:
-    """End the workers of a pool of ours: what they are at is not waited for."""
-    # a method for this comes with Python 3.14; after a shutdown there are none
-    for process in list((pool._processes or {}).values()):
-        process.terminate()
-
-
-def _check_guard(broken: Any) -> None:
-    """End a pool of ours that broke, and see whether its workers could start at all.
+    """Results in the order of the tasks; where they are not waited for, none is begun any more.
 
     Raises
     ------
-    RuntimeError
-        If they came to the line that starts workers.
+    KeyboardInterrupt
+        On Ctrl-C, between results: in what is done with them it could be lost, as Python drops
+        what is raised in a destructor, or when an import gives back its lock.
     """
-    processes = list((broken._processes or {}).values())
-    broken.shutdown()
-    if any(process.exitcode == _NO_GUARD for process in processes):
-        raise RuntimeError(
-            f"executor {PROCESSES!r} has workers that import this script anew: put what it runs "
-            f'under `if __name__ == "__main__":`'
-        ) from None
+    call, futures = partial(_in_worker, _home(), run), deque[Future[Any]]()
 
-
-class _Submitted:
-    """The futures of tasks at an executor; a task that loses its worker is tried once more."""
-
-    def __init__(
-        self,
-        executor: Any,
-        run: Callable[[Any], Any],
-        tasks: Sequence[Any],
-        again: Callable[[], Executor] | None = None,
-        lost: Callable[[Any, str], Any] | None = None,
-    ) -> None:
-        self.executor, self._tasks = executor, tasks
-        self._again, self._lost = again, lost
-        self.spares: list[Executor] = []
-        self._call = partial(_in_worker, _home(), run)
-        self._futures: dict[int, Future[Any]] = {}
-
-    def results(self) -> Generator[Any, None, None]:
-        """In the order of the tasks; where they are not waited for, none is begun any more.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            On Ctrl-C, between results: in what is done with them it could be lost, as Python
-            drops what is raised in a destructor, or when an import gives back its lock.
-        """
-        numbers = range(len(self._tasks))
-        with DeferredInterrupt() as self._interrupt:
-            try:
-                for number in numbers:
-                    self._futures[number] = self._submit(number)
-                for number in numbers:
-                    yield self._result(number)
-            finally:
-                for future in self._futures.values():
-                    future.cancel()
-
-    def _result(self, number: int) -> Any:
+    def submit(number: int) -> Future[Any]:
         try:
-            # a future keeps its result
-            return self._result_of(number, self._futures.pop(number))
-        except Exception as error:
-            if not _is_lost(error):
-                raise
-            _log.warning("task %d lost its worker and is tried again: %r", number, error)
-            future = self._try_again(number, error)
-        try:
-            return self._result_of(number, future)
-        except Exception as error:
-            if not _is_lost(error):
-                raise
-            what = f"task {number} of the study lost its worker twice, the last time by {error!r}"
-            if self._lost is None:
-                raise RuntimeError(f"{what}: {self._tasks[number]!r:.200}") from error
-            return self._lost(self._tasks[number], what)
-
-    def _result_of(self, number: int, future: Future[Any]) -> Any:
-        self._interrupt.check()
-        while not wait([future], _SECONDS_DEAF).done:
-            self._interrupt.check()
-        try:
-            return future.result()
-        except CancelledError as error:
-            raise RuntimeError(
-                f"task {number} of the study was cancelled by its executor: its scheduler is gone, "
-                f"or has dropped it"
-            ) from error
-
-    def _submit(self, number: int) -> Future[Any]:
-        try:
-            future: Future[Any] = self.executor.submit(self._call, number, self._tasks[number])
+            future: Future[Any] = executor.submit(call, number, tasks[number])
         except BrokenExecutor as error:
-            if self._again is None:
-                raise RuntimeError(
-                    f"executor {self.executor!r} must take tasks again after a worker was lost, "
-                    f"but it broke: take {PROCESSES!r}, or an executor that replaces its workers"
-                ) from error
-            future = Future()
-            future.set_exception(error)
+            raise RuntimeError(
+                f"executor {executor!r} must take tasks again after a worker was lost, but it "
+                f"broke: take {PROCESSES!r}, or an executor that replaces its workers"
+            ) from error
         except Exception as error:
-            raise RuntimeError(f"executor {self.executor!r} takes no task: {error}") from error
+            raise RuntimeError(f"executor {executor!r} takes no task: {error}") from error
         return future
 
-    def _try_again(self, number: int, error: Exception) -> Future[Any]:
-        if self._again is None or not isinstance(error, BrokenExecutor):
-            return self._submit(number)
-        _check_guard(self.executor)
-        self.executor = self._again()
-        for other, future in self._futures.items():
-            if future.cancelled() or _is_lost(future.exception()):
-                self._futures[other] = self._submit(other)
-        # in a pool of its own no other task takes its worker down
-        self.spares.append(_pool(1))
-        return self.spares[-1].submit(self._call, number, self._tasks[number])
+    def result(number: int, future: Future[Any]) -> Any:
+        is_retried = False
+        while True:
+            interrupt.check()
+            while not wait([future], _SECONDS_DEAF).done:
+                interrupt.check()
+            try:
+                return future.result()
+            except CancelledError as error:
+                raise RuntimeError(
+                    f"task {number} of the study was cancelled by its executor: its scheduler is "
+                    f"gone, or has dropped it"
+                ) from error
+            except Exception as error:
+                if not (isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST):
+                    raise
+                if is_retried:
+                    what = f"task {number} of the study lost its worker twice, the last time by"
+                    if lost is None:
+                        raise RuntimeError(f"{what} {error!r}: {tasks[number]!r:.200}") from error
+                    return lost(tasks[number], f"{what} {error!r}")
+                _log.warning("task %d lost its worker and is tried again: %r", number, error)
+                future, is_retried = submit(number), True
 
-
-def _is_lost(error: BaseException | None) -> bool:
-    return isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST
+    with opening as executor, DeferredInterrupt() as interrupt:
+        try:
+            for number in range(len(tasks)):
+                futures.append(submit(number))
+            for number in range(len(tasks)):
+                # a future keeps its result
+                yield result(number, futures.popleft())
+        finally:
+            for future in futures:
+                future.cancel()
 
 
 NAMES = (PROCESSES, "dask", "mpi")
@@ -363,14 +333,14 @@ def opened(
             f"workers must be left out with a scheduler or 'mpi', which have their own, got "
             f"{shown(workers)}"
         )
-    with ExitStack() as stack:
-        if name == "dask":
-            client = stack.enter_context(_dask(scheduler, workers))
+    if name == "dask":
+        with _dask(scheduler, workers) as client:
             yield {"executor": client.get_executor()}
-        elif name == "mpi":
-            yield {"executor": stack.enter_context(_mpi())}
-        else:
-            yield {"executor": name, "workers": workers}
+    elif name == "mpi":
+        with _mpi() as pool:
+            yield {"executor": pool}
+    else:
+        yield {"executor": name, "workers": workers}
 
 
 @contextmanager
@@ -398,10 +368,8 @@ def _local_cluster(distributed: Any, workers: int | None) -> Any:
     """A cluster on this machine, each of whose workers runs one task at a time."""
     key = "distributed.nanny.pre-spawn-environ"
     config = importlib.import_module("dask.config")
-    environment = dict(config.get(key))
-    if any(name in os.environ for name in THREADS):
-        # dask asks for one thread by each name that the user has not set
-        environment = {name: it for name, it in environment.items() if name not in THREADS}
+    # how many threads a worker takes is what the user says, or what `_keep_to_one_thread` does
+    environment = {name: it for name, it in config.get(key).items() if name not in THREADS}
     with config.set({key: environment}):
         return distributed.LocalCluster(
             n_workers=workers,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,16 +149,16 @@ def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array
         )
     least = _certified(basis, coefficients, matrix, beta)
     found = basis.at(basis.nodes()[0]) @ coefficients
-    lowest = float(found.min())
-    if -_NEGATIVE * float(found.max()) < lowest < -_ROUNDING * float(found.max()):
-        raise ValueError(
-            f"beta or the ratio of matrix's eigenvalues must be smaller, got {beta:g} and "
-            f"{matrix}: rounding of the density makes its least value {lowest:.3g}"
-        )
-    if lowest <= -_NEGATIVE * float(found.max()):
+    lowest, highest = float(found.min()), float(found.max())
+    if lowest <= -_NEGATIVE * highest:
         raise ArithmeticError(
             f"the measure of constant potential is not positive for {matrix}, beta = {beta:g}: "
             f"its least value is {lowest:.3g}"
+        )
+    if lowest < -_ROUNDING * highest:
+        raise ValueError(
+            f"beta or the ratio of matrix's eigenvalues must be smaller, got {beta:g} and "
+            f"{matrix}: rounding of the density makes its least value {lowest:.3g}"
         )
     return least
 
@@ -175,7 +176,7 @@ def _basis(values: Array, vectors: Array, kmax: int) -> Basis:
 
 
 def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) -> Extremiser:
-    """With a bound that holds whatever the coefficients are.
+    """With a bound that holds for any coefficients.
 
     Let ν be masses m_j >= 0 at nodes, of sum 1, and u its potential. E is convex, so E(mu) >=
     2 min u - E(ν) for all mu; how ν was found plays no part, nor does quadrature. Between the
@@ -275,13 +276,9 @@ def _checked(matrix: ArrayLike, beta: float) -> tuple[Array, float, Array, Array
 
 
 _ATOMS = 4
-# mass below which an atom is left out
-_NEGLIGIBLE = 1e-12
 
 
-def search_largest(
-    matrix: Array, beta: float, repeats: int, rng: np.random.Generator
-) -> tuple[Particles, float]:
+def search_largest(matrix: Array, beta: float, repeats: int, rng: np.random.Generator) -> float:
     """The largest E_{β,D} among measures of four atoms, by ascent from random ones.
 
     Positions and weights all move; weights are squares, so that they can reach 0.
@@ -292,17 +289,13 @@ def search_largest(
     beta : float
     repeats : int
     rng : numpy Generator
-
-    Returns
-    -------
-    Particles, float
-        The best measure, without atoms of no mass, and its energy.
     """
     dim = len(matrix)
 
     def descent(variables: Array) -> tuple[float, Array]:
         """-log ∬ e^{β<x,Dy>} dmu dmu, and its gradient."""
-        rows, roots = _parts(variables, dim)
+        # rows along the atoms, of any length, and roots of their weights, to any factor
+        rows, roots = variables[:-_ATOMS].reshape(_ATOMS, dim), variables[-_ATOMS:]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         points, total = rows / lengths, roots @ roots
         weights = roots**2 / total
@@ -317,21 +310,10 @@ def search_largest(
         shares = 4.0 * roots / total * (potential / energy - 1.0)
         return -float(np.log(energy) + unit), -np.append(pulls / lengths, shares)
 
-    best = np.inf, np.zeros(_ATOMS * (dim + 1))
-    for _ in range(repeats):
-        start = rng.normal(size=_ATOMS * (dim + 1))
-        found = minimize(descent, start, jac=True, method="BFGS", options={"gtol": 1e-10})
-        best = min(best, (float(found.fun), found.x), key=lambda pair: pair[0])
-    rows, roots = _parts(best[1], dim)
-    kept = roots**2 > _NEGLIGIBLE * (roots @ roots)
-    rows, roots = rows[kept], roots[kept]
-    points = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return Particles(points, roots**2, unit_mass=True), float(np.exp(-best[0])) / (2.0 * beta)
-
-
-def _parts(variables: Array, dim: int) -> tuple[Array, Array]:
-    """Rows along the atoms, of any length, and roots of their weights, to any factor."""
-    return variables[: _ATOMS * dim].reshape(_ATOMS, dim), variables[_ATOMS * dim :]
+    starts = rng.normal(size=(repeats, _ATOMS * (dim + 1)))
+    options = {"gtol": 1e-10}
+    found = [minimize(descent, x, jac=True, method="BFGS", options=options).fun for x in starts]
+    return float(np.exp(-min(found))) / (2.0 * beta)
 
 
 def four_points(values: Array, beta: float) -> tuple[float, float]:
@@ -352,9 +334,10 @@ def four_points(values: Array, beta: float) -> tuple[float, float]:
         rising = first * np.tanh(beta * first * share) - second * np.tanh(beta * second * rest)
         return float(rising)
 
-    share = 0.0 if slope(0.0) >= 0.0 else 1.0 if slope(1.0) <= 0.0 else 0.5
-    if share == 0.5:
+    if slope(0.0) < 0.0 < slope(1.0):
         share = float(brentq(slope, 0.0, 1.0, xtol=1e-16, rtol=1e-15))
+    else:
+        share = 0.0 if slope(0.0) >= 0.0 else 1.0
     products = np.cosh(beta * first * share) * np.cosh(beta * second * (1.0 - share))
     return share, float(products) / (2.0 * beta)
 
@@ -414,7 +397,7 @@ def energy_extremisers(
         "pair_energy": np.cosh(beta * values[:, 0]) / (2.0 * beta),
     }
     if repeats:
-        columns["searched_energy"] = [search_largest(one, beta, repeats, rng)[1] for one in given]
+        columns["searched_energy"] = [search_largest(one, beta, repeats, rng) for one in given]
     curves, coords = dict[str, Any](), dict[str, Any]()
     if given.shape[1] == 2:
         shares = np.array([four_points(pair, beta) for pair in values])
@@ -440,32 +423,31 @@ def _curves(
     points = circle_points(angles)
     densities = [one.measure if isinstance(one.measure, Density) else None for one in least]
     last = max((mu.space.kmax for mu in densities if mu is not None), default=0)
-    values, potentials, flat = np.full((3, len(least), _ANGLES), np.nan)
-    uniform = Density(Circle(8), Uniform(2))
-    modes = np.full((len(least), last + 1), np.nan, dtype=np.complex128)
-    for i, (one, mu) in enumerate(zip(least, densities, strict=True)):
-        log_g, _ = one.measure.log_moment(beta * points @ matrices[i])
-        potentials[i] = np.exp(log_g)
-        flat[i] = np.exp(uniform.log_moment(beta * points @ matrices[i])[0])
+    values, modes = (
+        np.full((len(least), _ANGLES), np.nan),
+        np.full((len(least), last + 1), np.nan + 0j),
+    )
+    for i, mu in enumerate(densities):
         if mu is not None:
             values[i] = mu.pdf(points)
-            modes[i] = 0.0
-            modes[i, : mu.space.kmax + 1] = mu.coefficients
+            modes[i] = np.pad(mu.coefficients, (0, last - mu.space.kmax))
+
+    def potentials(measures: Sequence[Density | Particles]) -> list[Array]:
+        pairs = zip(measures, matrices, strict=True)
+        return [np.exp(mu.log_moment(beta * points @ matrix)[0]) for mu, matrix in pairs]
+
+    flat = potentials([Density(Circle(8), Uniform(2))] * len(least))
+    own = potentials([one.measure for one in least])
+    over, over_degrees = ("index", "angle"), ("index", "degree")
     columns = {
-        "density": (("index", "angle"), values, {"long_name": "density of least energy"}),
-        "potential": (("index", "angle"), potentials, {"comment": "∫ e^{β<x,Dy>} dmu(y)"}),
-        "uniform_potential": (
-            ("index", "angle"),
-            flat,
-            {"long_name": "potential of the uniform measure"},
-        ),
-        "cos": (("index", "degree"), 2.0 * modes.real[:, 1:], {"comment": "a_k"}),
-        "sin": (("index", "degree"), -2.0 * modes.imag[:, 1:], {"comment": "b_k"}),
+        "density": (over, values, {"long_name": "density of least energy"}),
+        "potential": (over, own, {"comment": "∫ e^{β<x,Dy>} dmu(y)"}),
+        "uniform_potential": (over, flat, {"long_name": "potential of the uniform measure"}),
+        "cos": (over_degrees, 2.0 * modes.real[:, 1:], {"comment": "a_k"}),
+        "sin": (over_degrees, -2.0 * modes.imag[:, 1:], {"comment": "b_k"}),
     }
-    return columns, {
-        "angle": ("angle", angles, {"units": "radian"}),
-        "degree": np.arange(1, last + 1),
-    }
+    degrees = np.arange(1, last + 1)
+    return columns, {"angle": ("angle", angles, {"units": "radian"}), "degree": degrees}
 
 
 def _symmetric(matrices: Any) -> Array:

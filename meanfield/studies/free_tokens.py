@@ -18,14 +18,14 @@ from meanfield import _checks
 from meanfield._checks import integer, is_single, number, real_array, shown
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.exceptions import Interrupted, UnfinishedWarning
-from meanfield.typing import Array, ArrayLike, NDArray, Rng
+from meanfield.typing import Array, ArrayLike, Rng
 
 ATTENTIONS = ("softmax", "rescaled", "frozen", "hardmax")
 TIES = ("average", "first", "last")
 # scores that differ by this share of the largest are tied
 _TIED = 1e-12
 _LARGEST = 1e150
-# of a step, unless a caller asks for others
+# of a step, unless a caller gives others
 _RTOL, _ATOL = 1e-9, 1e-12
 # so many switches within this share of the time, or of each token: tokens slide along a tie
 _QUICK_SWITCHES, _NO_TIME = 200, 1e-6
@@ -135,7 +135,7 @@ def evolve_free(
     times = np.union1d([0.0, t_end], _checks.times_until("save_at", save_at, t_end))
     scores = _Scores(start.shape[1], number("beta", beta, low=0), Q, K, V)
     rtol, atol = number("rtol", rtol, low=3e-14, high=1e-2), number("atol", atol, above=0)
-    run = _Run(start, times, scores, rtol, atol).solve(attention, tie)
+    run = _solve(start, times, scores, attention, tie, rtol, atol)
     if run.status != "finished":
         warnings.warn(
             f"the tokens came to t = {run.t[-1]:.6g} of {t_end:g}: {run.status}",
@@ -145,106 +145,73 @@ def evolve_free(
     return run
 
 
-class _Run:
-    """Tokens on their way: what is saved of them, and when their targets switched."""
+def _solve(
+    start: Array,
+    times: Array,
+    scores: _Scores,
+    attention: str,
+    tie: str = "average",
+    rtol: float = _RTOL,
+    atol: float = _ATOL,
+) -> FreeTokens:
+    """Go from save to save, and from switch to switch; the caller says how the run ended."""
+    t, z, saved, points, switches = 0.0, start, [0.0], [start], list[float]()
+    targets = _Targets(scores, z, tie) if attention == "hardmax" else None
 
-    def __init__(
-        self, start: Array, times: Array, scores: _Scores, rtol: float = _RTOL, atol: float = _ATOL
-    ) -> None:
-        self._saved, self._points, self._switches = [0.0], [start], list[float]()
-        self._times, self._scores, self._rtol, self._atol = times, scores, rtol, atol
+    def so_far(status: str) -> FreeTokens:
+        return FreeTokens(np.array(saved), np.array(points), status, np.array(switches))
 
-    def solve(self, attention: str, tie: str = "average") -> FreeTokens:
-        """Go to the last time; the caller says how the run ended."""
-        try:
-            with DeferredInterrupt() as interrupt:
-                if attention == "hardmax":
-                    return self._so_far(self._to_targets(tie, interrupt))
-                return self._so_far(self._softly(attention, interrupt))
-        except KeyboardInterrupt:
-            text = f"interrupted: saves to t = {self._saved[-1]:g} are kept"
-            raise Interrupted(text, self._so_far("interrupted")) from None
+    def rate(t: float, state: Array) -> Array:
+        """(9.1), (9.3), (9.4), or (9.5), which is linear between switches of the sets C_i."""
+        here = state.reshape(start.shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            grown = here @ expm(t * scores.value).T if attention == "rescaled" else here
+        if not np.abs(grown).max() < _LARGEST:
+            raise OverflowError(f"e^(tV) z is no longer finite at t = {t:g}")
+        shares = targets.weights if targets else softmax(scores(grown), axis=1)
+        mean = shares @ here - (0.0 if attention == "softmax" else here)
+        return np.asarray((mean @ scores.value.T).ravel())
 
-    def _so_far(self, status: str) -> FreeTokens:
-        t, switches = np.array(self._saved), np.array(self._switches)
-        return FreeTokens(t, np.array(self._points), status, switches)
+    def lead(t: float) -> float:
+        return targets(dense(t)) if targets else 0.0
 
-    def _solver(self, rate: Any, t: float, points: Array) -> Any:
-        end = self._times[-1]
-        return DOP853(rate, t, points.ravel(), end, rtol=self._rtol, atol=self._atol)
-
-    def _save(self, dense: Any, end: float) -> None:
-        """Save what was passed on the way to this time."""
-        for t in self._times[len(self._saved) :]:
-            if t > end:
-                break
-            self._saved.append(t)
-            self._points.append(dense(t).reshape(self._points[0].shape))
-
-    def _softly(self, attention: str, interrupt: DeferredInterrupt) -> str:
-        """(9.1), (9.3) or (9.4)."""
-        start, scores = self._points[0], self._scores
-
-        def rate(t: float, state: Array) -> Array:
-            z = state.reshape(start.shape)
-            grown = z @ scores.growth(t).T if attention == "rescaled" else z
-            if not np.abs(grown).max() < _LARGEST:
-                raise OverflowError(f"e^(tV) z is no longer finite at t = {t:g}")
-            shares = softmax(scores(grown), axis=1)
-            mean = shares @ z
-            if attention != "softmax":
-                mean -= z
-            return np.asarray((mean @ scores.value.T).ravel())
-
-        solver = self._solver(rate, 0.0, start)
-        while solver.status == "running":
-            interrupt.check()
-            try:
-                _step(solver)
-                dense = solver.dense_output()
-            except OverflowError:
-                return "overflow"
-            self._save(dense, solver.t)
-            if not np.abs(solver.y).max() < _LARGEST:
-                return "overflow"
-        return "finished"
-
-    def _to_targets(self, tie: str, interrupt: DeferredInterrupt) -> str:
-        """(9.5) from switch to switch of the sets C_i, between which it is linear."""
-        t, z, scores = 0.0, self._points[0], self._scores
-        tied, t_end, shape = _largest(scores, z), self._times[-1], z.shape
-        while t < t_end:
-            weights = _weights(tied, tie)
-
-            def rate(_: float, state: Array, weights: Array = weights) -> Array:
-                here = state.reshape(shape)
-                return np.asarray(((weights @ here - here) @ scores.value.T).ravel())
-
-            solver = self._solver(rate, t, z)
-            while solver.status == "running":
-                interrupt.check()
-                _step(solver)
-                dense = solver.dense_output()
-                t = _switch(solver, dense, scores, weights, shape)
-                self._save(dense, t)
-                z = dense(t).reshape(shape)
-                # nearer than where the switch was seen, so that what fell behind is left out
-                after = _largest(scores, z, 0.1 * _TIED)
-                # or where a token goes to one that is in its C_i no more
-                if t < solver.t or not np.all(after[weights > 0.0]):
-                    self._switches.append(t)
-                    tied = after
-                    if _stalls(self._switches, len(z), t_end):
-                        if t > self._saved[-1]:
-                            self._saved.append(t)
-                            self._points.append(z)
-                        return "stalled"
-                    break
-        return "finished"
+    try:
+        with DeferredInterrupt() as interrupt:
+            while t < times[-1]:
+                solver = DOP853(rate, t, z.ravel(), times[-1], rtol=rtol, atol=atol)
+                # until a switch
+                while solver.status == "running" and t == solver.t:
+                    interrupt.check()
+                    reason = solver.step()
+                    if solver.status == "failed":
+                        raise ArithmeticError(f"the run stopped at t = {solver.t:.6g}: {reason}")
+                    dense, t = solver.dense_output(), solver.t
+                    if lead(t) < 0.0:
+                        # by rounding it may have been 0 where the step began
+                        begin, within = solver.t_old, 1e-14 * max(1.0, t)
+                        t = brentq(lead, begin, t, xtol=within) if lead(begin) > 0.0 else begin
+                    passed = times[len(saved) : np.searchsorted(times, t, "right")]
+                    saved += passed.tolist()
+                    points += [dense(save).reshape(start.shape) for save in passed]
+                if t < solver.t:
+                    z = dense(t).reshape(start.shape)
+                    switches.append(t)
+                    targets = _Targets(scores, z, tie)
+                    if _stalls(switches, len(z), times[-1]):
+                        if t > saved[-1]:
+                            saved.append(t)
+                            points.append(z)
+                        return so_far("stalled")
+            return so_far("finished")
+    except OverflowError:
+        return so_far("overflow")
+    except KeyboardInterrupt:
+        text = f"interrupted: saves to t = {saved[-1]:g} are kept"
+        raise Interrupted(text, so_far("interrupted")) from None
 
 
 class _Scores:
-    """β<Qx_i, Kx_j> less each row's largest, and e^{tV}."""
+    """β<Qx_i, Kx_j> less each row's largest."""
 
     def __init__(self, dim: int, beta: float, query: Any, key: Any, value: Any) -> None:
         self._beta, self._query = beta, _matrix("Q", query, dim)
@@ -258,11 +225,6 @@ class _Scores:
     def __call__(self, points: Array) -> Array:
         raw = self.ranked(points)
         return np.asarray(self._beta * (raw - raw.max(axis=1, keepdims=True)))
-
-    def growth(self, t: float) -> Array:
-        """e^{tV}; not finite where it overflows."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(expm(t * self.value))
 
     def ranked(self, points: Array) -> Array:
         """<Qz_i, Kz_j>, for 'hardmax'."""
@@ -278,12 +240,6 @@ def _matrix(name: str, given: Any, dim: int) -> Array:
     return matrix
 
 
-def _step(solver: Any) -> None:
-    reason = solver.step()
-    if solver.status == "failed" or not np.isfinite(solver.y).all():
-        raise ArithmeticError(f"the run stopped at t = {solver.t:.6g}: {reason or 'not finite'}")
-
-
 def _stalls(switches: list[float], n: int, t_end: float) -> bool:
     """Whether the last switches took next to no time, or there were too many."""
     if len(switches) < _QUICK_SWITCHES:
@@ -292,42 +248,42 @@ def _stalls(switches: list[float], n: int, t_end: float) -> bool:
     return quick or len(switches) > _SWITCHES_PER_TOKEN * n
 
 
-def _largest(scores: _Scores, z: Array, tolerance: float = _TIED) -> NDArray[np.bool_]:
-    """Whether j is in C_i; a token is in its own only where no other is.
+class _Targets:
+    """Where tokens z go under 'hardmax', and how far ahead that is.
 
-    Beside a tie with others its own score is the one that falls behind as soon as it moves.
+    Parameters
+    ----------
+    scores : _Scores
+    z : ndarray, shape (n, d)
+    tie : str
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n, n)
+        Row i is even on C_i, or 1 at its first or last token. A token is in its own C_i only where
+        no other is: beside a tie its own score falls behind as soon as it moves.
     """
-    ranked = scores.ranked(z)
-    scale = np.maximum(np.abs(ranked).max(axis=1, keepdims=True), 1.0)
-    tied = ranked >= ranked.max(axis=1, keepdims=True) - tolerance * scale
-    others = tied & ~np.eye(len(z), dtype=bool)
-    return np.asarray(np.where(others.any(axis=1, keepdims=True), others, tied))
 
+    def __init__(self, scores: _Scores, z: Array, tie: str) -> None:
+        self._scores, self._shape, n = scores, z.shape, len(z)
+        # nearer than where a switch is seen, so that what fell behind is left out
+        tied = self._behind(z) <= 0.1 * _TIED
+        others = tied & ~np.eye(n, dtype=bool)
+        tied = np.where(others.any(axis=1, keepdims=True), others, tied)
+        self.weights = tied / tied.sum(axis=1, keepdims=True)
+        if tie != "average":
+            last = n - 1 - tied[:, ::-1].argmax(axis=1)
+            self.weights = np.eye(n)[tied.argmax(axis=1) if tie == "first" else last]
 
-def _weights(tied: NDArray[np.bool_], tie: str) -> Array:
-    if tie == "average":
-        return np.asarray(tied / tied.sum(axis=1, keepdims=True))
-    n = tied.shape[1]
-    chosen = tied.argmax(axis=1) if tie == "first" else n - 1 - tied[:, ::-1].argmax(axis=1)
-    return np.asarray(np.eye(n)[chosen])
+    def _behind(self, z: Array) -> Array:
+        """By what share of their size scores are below the largest one of the token, (n, n)."""
+        ranked = self._scores.ranked(z)
+        scale = np.maximum(np.abs(ranked).max(axis=1, keepdims=True), 1.0)
+        return np.asarray((ranked.max(axis=1, keepdims=True) - ranked) / scale)
 
-
-def _switch(
-    solver: Any, dense: Any, scores: _Scores, weights: Array, shape: tuple[int, ...]
-) -> float:
-    """When in the last step a token's target first falls behind another one; else its end."""
-
-    def ahead(t: float) -> float:
-        ranked = scores.ranked(dense(t).reshape(shape))
-        chosen = np.where(weights > 0.0, ranked, np.inf).min(axis=1)
-        scale = np.maximum(np.abs(ranked).max(axis=1), 1.0)
-        return float(np.min((chosen - ranked.max(axis=1)) / scale)) + _TIED
-
-    if ahead(solver.t) >= 0.0:
-        return float(solver.t)
-    if ahead(solver.t_old) < 0.0:
-        return float(solver.t_old + 1e-3 * (solver.t - solver.t_old))
-    return float(brentq(ahead, solver.t_old, solver.t, xtol=1e-14 * max(1.0, solver.t)))
+    def __call__(self, state: Array) -> float:
+        """Below 0 where a token's target has fallen behind another one."""
+        return _TIED - float(self._behind(state.reshape(self._shape))[self.weights > 0.0].max())
 
 
 _VALUES = {
@@ -383,7 +339,7 @@ def limits_without_normalisation(
     for case, value in _VALUES.items():
         start = rng.uniform(-1.0, 1.0, size=(n, len(value)))
         scores = _Scores(len(value), beta, 1.0, 1.0, value)
-        run = _Run(start, times, scores).solve("softmax" if case == "origin" else "rescaled")
+        run = _solve(start, times, scores, "softmax" if case == "origin" else "rescaled")
         if run.status != "finished":
             raise ValueError(f"t_end must be smaller for {shown(case)}, got {t_end:g}: {run}")
         runs.append(run)

@@ -20,7 +20,7 @@ from meanfield.functionals.energies import energy
 from meanfield.functionals.transport.distance import wasserstein
 from meanfield.laws.law import Law, symmetry_axis
 from meanfield.measures import AnyMeasure, Density, Particles
-from meanfield.spaces import Circle, Sphere, Zonal
+from meanfield.spaces import Circle, Space, Sphere, Zonal
 from meanfield.studies.executors import drawn_entropy, run_tasks
 from meanfield.theory import check_attention, dobrushin_constant
 from meanfield.typing import Array, ArrayLike, Integers, Rng
@@ -53,38 +53,22 @@ def fitted_rates(counts: Integers, errors: Array) -> Array:
     # slopes see no factor, and squares might leave double precision
     largest = errors.max(axis=(0, 1))
     squares = (errors / np.where(largest > 0.0, largest, 1.0)) ** 2
-    repeats = errors.shape[1]
-    rate = _slopes(counts, squares.mean(axis=1))
-    if repeats == 1 or len(counts) == 1:
-        return np.array([rate, np.full_like(rate, np.nan), np.full_like(rate, np.nan)])
+    repeats, x = errors.shape[1], np.log(counts) - np.log(counts).mean()
     # apart, since a total less one repeat would lose the digits of small ones
     others = np.stack([np.delete(squares, r, axis=1).sum(axis=1) for r in range(repeats)], axis=1)
+    # 0/0 for a single n, log 0 for an error of 0 and for no other repeat: nan in the end
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = 0.5 * np.log(others)
+        weights = x / (x @ x)
+        means, logs = 0.5 * np.log(squares.mean(axis=1)), 0.5 * np.log(others)
+        rate = np.where(np.isfinite(means).all(axis=0), weights @ means, np.nan)
         gaps = logs - logs.mean(axis=1, keepdims=True)
         variances = (gaps**2).sum(axis=1) * (repeats - 1) / repeats
-        shares = _weights(counts)[:, None] ** 2 * variances
+        shares = weights[:, None] ** 2 * variances
         total = shares.sum(axis=0)
         freedom = (repeats - 1) * total**2 / (shares**2).sum(axis=0)
     quantile = stdtrit(np.where(total > 0.0, freedom, 1.0), 0.5 + 0.5 * _CONFIDENCE)
     half = np.asarray(quantile * np.sqrt(total))
     return np.array([rate, rate - half, rate + half])
-
-
-def _weights(counts: Integers) -> Array:
-    """What each value over n counts for in the slope over log n, of two n at least."""
-    x = np.log(counts) - np.log(counts).mean()
-    return np.asarray(x / (x @ x))
-
-
-def _slopes(counts: Integers, mean_squares: Array) -> Array:
-    """Of log √(mean square) over log n by least squares, for each time."""
-    if len(counts) < 2:
-        return np.full(mean_squares.shape[1], np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = 0.5 * np.log(mean_squares)
-        slopes = _weights(counts) @ logs
-    return np.where(np.isfinite(logs).all(axis=0), slopes, np.nan)
 
 
 def normality(fluctuations: Array) -> Array:
@@ -94,16 +78,11 @@ def normality(fluctuations: Array) -> Array:
     """
     from scipy.stats import shapiro  # slow to import, and workers need none
 
-    repeats, *shape = fluctuations.shape
-    flat = fluctuations.reshape(repeats, -1)
-    if repeats < _FEWEST_FOR_A_TEST:
-        return np.full(shape, np.nan)
-    spread = np.ptp(flat, axis=0)
-    found = [
-        shapiro(column).pvalue if width > 0.0 else np.nan
-        for column, width in zip(flat.T, spread, strict=True)
-    ]
-    return np.reshape(found, shape)
+    differ = np.ptp(fluctuations, axis=0) > 0.0
+    found = np.full(differ.shape, np.nan)
+    if len(fluctuations) >= _FEWEST_FOR_A_TEST and differ.any():
+        found[differ] = shapiro(fluctuations[:, differ], axis=0).pvalue
+    return found
 
 
 DISTANCES = ("mmd", "sobolev", "w1", "w2")
@@ -123,15 +102,15 @@ def errors(
     start: str,
     distances: tuple[str, ...],
     rtol: float,
-) -> dict[str, Array]:
-    """Each quantity of n tokens over t, shape (t,), and the fluctuation of the mean, (t, d).
+) -> xr.Dataset:
+    """Each quantity of n tokens over t, and the `fluctuation` of the mean over (t, axis).
 
     The task is n and what the seed is made of; the limit has its times, measures and energies.
 
     Raises
     ------
     ArithmeticError
-        If the tokens' run can't go on.
+        If the tokens' run can't continue.
     """
     (n, (entropy, *key)), (t, measures, limit_energies) = task, limit
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
@@ -149,11 +128,14 @@ def errors(
     }
     gaps = np.array([a.mean() - b.mean() for a, b in pairs])
     energies = np.array([energy(a, beta) for a, _ in pairs])
-    return {name: np.array([measured[name](a, b) for a, b in pairs]) for name in distances} | {
-        "energy_error": np.abs(energies - limit_energies),
-        "mean_error": np.linalg.norm(gaps, axis=1),
-        "fluctuation": np.sqrt(n) * gaps,
-    }
+    return xr.Dataset(
+        {name: ("t", [measured[name](a, b) for a, b in pairs]) for name in distances}
+        | {
+            "energy_error": ("t", np.abs(energies - limit_energies)),
+            "mean_error": ("t", np.linalg.norm(gaps, axis=1)),
+            "fluctuation": (("t", "axis"), np.sqrt(n) * gaps),
+        }
+    )
 
 
 # spaces to begin with; a run doubles them as it must
@@ -227,7 +209,7 @@ def mean_field_limit(
     Raises
     ------
     ValueError
-        If an argument is out of range, before any run starts, or the limit's run can't go on.
+        If an argument is out of range, before any run starts, or the limit's run can't continue.
     """
     counts = _counts(n)
     repeats = integer("repeats", repeats, low=1)
@@ -244,49 +226,36 @@ def mean_field_limit(
     entropy = drawn_entropy(rng) if isinstance(rng, np.random.Generator) else int(rng)
     tasks = [(size, (entropy, i, r)) for i, size in enumerate(counts) for r in range(repeats)]
     found = run_tasks(executor, run, tasks, "mean_field_limit", progress, workers)
-    shape = (len(counts), repeats)
-    over = ("n", "repeat", "t")
-    tables = {
-        name: np.array([one[name] for one in found]).reshape(*shape, *found[0][name].shape)
-        for name in found[0]
-    }
-    fluctuation = tables.pop("fluctuation")
-    measured = list(tables)
-    rates = np.array([fitted_rates(np.array(counts), tables[name]) for name in measured])
-    constant = dobrushin_constant(dynamics)
+    parts = [found[first : first + repeats] for first in range(0, len(found), repeats)]
+    ds: xr.Dataset = xr.concat([xr.concat(part, "repeat") for part in parts], "n")
+    measured = [str(name) for name in ds if name != "fluctuation"]
+    rates = np.array([fitted_rates(np.array(counts), ds[name].values) for name in measured])
+    constant, fluctuation = dobrushin_constant(dynamics), ds["fluctuation"]
+    fluctuation.attrs |= {"long_name": "fluctuation of the mean", "comment": "√n ∫ x d(mu_n - mu)"}
     data: dict[str, Any] = {
-        **{name: (over, table) for name, table in tables.items()},
-        "fluctuation": (
-            (*over, "axis"),
-            fluctuation,
-            {"long_name": "fluctuation of the mean", "comment": "√n ∫ x d(mu_n - mu)"},
-        ),
         "rate": (("quantity", "t"), rates[:, 0]),
         "rate_lower": (("quantity", "t"), rates[:, 1]),
         "rate_upper": (("quantity", "t"), rates[:, 2]),
-        "normal_p": (("t", "axis"), normality(fluctuation[-1])),
+        "normal_p": (("t", "axis"), normality(fluctuation.values[-1])),
         "energy": ("t", energies),
     }
-    if "w1" in tables:
-        at_start = tables["w1"][:, :, :1].mean(axis=1)
-        later = limit.t > 0.0
+    if "w1" in ds:
         # C may be inf, and then has no product with t = 0
-        growth = np.ones(len(limit.t))
-        growth[later] = np.exp(np.minimum(constant * limit.t[later], _LARGEST))
-        data["dobrushin"] = (("n", "t"), at_start * growth)
-    return xr.Dataset(
-        data,
-        coords={"n": counts, "t": limit.t, "quantity": measured},
-        attrs={
-            "dynamics": repr(dynamics),
-            "name": dynamics.name,
-            "beta": dynamics.beta,
-            "sign": dynamics.sign,
-            "dobrushin_constant": constant,
-            "sobolev_order": sobolev_order(limit.final.dim),
-            "limit": limit.message,
-        },
-    )
+        later = limit.t > 0.0
+        exponents = np.multiply(constant, limit.t, out=np.zeros(len(limit.t)), where=later)
+        growth = np.exp(np.minimum(exponents, _LARGEST))
+        data["dobrushin"] = (("n", "t"), ds["w1"].values[:, :, :1].mean(axis=1) * growth)
+    ds = ds.assign(data).assign_coords(n=counts, t=limit.t, quantity=measured)
+    ds.attrs = {
+        "dynamics": repr(dynamics),
+        "name": dynamics.name,
+        "beta": dynamics.beta,
+        "sign": dynamics.sign,
+        "dobrushin_constant": constant,
+        "sobolev_order": sobolev_order(limit.final.dim),
+        "limit": limit.message,
+    }
+    return ds
 
 
 def _counts(n: int | Sequence[int]) -> list[int]:
@@ -308,16 +277,12 @@ def _distances(distances: Sequence[str] | None, law: Law) -> tuple[str, ...]:
 def _limit(law: Law, dynamics: Isotropic, t_end: float, save_at: int | ArrayLike) -> Solution:
     """The run of the law's density, or of its flow map from where no space holds it."""
     axis = symmetry_axis(law)
-    if law.dim == 2:
-        start: Density = Density(Circle(_CIRCLE), law, tail_tol=_TAIL_TOL)
-    elif law.dim == 3:
-        start = Density(Sphere(_SPHERE), law, tail_tol=_TAIL_TOL)
-    elif axis is not None:
-        start = Density(Zonal(law.dim, _ZONAL, axis=axis), law, tail_tol=_TAIL_TOL)
-    else:
+    if law.dim > 3 and axis is None:
         raise ValueError(
             f"law must be symmetric about an axis in dim = {law.dim}, got {shown(law)}"
         )
+    space: Space = Zonal(law.dim, _ZONAL, axis=axis) if law.dim > 3 else Sphere(_SPHERE)
+    start = Density(Circle(_CIRCLE) if law.dim == 2 else space, law, tail_tol=_TAIL_TOL)
     found = solve(start, dynamics, t_end, save_at, rtol=_RTOL, atol=_ATOL)
     if not found.success:
         raise ValueError(f"t_end must be smaller for the limit of {shown(law)}: {found.message}")

@@ -94,7 +94,7 @@ def phase_diagram(
     ValueError
         If an argument is out of range, before any run starts.
     ArithmeticError
-        If a run can't go on.
+        If a run can't continue.
     """
     dim, n = _checks.integer("dim", dim, low=2), _checks.integer("n", n, low=2)
     count = _checks.integer("repeats", repeats, low=1)
@@ -112,13 +112,13 @@ def phase_diagram(
     count_pairs = partial(_count_pairs, dim=dim, n=n, times=times, delta=delta, rtol=tolerance)
     tasks = [(some, block) for some in groups for block in blocks]
     sums = run_tasks(executor, count_pairs, tasks, "phase diagram", progress, workers)
-    # sums of whole numbers: the same in whatever order
+    # sums of whole numbers: the same in any order
     rows = [sum(sums[first : first + len(blocks)]) for first in range(0, len(sums), len(blocks))]
     found, pairs = np.concatenate(rows), n * (n - 1)
     mean = found[:, 0] / count
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = (found[:, 1] - count * mean**2) / (count - 1.0)
-    # a difference of equal numbers but for rounding may be negative
+    # the difference of two numbers that are equal to rounding may be negative
     error = np.sqrt(np.maximum(squares, 0.0) / count)
     arrival = [_arrival(one, n, delta) for one in runs]
     over = ("t", "beta")

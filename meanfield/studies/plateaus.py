@@ -97,8 +97,16 @@ def metastability(
     rng = generator("rng", rng)
     tasks = [(one, law or _near_uniform(one, amplitude, rng), ticks, radius) for one in runs]
     found = run_tasks(executor, _run, tasks, "metastability", progress, workers)
-    warn_unfinished([one["status"] for one in found], [one["message"] for one in found])
-    return _joined(runs, ticks, found)
+    statuses, messages = ([one[name].item() for one in found] for name in ("status", "message"))
+    warn_unfinished(statuses, messages)
+    numbered = [one.reindex(t=np.arange(count)) for one in found]
+    ds: xr.Dataset = xr.concat(numbered, "run", join="outer")
+    about = {"long_name": "time over that of growth", "comment": "t in units of 1/max γ_k"}
+    return ds.drop_vars(["message", *ds.sizes], errors="ignore").assign_coords(
+        t=("t", ticks, about),
+        beta=("run", np.array([one.beta for one in runs])),
+        dynamics=("run", np.array([one.name for one in runs])),
+    )
 
 
 def _near_uniform(one: Isotropic, amplitude: float, rng: np.random.Generator) -> Law:
@@ -118,7 +126,7 @@ def _most(one: Isotropic) -> int:
     return 8 + int(4.0 * np.sqrt(one.beta))
 
 
-def _run(task: tuple[Isotropic, Law, Array, float]) -> dict[str, Any]:
+def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
     dynamics, law, ticks, radius = task
     rates = growth_rates(dynamics, 2, _most(dynamics))
     fastest = int(np.argmax(rates))
@@ -133,25 +141,31 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> dict[str, Any]:
     counts = np.array([len(group) for group in found])
     inside = np.array([float(group.masses.sum()) for group in found])
     steady = np.where(inside > 1.0 - _OUTSIDE, counts, 0)
-    return {
-        "time": solution.t[1:],
-        "energy_share": solution.dataset["energy_share"].values[1:],
-        "n_clusters": counts,
-        "angles": pad([circle_angles(group.centres) for group in found]),
-        "masses": pad([group.masses for group in found]),
-        "grown_degree": grown,
-        "predicted_degree": fastest,
-        "growth_rate": _fitted_rate(solution.t[1:], modes[:, grown]),
-        "growth_rate_predicted": rates[grown],
-        "plateaus": _plateaus(solution.t[1:], steady),
-        "mergers": [
-            float(t)
-            for t, before, after in zip(solution.t[2:], steady[:-1], steady[1:], strict=True)
-            if 0 < after < before
-        ],
-        "status": solution.status,
-        "message": solution.message,
-    }
+    times = solution.t[1:]
+    mergers = times[1:][(steady[1:] > 0) & (steady[1:] < steady[:-1])]
+    plateaus = np.reshape(_plateaus(times, steady), (-1, 3)).T
+    of_clusters, angles = ("t", "cluster"), pad([circle_angles(group.centres) for group in found])
+    ds = xr.Dataset(
+        {
+            "time": ("t", times),
+            "energy_share": ("t", solution.dataset["energy_share"].values[1:]),
+            "n_clusters": ("t", counts.astype(np.float64)),
+            "grown_degree": grown,
+            "predicted_degree": fastest,
+            "growth_rate": _fitted_rate(times, modes[:, grown]),
+            "growth_rate_predicted": rates[grown],
+            "status": solution.status,
+            "message": solution.message,
+            "cluster_angle": (of_clusters, angles, {"units": "radian"}),
+            "cluster_mass": (of_clusters, pad([group.masses for group in found])),
+            "plateau_start": ("plateau", plateaus[0]),
+            "plateau_end": ("plateau", plateaus[1]),
+            "plateau_n_clusters": ("plateau", plateaus[2]),
+            "merging_time": ("merger", mergers),
+        }
+    )
+    # numbers by which runs of other lengths are filled up
+    return ds.assign_coords({name: np.arange(size) for name, size in ds.sizes.items()})
 
 
 def _modes(flow: LineFlowMap, kmax: int) -> Array:
@@ -179,35 +193,3 @@ def _plateaus(times: Array, counts: NDArray[Any]) -> list[tuple[float, float, in
         for first, end in stretches
         if counts[first] > 0 and times[end - 1] >= _STANDS * times[first]
     ]
-
-
-def _joined(runs: list[Isotropic], ticks: Array, found: list[dict[str, Any]]) -> xr.Dataset:
-    """One dataset of all runs, padded with nan."""
-    plateaus = pad([np.reshape(one["plateaus"], (-1, 3)) for one in found])
-
-    def over_t(name: str) -> Array:
-        return pad([one[name] for one in found], len(ticks))
-
-    names = ("grown_degree", "predicted_degree", "growth_rate", "growth_rate_predicted", "status")
-    over_run = {name: ("run", np.array([one[name] for one in found])) for name in names}
-    return xr.Dataset(
-        {
-            **{n: (("run", "t"), over_t(n)) for n in ("time", "energy_share", "n_clusters")},
-            **over_run,
-            "cluster_angle": (("run", "t", "cluster"), over_t("angles"), {"units": "radian"}),
-            "cluster_mass": (("run", "t", "cluster"), over_t("masses")),
-            "plateau_start": (("run", "plateau"), plateaus[:, :, 0]),
-            "plateau_end": (("run", "plateau"), plateaus[:, :, 1]),
-            "plateau_n_clusters": (("run", "plateau"), plateaus[:, :, 2]),
-            "merging_time": (("run", "merger"), pad([one["mergers"] for one in found])),
-        },
-        coords={
-            "t": (
-                "t",
-                ticks,
-                {"long_name": "time over that of growth", "comment": "t in units of 1/max γ_k"},
-            ),
-            "beta": ("run", np.array([one.beta for one in runs])),
-            "dynamics": ("run", np.array([one.name for one in runs])),
-        },
-    )

@@ -12,10 +12,8 @@ import xarray as xr
 from scipy.optimize import minimize
 
 from meanfield._checks import EPS, generator, integer, is_single, number, shown, some_of
-from meanfield.dynamics.facts import multiplied_out
 from meanfield.dynamics.isotropic import SA
 from meanfield.evolution.loop import solve
-from meanfield.functionals.energies import energy_in_unit
 from meanfield.kernels.direct import blocks
 from meanfield.kernels.multipliers import bandwidth, log_eigenvalues, relative_eigenvalues
 from meanfield.laws import FourierSeries, Law, Mixture, Uniform, VonMisesFisher, ZonalSeries
@@ -130,7 +128,7 @@ def proposition_3_4(
     Raises
     ------
     ValueError
-        If an argument is out of range, or a potential is constant or goes on beyond kmax.
+        If an argument is out of range, or a potential is constant or has degrees beyond kmax.
 
     Examples
     --------
@@ -624,6 +622,4 @@ def _up(energy: proof.PairEnergy, rng: np.random.Generator) -> tuple[Array, Arra
     small = beta <= _RUN_BETA and dim <= _RUN_DIM
     start: AnyMeasure = FlowMap(law) if small else Particles.sample(law, TOKENS, rng)
     found = solve(start, SA(beta), _UPWARDS, np.geomspace(1e-2, 1.0, _SAVES) * _UPWARDS)
-    found_energies = [energy_in_unit(measure, SA(beta)._energy) for measure in found.measures]
-    shares = [2.0 * beta * multiplied_out(value, unit - beta) for value, unit in found_energies]
-    return found.t, (1.0 - np.array(shares)) / energy.spread
+    return found.t, (1.0 - found.dataset["energy_share"].values) / energy.spread

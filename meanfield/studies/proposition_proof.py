@@ -130,7 +130,7 @@ class PairEnergy:
 def attention_energy(beta: float, dim: int, kmax: int) -> PairEnergy:
     """E_β, W = e^{βt}/β, β > 0; below 1e-290 with the weights of β = 1e-290, to rounding."""
     least = max(beta, LEAST_BETA)
-    # all degrees count in the gap, whatever kmax is
+    # all degrees count in the gap, for any kmax
     most = max(kmax, 2 * multipliers.bandwidth(least, dim))
     shares = multipliers.degree_weights(least, dim, most)
     gap = float(shares[1:].sum())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -14,16 +14,17 @@ import xarray as xr
 from scipy.special import gammaln, hyp0f1, ive
 
 from meanfield import _checks
+from meanfield.dynamics.facts import multiplied_out
 from meanfield.dynamics.isotropic import Isotropic
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.measures.density import Density
 from meanfield.spaces.zonal import Zonal
 from meanfield.studies.continuation import COMPLETE, Branch, Equation, Point, at_noise, fold, follow
-from meanfield.studies.executors import labelled, pad, run_tasks
+from meanfield.studies.executors import labelled, run_tasks
 from meanfield.theory import check_attention, critical_noise, energy_uniform
 from meanfield.typing import Array, ArrayLike, NDArray
 
-# eigenvalues this near to 0 are 0 but for rounding
+# eigenvalues this near to 0 are 0 to rounding
 _NEUTRAL = 1e-8
 # perturbations are polynomials of at most this degree, orthonormal under the state
 _MODES = 48
@@ -265,19 +266,10 @@ _OF_USA = {
 }
 
 
-@dataclass(frozen=True)
-class Table:
-    """A branch: columns over its points, their events, its status."""
-
-    columns: dict[str, Array]
-    events: list[str]
-    status: str
-
-
 def table(
     dynamics: Isotropic, degree: int, equation: Equation, points: list[Point], status: str
-) -> Table:
-    """The numbers of each point of a branch of this degree."""
+) -> xr.Dataset:
+    """The numbers of each point of a branch of this degree, and how it ended."""
     beta, dim = dynamics.beta, equation.dim
     whole = Equation(dynamics, dim)
     linearisation = Linearisation(whole)
@@ -303,13 +295,14 @@ def table(
                 "energy_share": share,
                 "entropy": numbers["entropy"],
                 "growth_rate": rates[0].real * tau,
-                "n_unstable": linearisation.unstable(b, point.rho, point.nodes, rates),
+                "n_unstable": float(linearisation.unstable(b, point.rho, point.nodes, rates)),
                 "residual": point.residual,
                 "excess": numbers["excess"],
+                "event": point.event,
             }
         )
-    columns = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
-    return Table(columns, [point.event for point in points], status)
+    columns = {name: ("point", [row[name] for row in rows]) for name in rows[0]}
+    return xr.Dataset({**columns, "status": status}, {"point": np.arange(len(points))})
 
 
 def _nodes(point: Point) -> int:
@@ -319,72 +312,70 @@ def _nodes(point: Point) -> int:
 
 def _of_dirac(share: float, beta: float) -> float:
     """A share of E(δ) = e^β/(2β), or 1/2 at β = 0; nan beyond float64."""
-    if beta == 0.0:
-        return 0.5 * share
-    with np.errstate(over="ignore"):
-        half = np.exp(0.5 * np.float64(beta))
-        energy = float(share * half * half / (2.0 * beta))
+    energy = 0.5 * share if beta == 0.0 else multiplied_out(share / (2.0 * beta), beta)
     return energy if np.isfinite(energy) else np.nan
 
 
 def dataset(
-    tables: list[Table], runs: list[Isotropic], ways: list[tuple[int, int]], dim: int
+    tables: list[xr.Dataset], runs: list[Isotropic], ways: list[tuple[int, int]], dim: int
 ) -> xr.Dataset:
     """All branches, those of one β after the other."""
-    shape = len(runs), len(ways)
-    normalised = runs[0].normalised
-    for row, dynamics in enumerate([] if normalised else runs):
+    join = partial(xr.concat, join="outer", fill_value={"event": ""})
+    rows, is_usa = [], not runs[0].normalised
+    for row, one in enumerate(runs):
         of_beta = tables[row * len(ways) : (row + 1) * len(ways)]
-        _compare(of_beta, energy_uniform(dynamics.beta, dim))
-    names = _OVER_POINTS | ({} if normalised else _OF_USA)
-    over, longest = ("beta", "branch", "point"), max(len(one.events) for one in tables)
-    data = {
-        name: (over, pad([one.columns[name] for one in tables]).reshape(*shape, longest))
-        for name in names
-    }
-    events = [one.events + [""] * (longest - len(one.events)) for one in tables]
-    ds = xr.Dataset(
-        {
-            **data,
-            "event": (over, np.array(events).reshape(*shape, longest)),
-            "bifurcation_noise": (over[:2], data["noise"][1][:, :, 0]),
-            "fold_noise": (over[:2], np.reshape([_fold(one) for one in tables], shape)),
-            "status": (over[:2], np.array([one.status for one in tables]).reshape(shape)),
-            **_transition(tables[:: len(ways)], runs, dim),
-        },
-        coords={
-            "beta": [one.beta for one in runs],
-            "degree": ("branch", [degree for degree, _ in ways]),
-            "direction": ("branch", [direction for _, direction in ways]),
-            "dim": dim,
-        },
-        attrs={"dynamics": runs[0].name},
+        if is_usa:
+            of_beta = _compared(of_beta, energy_uniform(one.beta, dim))
+        rows.append(join(of_beta, "branch"))
+    ds = join(rows, "beta").drop_vars(["point", "excess"])
+    ds["event"] = ds["event"].astype(str)
+    noise = ds["noise"]
+    ds["bifurcation_noise"] = noise[:, :, 0]
+    ds["fold_noise"] = noise.where(ds["event"] == "fold").max("point")
+    # what the branches of degree 1 say of the transition from the uniform state
+    tau_1 = xr.DataArray([critical_noise(one, dim) for one in runs], dims="beta")
+    is_first = ds["fold_noise"][:, 0].fillna(0.0) > tau_1
+    ds["critical_noise"] = tau_1
+    ds["nature"] = "beta", np.where(is_first, "first order", "continuous")
+    if is_usa:
+        # a branch that ended before it has no such state
+        first = ds.isel(branch=0)
+        equal = first["event"] == EQUAL
+        at = first.isel(point=equal.argmax("point")).where(equal.any("point"))
+        ds["transition_noise"] = at["noise"].where(is_first, tau_1)
+        ds["jump"] = at["order_parameter"].where(is_first, 0.0)
+    ds = ds.assign_coords(
+        beta=[one.beta for one in runs],
+        degree=("branch", [degree for degree, _ in ways]),
+        direction=("branch", [direction for _, direction in ways]),
+        dim=dim,
     )
-    return labelled(ds, names)
+    ds.attrs["dynamics"] = runs[0].name
+    return labelled(ds, _OVER_POINTS | (_OF_USA if is_usa else {}))
 
 
-def _compare(tables: list[Table], uniform: float) -> None:
-    """The free energy of the branches of one β, and where it is lowest of all at the same noise.
+def _compared(tables: list[xr.Dataset], uniform: float) -> list[xr.Dataset]:
+    """With the free energy of the branches of one β, and where it is lowest of all at a noise.
 
     That of the uniform state is -E(σ). nan where the branch of degree 1, which comes first, has
     not been followed to.
     """
-    end = tables[0].columns["noise"].min()
+    end, found = float(tables[0]["noise"].min()), []
     for one in tables:
-        logs, excess = -np.log(one.columns["noise"]), one.columns["excess"]
-        best = np.zeros_like(excess)
-        for other in tables:
-            best = np.minimum(best, _lowest_at(other, logs))
-        lowest = np.where(excess <= best + _SAME * np.abs(best), 1.0, 0.0)
-        one.columns["lowest"] = np.where(one.columns["noise"] < end, np.nan, lowest)
-        one.columns["free_energy_excess"] = one.columns["noise"] * excess
-        one.columns["free_energy"] = one.columns["free_energy_excess"] - uniform
+        noise, excess = one["noise"], one["excess"]
+        best = np.minimum.reduce([_lowest_at(other, -np.log(noise.values)) for other in tables])
+        best = np.minimum(best, 0.0)
+        lowest = (excess <= best + _SAME * np.abs(best)).astype(np.float64)
+        gap = noise * excess
+        numbers = {"free_energy": gap - uniform, "free_energy_excess": gap}
+        found.append(one.assign(numbers | {"lowest": lowest.where(noise >= end)}))
+    return found
 
 
-def _lowest_at(one: Table, logs: Array) -> Array:
+def _lowest_at(one: xr.Dataset, logs: Array) -> Array:
     """(F - F(σ))/τ of the lowest state of a branch at each log 1/τ; inf where it has none."""
-    along, excess = -np.log(one.columns["noise"]), one.columns["excess"]
-    turns = [0, *np.flatnonzero(np.array(one.events) == "fold").tolist(), len(along) - 1]
+    along, excess = -np.log(one["noise"].values), one["excess"].values
+    turns = [0, *np.flatnonzero(one["event"] == "fold").tolist(), len(along) - 1]
     best = np.full_like(logs, np.inf)
     for first, last in pairwise(turns):
         part = slice(first, last + 1)
@@ -392,31 +383,6 @@ def _lowest_at(one: Table, logs: Array) -> Array:
         values = np.interp(logs, along[part][order], excess[part][order], np.inf, np.inf)
         best = np.minimum(best, values)
     return best
-
-
-def _fold(one: Table) -> float:
-    """The largest noise of a fold, or nan."""
-    folds = one.columns["noise"][np.array(one.events) == "fold"]
-    return float(folds.max()) if len(folds) > 0 else np.nan
-
-
-def _transition(
-    tables: Sequence[Table], runs: list[Isotropic], dim: int
-) -> dict[str, tuple[str, NDArray[np.generic]]]:
-    """What the branches of degree 1 say of the transition from the uniform state."""
-    tau_1 = np.array([critical_noise(one, dim) for one in runs])
-    folds = np.array([_fold(one) for one in tables])
-    first_order = np.nan_to_num(folds) > tau_1
-    # a branch that ended before it has no such state
-    tau_c, jump = np.where(first_order, np.nan, tau_1), np.where(first_order, np.nan, 0.0)
-    for row, one in enumerate(tables):
-        if first_order[row] and EQUAL in one.events:
-            at = one.events.index(EQUAL)
-            tau_c[row], jump[row] = one.columns["noise"][at], one.columns["order_parameter"][at]
-    found = {"critical_noise": tau_1, "nature": np.where(first_order, "first order", "continuous")}
-    if not runs[0].normalised:
-        found |= {"transition_noise": tau_c, "jump": jump}
-    return {name: ("beta", column) for name, column in found.items()}
 
 
 def stationary_states(
@@ -521,7 +487,7 @@ def equation_of(dynamics: Isotropic, dim: int, degree: int) -> Equation:
     return Equation(dynamics, dim, step)
 
 
-def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> Table:
+def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Dataset:
     """One branch, from the uniform state on."""
     dynamics, degree, direction = task
     equation = equation_of(dynamics, dim, degree)
@@ -542,9 +508,6 @@ def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> Table:
 
 def _sensible(branch: Branch) -> list[Point]:
     """The points, but not equal free energies before a fold, which are rounding at b near 0."""
-    kept, folded = [], False
-    for point in branch.points:
-        folded |= point.event == "fold"
-        if point.event != EQUAL or folded:
-            kept.append(point)
-    return kept
+    folds = [number for number, point in enumerate(branch.points) if point.event == "fold"]
+    first = min(folds, default=len(branch.points))
+    return [one for i, one in enumerate(branch.points) if i > first or one.event != EQUAL]

@@ -173,7 +173,7 @@ def test_atoms_are_clusters():
 
 
 def test_tokens_at_angles():
-    angles = np.array([0.3, -2.0, 9.0])
+    angles = np.array([0.3, -2.0, 5.0])
     mu = mf.Particles.from_angles(angles, [1.0, 2.0, 1.0], sums="direct", unit_mass=True)
     assert mu.points == pytest.approx(np.column_stack([np.cos(angles), np.sin(angles)]))
     assert (mu.weights.tolist(), mu.sums) == ([0.25, 0.5, 0.25], "direct")
@@ -582,7 +582,7 @@ def test_bad_points(mu):
         (2 * np.eye(mu.dim), "points must have rows of norm 1 .*, got norm 2 in row 0"),
         (np.zeros((1, mu.dim)), "points must have rows of norm 1 .*, got norm 0 in row 0"),
         (np.eye(mu.dim + 1), f"points must have rows of length = {mu.dim}"),
-        (np.eye(mu.dim)[0], "points must be a non-empty array with 2 axes"),
+        (np.eye(mu.dim)[0], "points must be a non-empty array"),
     ]:
         with pytest.raises(ValueError, match=message):
             mu.pdf(points)
@@ -652,7 +652,7 @@ def test_bad_size(mu):
             lambda: mf.Density(mf.Zonal(2, 31), mf.FourierSeries(sin=[0.0, 0.3])),
             r"law must be axisymmetric about the axis of Zonal\(2, 31\)",
         ),
-        (lambda: mf.Particles([]), "points must be a non-empty array with 2 axes"),
+        (lambda: mf.Particles([]), "points must be a non-empty array"),
         (lambda: mf.Particles([[1.0]]), "points must have rows of length >= 2"),
         (
             lambda: mf.Particles([[1.0, 1.0]]),

@@ -31,6 +31,7 @@ BENCHMARKS = [
     "lax_friedrichs",
     "transport",
     "sphere_transport",
+    "overheads",
 ]
 
 

@@ -35,11 +35,11 @@ _NO_BETTER, _NEAR = 0.9, 1e3
 
 @dataclass
 class Setting:
-    """A way with its steps or its tolerance; `run` gives f at the points, and right-hand sides."""
+    """A way with its steps or its tolerance; `run` gives f at the points and what counts rates."""
 
     way: str
     what: str
-    run: Callable[[], tuple[Array, int]]
+    run: Callable[[], tuple[Array, Callable[[], int]]]
     points: Array
     space: Space | None = None
     error: float = np.inf
@@ -53,14 +53,15 @@ class Setting:
 
     def look(self, truth: Callable[[Array], Array]) -> None:
         """The time of a run, and max |f - f_ref| / max f_ref, inf outside double precision."""
-        found: list[tuple[Array, int]] = []
+        found: list[tuple[Array, Callable[[], int]]] = []
         times: list[float] = []
         # what is over soon is looked at again
         while not times or (len(times) < _LOOKS and sum(times) < _LOOKED):
             with np.errstate(all="ignore"):
                 times.append(seconds(lambda: found.append(self.run())))
         self.seconds = statistics.median(times)
-        (values, self.evaluations), every = found[0], max(1, len(self.points) // _SEEN)
+        (values, count), every = found[0], max(1, len(self.points) // _SEEN)
+        self.evaluations = count()
         exact = truth(self.points[::every])
         error = float(np.abs(values[::every] - exact).max() / np.abs(exact).max())
         self.error = error if np.isfinite(error) else np.inf
@@ -73,10 +74,10 @@ def ours(problem: Problem, library: str, size: int, quick: bool) -> Iterator[Set
     evolved(problem, start, TOLERANCES[0])
     for rtol in TOLERANCES[6:16:5] if quick else TOLERANCES:
 
-        def run(rtol: float = rtol) -> tuple[Array, int]:
+        def run(rtol: float = rtol) -> tuple[Array, Callable[[], int]]:
             sol = evolved(problem, start, rtol)
             final: mf.Density = sol.final
-            return final.values, int(sol.dataset.evaluations[-1])
+            return final.values, lambda: int(sol.dataset.evaluations[-1])
 
         what = f"{problem.sized(size)}, rtol = {rtol:.0e}"
         yield Setting(f"{OURS}, {library}", what, run, space.points, space)
@@ -99,8 +100,8 @@ def refined(other: DedalusRun, modes: str, t_end: float, least: float) -> Iterat
     for power in itertools.count():
         steps = int(np.ceil(least * FINER**power))
 
-        def run(steps: int = steps) -> tuple[Array, int]:
-            return other.run(t_end, steps), 4 * steps
+        def run(steps: int = steps) -> tuple[Array, Callable[[], int]]:
+            return other.run(t_end, steps), lambda: 4 * steps
 
         yield Setting(DEDALUS, f"{modes}, {steps} steps", run, other.points)
 
@@ -111,8 +112,10 @@ def by_differences(problem: Problem, quick: bool) -> Iterator[Setting]:
         other = DifferencesRun(cells, problem.dynamics, "scipy" if quick else "numba")
         other.start(problem.law)
 
-        def run(other: DifferencesRun = other, cells: int = cells) -> tuple[Array, int]:
-            return other.run(problem.t_end, cells), 4 * cells
+        def run(
+            other: DifferencesRun = other, cells: int = cells
+        ) -> tuple[Array, Callable[[], int]]:
+            return other.run(problem.t_end, cells), lambda: 4 * cells
 
         yield Setting(PDE, f"{cells} cells", run, other.points)
 

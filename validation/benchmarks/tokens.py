@@ -1,21 +1,27 @@
 """Right-hand sides of n tokens: in O(n) beside blocked direct sums, and runs of 10⁷ tokens.
 
 `python -m validation.benchmarks.tokens`: medians over interleaved repeats, the ratio first; the
-runs of 10⁷ tokens with the peak memory of the process.
+runs of 10⁷ tokens with the peak memory of the process. In the many dimensions of hidden states,
+sums over all pairs beside PyTorch's attention in the same precision on as many threads, which
+leaves the projection to the tangent spaces out; the ratio is the time of the attention over ours,
+and errors are largest lengths beside float64, of ours the lengths beside PyTorch's float64.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import meanfield as mf
-from validation._inside import tendency
+from meanfield.typing import Array
+from validation._inside import float32_error, project, tendency
 from validation.benchmarks.form import Tables, main
-from validation.benchmarks.timing import interleaved, median, ratio, seconds
+from validation.benchmarks.timing import interleaved, median, peer, ratio, seconds
 
 NAMES = {2: "circle", 3: "S^2"}
 BETAS = (1.0, 9.0, 100.0)
@@ -53,6 +59,49 @@ def alone(dim: int, beta: float, n: int, repeats: int) -> dict[str, Any]:
     return {"space": NAMES[dim], "β": beta, "n": n, "O(n), s": median(times, "O(n)")}
 
 
+def velocity(rate: Any) -> Array:
+    """That of the tokens of a right-hand side as they are."""
+    out = np.empty_like(rate.initial_state)
+    rate(rate.initial_state, out)
+    return out.reshape(rate.measure(rate.initial_state).points.shape)
+
+
+def beside_attention(dim: int, n: int, repeats: int) -> list[dict[str, Any]]:
+    """One evaluation in each precision, beside attention of the same tokens; β = 8."""
+    if (torch := peer("torch")) is None:
+        return []
+    torch.set_num_threads(int(os.environ.get("OPENBLAS_NUM_THREADS") or os.cpu_count() or 1))
+    beta, points = 8.0, mf.Uniform(dim).sample(n, np.random.default_rng(0))
+    exact, rows = None, []
+    for sums, name in ("direct", "float64"), ("float32", "float32"):
+        rate = tendency(mf.Particles(points, sums=sums), mf.SA(beta))
+        given = torch.from_numpy(points).to(getattr(torch, name))[None, None]
+
+        def attention(given: Any = given) -> Any:
+            with torch.no_grad():
+                attend = torch.nn.functional.scaled_dot_product_attention
+                return attend(given, given, given, scale=beta)[0, 0]
+
+        found = [velocity(rate), project(points, attention().numpy().astype(np.float64))]
+        exact = found[1] if exact is None else exact
+        errors = [float(np.linalg.norm(one - exact, axis=1).max()) for one in found]
+        times = interleaved({"ours": partial(velocity, rate), "PyTorch": attention}, repeats)
+        rows.append(
+            {
+                "ratio": ratio(times, "PyTorch", "ours"),
+                "d": dim,
+                "n": n,
+                "precision": name,
+                "ours, s": median(times, "ours"),
+                "PyTorch, s": median(times, "PyTorch"),
+                "error": errors[0],
+                "PyTorch's": errors[1] if name == "float32" else None,
+                "bound": float32_error(beta, dim, np.ones(n)) if name == "float32" else None,
+            }
+        )
+    return rows
+
+
 def large(dim: int, n: int) -> dict[str, Any]:
     """A run to t = 0.1, and the peak memory of the process in GiB."""
     tokens = mf.Particles.sample(mf.Uniform(dim), n, np.random.default_rng(0))
@@ -75,9 +124,14 @@ def measure(quick: bool) -> Tables:
     return {
         "beside direct sums": [beside_direct(*case, some, 1 if quick else 9) for case in cases],
         "alone": [alone(*case, many, 1 if quick else 7) for case in cases],
+        "many dimensions": [
+            row
+            for dim in ((64,) if quick else (768, 4096))
+            for row in beside_attention(dim, some, 1 if quick else 3)
+        ],
         "a run": [large(dim, most) for dim in NAMES],
     }
 
 
 if __name__ == "__main__":
-    main(measure, packages=("ducc0", "pyfftw"))
+    main(measure, packages=("ducc0", "pyfftw", "torch"))

@@ -52,14 +52,12 @@ def plotly_script() -> str:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ValueError(
-            f"a report needs plotly, which is not installed ({error}): "
+            f"the page needs plotly, which is not installed ({error}): "
             f"python -m pip install 'meanfield-attention[report]'"
         ) from error
     return str(get_plotlyjs())
 
 
-# of a view
-_READ = "name", "data", "layout", "frames"
 _MOST_TIMES = 61
 # of the measures' numbers, in characters: with plotly.js the page stays below 10 MB
 _ROOM = 3_000_000
@@ -123,32 +121,28 @@ def page(solution: Solution, other: Solution | None = None, names: Sequence[str]
     paragraphs += [(f"<b>{escape(name)}</b>: " if name else "") + told for name, told in ran]
     found = [checks(sol) for sol in sols]
     views = [*measures, *curves]
-    # what the page's program reads
-    read = [{name: getattr(one, name) for name in _READ} for one in views]
     opening = float(solution.t[instants(solution, 3)[len(solution.t) > 2]])
     start = int(np.abs(times - opening).argmin())
-    data = {"t": times.tolist(), "start": start, "views": read}
+    data = {"t": times.tolist(), "start": start, "views": [one.as_read() for one in views]}
     notes += [note for one in views for note in one.notes]
     all_checks = [check for some in found for check in some]
-    return Template(_part("page.html")).substitute(
+    return Template(part_of_page("page.html")).substitute(
         title=escape(title),
         source=source_of_page(sols),
-        style=_part("page.css"),
+        style=part_of_page("page.css"),
         plotly=script,
         kind="one" if other is None else "two",
         lead="".join(f"<p>{line}</p>" for line in paragraphs),
         verdict=_verdict(all_checks),
         state="good" if all(check.passed for check in all_checks) else "bad",
         measures="".join(map(_figure, measures)),
-        turn="" if any("scene" in view.layout for view in measures) else "hidden",
-        last=len(times) - 1,
         notes="".join(f"<p>{escape(note)}</p>" for note in dict.fromkeys(notes)),
         curves="".join(map(_figure, curves)),
         stills="".join(embedded(still, f"Figure of {title}", _DPI) for still in stills),
         runs="".join(map(_about, labels, sols, found)),
         # it may stand inside a script element
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
-        program=_part("page.js"),
+        program=part_of_page("figures.js"),
     )
 
 
@@ -187,9 +181,12 @@ def source_of_page(sols: Sequence[Solution]) -> str:
 
 
 def measure_views(
-    sols: Sequence[Solution], labels: Sequence[str], saved: Array
+    sols: Sequence[Solution], labels: Sequence[str], saved: Array, room: int = _ROOM
 ) -> tuple[Array, list[View], list[str]]:
-    """The times of the slider, which all runs have saved; figures of the measures; notes."""
+    """The times of the slider, which all runs have saved; figures of the measures; notes.
+
+    The figures have as many of these times as there is room for, in characters.
+    """
     saved = saved[thinned(len(saved), _MOST_TIMES)]
     chosen = [np.abs(sol.t - saved[:, None]).argmin(axis=1) for sol in sols]
     measures = [[sol.measures[i] for i in kept] for sol, kept in zip(sols, chosen, strict=True)]
@@ -198,7 +195,7 @@ def measure_views(
     seen_from = measures[0][len(measures[0]) // 2]
     pictures = [_drawing(some[0])(some, together) for some in measures]
     heaviest = max(weight(frame) for _, _, drawn, _ in pictures for frame in drawn)
-    fit = thinned(len(saved), max(2, _ROOM // len(sols) // heaviest))
+    fit = thinned(len(saved), max(2, room // len(sols) // heaviest))
     times = saved[fit]
     views: list[View] = []
     notes = []
@@ -280,17 +277,20 @@ def _figure(view: View) -> str:
 
 
 def _about(label: str, sol: Solution, found: list[Check]) -> str:
-    """What one run has: checks, facts, versions, case."""
+    """Checks, facts, versions and case of a run; of two, each opens at a click or if it fails."""
     head = '<tr><th scope="col"></th>' + "".join(
         f'<th scope="col">{name}</th>' for name in ("check", "this run", "threshold", "why")
     )
     case = _case(sol._case) or "This run was started without a case file."
+    opens = "" if all(check.passed for check in found) else "open"
+    summary = f"<summary>{escape(label)}: checks, the run and its case</summary>"
+    before, after = (f"<details {opens}>{summary}", "</details>") if label else ("", "")
     return (
-        f'<section class="checks"><h2>Checks of {escape(label or "the run")}</h2><table>'
+        f'{before}<section class="checks"><h2>Checks of {escape(label or "the run")}</h2><table>'
         f"<thead>{head}</tr></thead><tbody>{_rows(found)}</tbody></table></section>"
         f'<section class="about"><div><h2>The run</h2><table class="facts">{_table(_facts(sol))}'
         f'</table><h2>Made with</h2><table class="facts">{_table(sol._versions)}</table></div>'
-        f"<div><h2>Case</h2><pre>{escape(case)}</pre></div></section>"
+        f"<div><h2>Case</h2><pre>{escape(case)}</pre></div></section>{after}"
     )
 
 
@@ -364,7 +364,8 @@ def _table(entries: dict[str, str]) -> str:
     )
 
 
-def _part(name: str) -> str:
+def part_of_page(name: str) -> str:
+    """The text of a file that pages are made of."""
     return (files("meanfield.cli.report") / name).read_text(encoding="utf-8")
 
 
@@ -478,7 +479,8 @@ def _resolution(sol: Solution) -> Check:
     known = np.isfinite(tails) & np.isfinite(allowed)
     worst = int(np.argmax(np.where(known, tails / allowed, -1.0)))
     kinds = [hasattr(measure, "space") for measure in sol.measures]
-    why = "Relative norm of the last tenth of the spectrum: the error of the density at a point."
+    why = "Norm of the last tenth of the spectrum: an estimate of the error made at this time. "
+    why += "After a doubling the error made before remains; this is the largest tail."
     if not any(kinds):
         why = "The tail of a panel's positions times its mass: the error of the moments."
     elif not all(kinds):

@@ -12,16 +12,15 @@ from matplotlib.colors import Normalize, to_hex
 from meanfield.cli.report.view import LINE, Frame, axis, base_layout, packed, places
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.plot import frames
-from meanfield.plot.panels import Look, along_meridian, gathered, log_curve
-from meanfield.spaces.geometry import circle_angles, line_points, perpendicular, sphere_points
+from meanfield.plot.panels import Look, along_meridian, curve, gathered, log_curve
+from meanfield.spaces.geometry import circle_angles, perpendicular, sphere_points
 from meanfield.typing import Array
 
 # data, layout, frames and notes of a view
 Drawn = tuple[list[dict[str, Any]], dict[str, Any], list[Frame], tuple[str, ...]]
 
 _TURN = 2.0 * np.pi
-_FINE = 721
-# nodes drawn at each time
+# nodes, or points of a grid, drawn at each time
 _MOST_ON_LINE = 3000
 _CURVE, _STEMS, _TOPS = 1, 2, 3
 
@@ -70,40 +69,14 @@ def _line_layout(around: bool, low: float, high: float, has_atoms: bool) -> dict
 
 
 def _line_frame(measure: AnyMeasure, low: float, high: float) -> Frame:
-    angles, values = curve(measure)
+    angles, values = curve(measure, _MOST_ON_LINE)
     top = frames.CAP if high == frames.CAP else np.inf
     found: Frame = {_CURVE: {"x": packed(angles), "y": packed(np.clip(values, low, top))}}
-    none = np.zeros(0), np.zeros(0)
-    atoms, masses = gathered(measure) if isinstance(measure, LineFlowMap) else none
+    atoms, masses = gathered(measure)
     ends = np.outer(masses, [0.0, 1.0, np.nan]).ravel()
     found[_STEMS] = {"x": packed(np.repeat(atoms, 3), "f8"), "y": packed(ends)}
     found[_TOPS] = {"x": packed(atoms, "f8"), "y": packed(masses)}
     return found
-
-
-def curve(measure: AnyMeasure) -> tuple[Array, Array]:
-    """Angles, ascending, and the density there, of the circle or of the polar angle."""
-    if isinstance(measure, LineFlowMap):
-        return _of_nodes(measure)
-    density: Any = measure
-    if measure.axis is None:
-        angles = np.linspace(0.0, _TURN, max(_FINE, min(4 * density.space.size, 2 * _FINE)))
-        return angles, density.pdf(line_points(angles, None))
-    angles = np.linspace(0.0, np.pi, max(361, min(4 * density.space.kmax, 2 * _FINE)))
-    values = density.pdf(line_points(angles, measure.axis))
-    return angles, frames.law_of_angle(values, np.sin(angles), measure.dim)
-
-
-def _of_nodes(flow: LineFlowMap) -> tuple[Array, Array]:
-    """The free nodes and what lies between them and the ends; no mass beyond on a meridian."""
-    angles, logs = log_curve(flow)
-    values, end = frames.densities_of(logs), _TURN if flow.axis is None else np.pi
-    if not len(angles):
-        return np.array([0.0, end]), np.zeros(2)
-    kept = np.union1d(frames.thinned(len(angles), _MOST_ON_LINE), [int(np.argmax(values))])
-    places = np.union1d(np.linspace(0.0, end, 361), angles[kept])
-    period = _TURN if flow.axis is None else None
-    return places, np.interp(places, angles, values, 0.0, 0.0, period)
 
 
 def _line_notes(measures: Sequence[AnyMeasure], high: float) -> tuple[str, ...]:
@@ -119,7 +92,7 @@ _SHAPE = 73, 145
 MOST_NODES, MOST_TOKENS = 4000, 4000
 _SURFACE, _NODES, _POINTS, _RINGS = 0, 2, 3, 4
 # points stand off the surface, so that it does not hide them
-_NODE_RADIUS, _POINT_RADIUS = 1.004, 1.012
+_NODE_RADIUS, POINT_RADIUS = 1.004, 1.012
 # a latitude nearer to its pole is drawn as a point
 _POINT_LIKE = 0.02
 # how far from the centre of the sphere it is seen from
@@ -270,7 +243,7 @@ def _coloured(values: Array, scale: Normalize) -> Frame:
 
 def _points(points: Array, shares: Array, size: float) -> dict[str, Any]:
     sizes = np.maximum(size * np.sqrt(shares), 1.5)
-    return {**places(_POINT_RADIUS * points), "marker.size": packed(sizes)}
+    return {**places(POINT_RADIUS * points), "marker.size": packed(sizes)}
 
 
 def _atoms(flow: LineFlowMap) -> Frame:
@@ -285,7 +258,7 @@ def _atoms(flow: LineFlowMap) -> Frame:
     gap = np.full((1, 3), np.nan)
     rings = [np.zeros((0, 3))]
     for angle in angles[~polar]:
-        rings += [_POINT_RADIUS * (np.cos(angle) * axis + np.sin(angle) * circle), gap]
+        rings += [POINT_RADIUS * (np.cos(angle) * axis + np.sin(angle) * circle), gap]
     poles = np.cos(angles[polar])[:, None] * axis
     return {_RINGS: places(np.concatenate(rings)), _POINTS: _points(poles, masses[polar], 26.0)}
 
@@ -349,7 +322,7 @@ def _tokens_layout(dim: int, tallest: float) -> dict[str, Any]:
         xaxis=axis(name[0], domain=[0.0, 0.44], showticklabels=False, **bare),
         yaxis=axis(name[1], **square),
         xaxis2=axis(label, domain=[0.56, 1.0], anchor="y2", range=[bins[0], bins[-1]]),
-        yaxis2=axis("density", anchor="x2", **of_y),
+        yaxis2=axis("density", anchor="x2", side="right", automargin=True, **of_y),
         bargap=0.0,
     )
 

@@ -49,6 +49,10 @@ class View:
     frames: list[Frame] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
+    def as_read(self) -> dict[str, Any]:
+        """What the program of the page reads."""
+        return {name: getattr(self, name) for name in ("name", "data", "layout", "frames")}
+
 
 def packed(values: ArrayLike, kind: str = "f4") -> dict[str, str]:
     """Numbers as plotly reads them in binary, base64; with their shape where it is no vector.

@@ -22,7 +22,7 @@ class Bracket(Shown):
     ----------
     value, lower, upper : float
         lower <= value <= upper; the value is the best estimate, on S^2 often one of the ends. Three
-        that are equal are exact but for rounding, about 1e-12, an absolute error.
+        that are equal are exact to rounding, about 1e-12, an absolute error.
     proved : bool
         True if both ends are proven, quadrature and rounding included, or equal. Otherwise at
         least one end is an estimate.

@@ -34,7 +34,7 @@ _NEARLY_BEST = 1e-4
 _ROUNDING = 16.0 * EPS
 # costs below it are taken for it: their digits would be lost in subnormal numbers
 _LEAST_COST, _DEAREST = 2.0**-900, 2.0**100
-# below this cost the unit of distances is chosen anew
+# below this cost a new unit of distances is chosen
 _TINY = 2.0**-700
 # potentials are multiples of this share of the unit of a round: sums of two are exact
 _GRID = 2.0**-52
@@ -254,7 +254,7 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
                 break
             # dear arcs with little mass may have been cut off
             reach *= 4096.0
-        # a plan that is best but for rounding needs finer potentials only
+        # a plan that is best to rounding needs only finer potentials
         resolve = gap > _NEARLY_BEST * upper or (is_slow and not resolve)
         unit = _power_of_two(min(reach * gap, largest))
     # of shares and products that underflow
@@ -271,7 +271,7 @@ def _power_of_two(above: float) -> float:
 
 
 def _solve(masses: _Masses, costs: Array) -> tuple[_Flow, Array]:
-    """A plan with exactly these masses, best but for rounding, and potentials of its rows.
+    """A plan with exactly these masses, best to rounding, and potentials of its rows.
 
     Costs are at most 1. What rounding of the masses leaves over is a smaller problem of the kind.
     """
@@ -341,7 +341,7 @@ def _peel(
 def _tighten(flow: _Flow, costs: Array) -> Array:
     """Potentials of rows for which the arcs of a best plan are tight, by Bellman and Ford's method.
 
-    Only arcs that cost less than 1 take part. What can't be had shows in the reduced costs.
+    Only arcs that cost less than 1 take part. Errors of this show in the reduced costs.
     """
     rows, columns = np.nonzero(costs < 1.0)
     lengths, back = costs[rows, columns], costs[flow.rows, flow.columns]

@@ -27,12 +27,11 @@ from meanfield.functionals.transport import Bracket, exact
 from meanfield.functionals.transport.circle import best_shift, circle_distance, cost, sliver
 from meanfield.functionals.transport.clouds import cloud_distance, cloud_plan
 from meanfield.functionals.transport.quantiles import Atoms, Curve, Quantiles, quantiles
-from meanfield.functionals.transport.sphere import ON_SPHERE, sphere_distance
 from meanfield.laws.law import Law, Uniform, checked_pdf, symmetry_axis
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles, SphereFlowMap, check_pair
 from meanfield.measures.density import spectral_tail
-from meanfield.spaces import Circle, Space, Sphere, Zonal, geometry
+from meanfield.spaces import Circle, Places, Space, Sphere, SphereAt, Zonal, geometry
 from meanfield.spaces.gegenbauer import gegenbauer
 from meanfield.typing import Array, ArrayLike, Rng
 
@@ -43,6 +42,8 @@ LEAST_GAP = 1e-6
 _SIMPLEX_ON_SPHERE = 1 << 24
 # by how much a token may miss an axis
 _ALIKE = 1e-12
+# a gap so wide takes one attempt
+_WIDE = 0.1
 _POSSIBLE = (
     "both lie on the circle, both be symmetric about one axis, both be Particles, both lie on S^2, "
     "or be a single token and a Density (the points and weights of a flow map make Particles, too)"
@@ -69,19 +70,22 @@ def wasserstein(
 
     With a lower and an upper end apart, for
 
-    - tokens in any dimension, n m <= 2^26 of them (2^24 on S^2 if p is 1 or 2): the network
+    - tokens in any dimension, n·m at most 2^26 pairs (2^24 on S^2 if p is 1 or 2): the network
       simplex method of POT, refined until the bounds agree to 1e-12, however small the distances
       of tokens that belong together. Both are proven. Where the mass that crosses a gap is
       rounding of the weights, they may stay apart;
     - tokens and a density on S^2 and p = 1 or 2, with a weight for each token: see
       `transport.semidiscrete`. Both ends are proven. Up to some 10,000 tokens, fewer where they are
       far from the density; of 2,000 beside their own law a bracket of 2 % takes a few seconds;
-    - other measures on S^2 and p = 1 or 2: see `transport.sphere`. A flow map without an axis
-      counts by its nodes, which are as far apart as its patches resolve: no bracket of it is
-      called proven.
-      Up to lmax = 63 W_1 of densities takes a second or so. W_2 needs POT and takes a few to ten
-      seconds of one core for a few bumps, up to lmax = 255 too, and longer where the first of its
-      three potentials misses the gap.
+    - other measures on S^2 and p = 1 or 2: see `transport.sphere`. A flow map without an axis has
+      the W_1 of the density with its moments: the value is that density's, and the bracket is wider
+      on both sides by an estimate of what that is off. A gap below the estimate's share of the
+      distance is not looked for. For W_2, and where clusters are particles, it counts by its nodes,
+      which are as far apart as its patches resolve. No bracket of it is called proven but that of
+      two with the same nodes, which is 0.
+      W_1 of densities takes a second or so, more where they are sharp. W_2 needs POT and takes a
+      few to ten seconds of one core for a few bumps, up to lmax = 255 too, and longer where the
+      first of its three potentials misses the gap.
       W_1 is proven. So are the lower ends of W_2; where a plan between cells does not reach the
       gap, the upper end is an estimate, and the bracket is not `proved`: a larger gap gets a
       proven one.
@@ -102,12 +106,12 @@ def wasserstein(
     gap : float, optional
         (upper - lower)/upper that a bracket on S^2 shall have, in [1e-6, 1]; default 0.01, for W_1
         of measures without tokens 0.002. Work ends when it is reached, or when more would not help:
-        ask the bracket what it has. Where ends are equal, they have every gap.
+        ask the bracket what it has. Equal ends meet any gap.
     budget : int, optional
         The most attempts at the gap that a bracket on S^2 may take; by default all that there are:
-        up to 4 at W_1 of densities (degrees 63 to 511) and at tokens beside a density (64 to 512
+        up to 5 at W_1 of densities (degrees 31 to 511), 4 at tokens beside a density (64 to 512
         rows of cells), 3 else. Each starts from the result of the one before, has more degrees or
-        cells, and takes one to four times its time. The bracket reached is returned, the same one
+        cells, and takes one to eight times its time. The bracket reached is returned, the same one
         on every machine.
     progress : bool, optional
         Whether to show a bar of these attempts, and the bracket that they have reached.
@@ -123,7 +127,7 @@ def wasserstein(
         If an argument is out of range, the dimensions differ, a density's mass is not 1, there is
         no way to compute this pair, or there is a budget for a pair that takes no attempts.
     ArithmeticError
-        If a lower bound on S^2 is found to exceed an upper one, which is a fault of ours.
+        If a lower bound on S^2 is found to exceed an upper one, which is a bug.
 
     Examples
     --------
@@ -139,17 +143,28 @@ def wasserstein(
     budget = None if budget is None else integer("budget", budget, low=1)
     progress = boolean("progress", progress)
     check_pair(mu, nu)
-    first, second = _as_tokens(mu), _as_tokens(nu)
+    (first, off_mu), (second, off_nu) = mu._transported(p), nu._transported(p)
+    off, least_gap = off_mu + off_nu, 0.0
+    if min(off_mu, off_nu) > 0.0 and all(map(np.array_equal, mu._quadrature, nu._quadrature)):
+        return exact(0.0)
+    if 0.0 < off < np.inf and None not in (first._degree, second._degree):
+        # that norm is at least W_1: a bracket that is narrower than `off` gains nothing
+        least_gap = off / max(sobolev(first, second), off)
     found = _without_attempts(first, second, p)
     if found is None:
-        found = sphere_distance(first, second, p, gap, budget, progress)
+        # slow to import, and most runs have no such monitor
+        from meanfield.functionals.transport.sphere import sphere_distance
+
+        tries = 1 if least_gap > _WIDE else budget
+        found = sphere_distance(first, second, p, gap, tries, progress, least_gap)
     elif budget is not None:
         raise ValueError(
             f"budget must be None but for measures on S^2 without a shared axis, got {budget} for "
             f"{shown(mu)} and {shown(nu)}"
         )
-    is_by_nodes = first is not mu or second is not nu
-    return replace(found, proved=False) if is_by_nodes else found
+    if off == 0.0 or np.isinf(off):
+        return replace(found, proved=found.proved and off == 0.0)
+    return Bracket(found.value, max(found.lower - off, 0.0), found.upper + off)
 
 
 def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | None:
@@ -163,6 +178,8 @@ def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | Non
     if mu.dim == 2:
         return exact(circle_distance(quantiles(mu, None), quantiles(nu, None), p))
     if isinstance(mu, Particles) and isinstance(nu, Particles):
+        from meanfield.functionals.transport.sphere import ON_SPHERE
+
         pairs = len(mu.points) * len(nu.points)
         if mu.dim > 3 or pairs <= _SIMPLEX_ON_SPHERE or p not in ON_SPHERE:
             return cloud_distance(mu, nu, p)
@@ -195,11 +212,13 @@ def _average_about(density: Density, point: Array) -> Density:
     """
     space = density.space
     if space.axis is None:
-        power = np.zeros(max(space.size, 3) + 1)
-        for degree in range(space.size + 1):
-            part = np.where(space.degrees == degree, density.coefficients, 0.0)
-            power[degree] = space._at(part, point[None])[0] / np.sqrt(2 * degree + 1)
-        return Density.from_coefficients(Zonal(3, len(power) - 1, point), power)
+        at = SphereAt(space.size)
+        values = at.moments(Places.of(point[None]), np.ones(1)).conj()
+        # orders m > 0 stand for -m, too
+        products = np.where(at.orders > 0, 2.0, 1.0) * values * density.coefficients
+        power = np.bincount(at.degrees, products.real)
+        norms = np.sqrt(2.0 * np.arange(space.size + 1) + 1.0)
+        return Density.from_coefficients(Zonal(3, space.size, point), power / norms)
     along = np.array([np.clip(space.axis @ point, -1.0, 1.0)])
     averaged = density.coefficients * gegenbauer(space.dim, space.kmax, along)[:, 0]
     return Density.from_coefficients(Zonal(space.dim, space.kmax, point), averaged)
@@ -210,12 +229,6 @@ def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
     axis = mu.axis if mu.axis is not None else nu.axis
     about = axis is not None and all(each._is_about(axis, _ALIKE) for each in (mu, nu))
     return axis if about else None
-
-
-def _as_tokens(measure: AnyMeasure) -> AnyMeasure:
-    if isinstance(measure, SphereFlowMap):
-        return Particles(measure.points, measure.weights, unit_mass=True)
-    return measure
 
 
 def _single_point(measure: AnyMeasure) -> Array | None:
@@ -579,7 +592,7 @@ class DistanceTo:
     def begin(
         self, start: AnyMeasure | None, calls: int
     ) -> Callable[[AnyMeasure], Distance | None]:
-        """What a run calls at its saves, from the beginning, or from where it goes on.
+        """What a run calls at its saves, from the beginning, or from where it is resumed.
 
         Parameters
         ----------

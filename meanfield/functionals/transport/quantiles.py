@@ -111,7 +111,7 @@ class Atoms:
     angles, masses : ndarray, shape (n,)
         Any angles, masses >= 0; those without mass are dropped, and the sum is made 1.
     turn : float
-        2π on the circle, where the quantile function goes on as Q(u + 1) = Q(u) + 2π; 0 on a line.
+        2π on the circle, where the quantile function satisfies Q(u + 1) = Q(u) + 2π; 0 on a line.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class Atoms:
         return self.angles, self.angles
 
     def same_as(self, other: Quantiles) -> bool:
-        """Whether the other has the same angles, and masses but for rounding of their sum."""
+        """Whether the other has the same angles, and masses up to rounding of their sum."""
         return (
             not other.is_smooth
             and np.array_equal(self.angles, other.angles)
@@ -166,10 +166,14 @@ class Atoms:
         place = np.maximum(self.rank(u - turns) - 1, 0)
         return np.asarray(self.angles[place] + self.turn * turns)
 
+    def cumulative(self, angles: Array) -> Array:
+        """F(x), the mass up to each angle (n,) of [0, 2π)."""
+        return self.starts[np.searchsorted(self.angles, angles, side="right")]
+
     def rank(self, u: Array) -> Indices:
         """How many of `starts` are below u, any shape with values in [0, 1].
 
-        A bucket says it but for the few starts that share it; where these are many, a search.
+        A bucket tells it except for the few starts that share it; where these are many, a search.
         """
         shape, u = u.shape, u.ravel()
         rank = self._before[self._bucket(u)]
@@ -282,10 +286,11 @@ class Curve:
         return piece, sigma
 
     def cumulative(self, angles: Array) -> Array:
-        """F(x), the mass up to each angle (n,): in [0, 1], counted from the first piece on."""
-        lowest, highest = self.ends
+        """F(x), the mass from the first piece on up to each angle (n,); F(x + 2π) = F(x) + 1."""
+        (lowest, highest), turns = self.ends, np.zeros_like(angles)
         if self.turn:
-            angles = lowest[0] + (angles - lowest[0]) % self.turn
+            turns = np.floor((angles - lowest[0]) / self.turn)
+            angles = angles - self.turn * turns
         piece = np.clip(np.searchsorted(lowest, angles, side="right") - 1, 0, len(lowest) - 1)
         inside = np.clip(angles, lowest[piece], highest[piece])
 
@@ -293,7 +298,7 @@ class Curve:
             return self.angle(piece[i], x) - inside[i]
 
         sigma = bracketed_roots(missed, np.full(len(angles), -1.0), np.ones(len(angles)))
-        return np.clip(self.mass(piece, sigma), 0.0, 1.0)
+        return np.asarray(turns + np.clip(self.mass(piece, sigma), 0.0, 1.0))
 
     def quantile(self, u: Array) -> Array:
         """Q(u), any shape; on the circle for any u."""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.linalg import LinearOperator, cg
 
 from meanfield.functionals.transport import ROUNDING, Bracket, check_order
 from meanfield.functionals.transport.sphere_dual import quarters
@@ -127,7 +128,7 @@ class Plan(NamedTuple):
 
 
 # slacks that exceed the least one by more than so many ε have no share; by how many ε weights may
-# move before nearest tokens are searched for anew
+# move before nearest tokens are searched again
 _REACH, _MOVE = 6.0, 10.0
 _MOST_SEARCHES, _MOST_STEPS, _MOST_CUTS = 40, 60, 10
 # of the Hessian: of what a token lacks, as cells without mass have none, and of the constants
@@ -205,20 +206,9 @@ def _direction(plan: Plan, own: Array, lack: Array) -> Array:
     turned = shares.T.tocsr()
     diagonal = (1.0 + _SHIFT) * plan.received + _DAMPING * np.maximum(lack, 0.0) + 1e-14 / n
     alone = np.bincount(arcs.token[kept], values**2, minlength=n)
-    inverse = 1.0 / (diagonal - (1.0 - 1e-6) * alone)
-    x, rest = np.zeros(n), lack
-    ahead = inverse * rest
-    along = ahead
-    size = first = float(rest @ ahead)
-    for _ in range(_MOST_CG_STEPS):
-        image = diagonal * along - turned @ (shares @ along)
-        length = size / float(along @ image)
-        x, rest = x + length * along, rest - length * image
-        ahead = inverse * rest
-        new = float(rest @ ahead)
-        if new < _CG_TOLERANCE**2 * first:
-            break
-        along, size = ahead + new / size * along, new
+    hessian = LinearOperator((n, n), lambda x: diagonal * x - turned @ (shares @ x), dtype=float)
+    inverse = diags_array(1.0 / (diagonal - (1.0 - 1e-6) * alone))
+    x, _ = cg(hessian, lack, rtol=_CG_TOLERANCE, maxiter=_MOST_CG_STEPS, M=inverse)
     return np.asarray(x - x.mean())
 
 

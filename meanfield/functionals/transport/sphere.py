@@ -38,11 +38,11 @@ _ENOUGH = 0.9
 # threshold of the shrinkage over the mean of |ρ|
 _THRESHOLD = 2.0
 _STEPS = 50
-_FEWEST_STEPS, _MOST_STEPS = 150, 800
+_FEWEST_STEPS, _MOST_STEPS = 100, 800
 # bounds that gained less than this share in the last steps need more degrees instead
 _STALLED = 0.8
-# rows a degree of the lattice of a proof, for degrees up to these
-_ROWS_A_DEGREE = ((255, 8), (np.inf, 4))
+# degree of the first splitting; rows a degree of the lattices of proofs, the finer where one misses
+_FIRST_LMAX, _ROWS_A_DEGREE = 31, (4, 6)
 # smoothing times of the heat kernel, in units of 1/lmax²
 _SMOOTHING = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
@@ -54,12 +54,14 @@ class BeckmannFlow(NamedTuple):
     ----------
     lower, upper : float
     potential : ndarray
-        Coefficients of the 1-Lipschitz φ with ∫ φ ρ dσ = lower, in the layout of a Sphere.
+        Coefficients of the 1-Lipschitz φ with ∫ φ ρ dσ = lower, in the layout of Sphere(lmax).
+    lmax : int
     """
 
     lower: float
     upper: float
     potential: Coefficients
+    lmax: int
 
 
 def beckmann_flow(
@@ -81,9 +83,11 @@ def beckmann_flow(
     - φ over the largest |∇φ| is 1-Lipschitz, and ∫ φ ρ dσ the lower bound.
 
     Both are smoothed by the heat kernel, whose average over rotations makes no field longer: it
-    takes away the ripples that truncation at lmax leaves, and the time that gives the best bound
-    is taken. Degrees are doubled where more steps no longer help. The steps are watched by lengths
-    and maxima on a grid; those of the result are proven, see `steepest_of` and `length_of`.
+    takes away the ripples that truncation leaves, and the time that gives the best bound is taken.
+    Degrees are few at first, and doubled where more steps no longer help; the splitting goes on
+    from the one before. φ does not see the degrees of ρ beyond its own, and -∇Δ^{-1} of these is
+    a flow no longer than its root mean square. The steps are watched by lengths and maxima on a
+    grid; those of the result are proven, see `steepest_of` and `length_of`.
 
     Parameters
     ----------
@@ -93,24 +97,28 @@ def beckmann_flow(
     gap : float
         (upper - lower)/upper that is asked for; the best bounds are returned if it is not reached.
     largest : int
-        Largest degree of the flow.
+        Largest degree of the flow, but for that of ρ if it is larger.
     budget : int, optional
         The most times that degrees are tried.
     progress : bool
         Whether to show these.
     """
-    space, sizes = Sphere(lmax), [lmax]
-    while 2 * sizes[-1] < largest:
+    whole, degrees = Sphere(lmax), np.arange(1.0, lmax + 1.0)
+    squares = whole._power(difference)[1:] / (degrees * (degrees + 1.0))
+    sizes = [_FIRST_LMAX]
+    while sizes[-1] < max(lmax, largest):
         sizes.append(2 * sizes[-1] + 1)
-    best = BeckmannFlow(-np.inf, np.inf, difference)
-    tries = attempts(sizes, budget, progress)
+    # degrees that miss the most of ρ tell nothing
+    sizes = [size for size in sizes if 2.0 * squares[size:].sum() <= squares.sum()]
+    best = BeckmannFlow(-np.inf, np.inf, difference, lmax)
+    tries, coarser = attempts(sizes, budget, progress), None
     for size in tries:
-        if size > space.size:
-            finer = space._doubled()
-            difference, space = space._embed(difference, finer), finer
-        found = _Splitting(space, difference).solve(gap)
-        upper = min(best.upper, found.upper)
+        splitting = _Splitting(size, whole._embed(difference, Sphere(size)), coarser)
+        found, coarser = splitting.solve(gap), splitting
+        beyond = float(np.sqrt(squares[size:].sum())) * (1.0 + ROUNDING)
+        upper = min(best.upper, found.upper + beyond)
         best = max(best, found, key=lambda flow: flow.lower)._replace(upper=upper)
+        check_order(best.lower, best.upper)
         show_ends(tries, best.lower, best.upper)
         if best.upper - best.lower <= gap * best.upper:
             break
@@ -118,24 +126,41 @@ def beckmann_flow(
 
 
 class _Splitting:
-    """The best bounds of the splitting so far, and their smoothing times."""
+    """The best bounds of the splitting so far, and their smoothing times.
 
-    def __init__(self, space: Sphere, difference: Coefficients) -> None:
-        self._space, self._difference = space, difference
-        self._fields = SphereFields(space)
+    Parameters
+    ----------
+    lmax : int
+    difference : ndarray
+        Coefficients of ρ in the layout of Sphere(lmax).
+    coarser : _Splitting or None
+        One with fewer degrees, from whose last iterate this one starts.
+    """
+
+    def __init__(self, lmax: int, difference: Coefficients, coarser: _Splitting | None) -> None:
+        space = self._space = Sphere(lmax)
+        self._difference, self._fields = difference, SphereFields(space)
         self._eigenvalues = np.maximum(space.degrees * (space.degrees + 1.0), 1.0)
-        self._grid = SphereFields(Sphere(2 * space.size + 1), space.size)
+        self._grid = SphereFields(Sphere(2 * lmax + 1), lmax)
         self._straight = self._grid.gradient(difference / self._eigenvalues)
         self.lower, self.upper = 0.0, np.inf
         self._potential = self._stream = np.zeros_like(difference)
         self._place_of_potential, self._place_of_stream = 2, 4
+        if coarser is None:
+            density = np.abs(space.synthesis(difference))
+            self._threshold = _THRESHOLD * float(space.weights @ density)
+            self._last = [self._potential, self._stream]
+        else:
+            self._threshold = coarser._threshold
+            self._last = [coarser._space._embed(each, space) for each in coarser._last]
 
     def solve(self, gap: float) -> BeckmannFlow:
         """Steps until the bounds have the gap, or no longer come nearer."""
-        threshold = _THRESHOLD * float(
-            self._space.weights @ np.abs(self._space.synthesis(self._difference))
-        )
-        z = np.zeros((2, len(self._space.weights)))
+        potential, stream = self._last
+        # at a fixed point the flow less ∇φ
+        z = self._fields.gradient(self._difference / self._eigenvalues - potential)
+        turned = self._fields.gradient(stream)
+        z += np.stack([-turned[1], turned[0]])
         before = np.inf
         for step in range(1, _MOST_STEPS + 1):
             potential = self._fields.weak_divergence(z) - self._difference
@@ -145,7 +170,7 @@ class _Splitting:
             flow = z + correction
             aim = flow + correction
             length = np.hypot(aim[0], aim[1])
-            aim *= np.maximum(1.0 - threshold / np.maximum(length, 1e-300), 0.0)
+            aim *= np.maximum(1.0 - self._threshold / np.maximum(length, 1e-300), 0.0)
             z += _RELAXATION * (aim - flow)
             if step % _STEPS == 0:
                 self._look(potential, flow)
@@ -154,13 +179,14 @@ class _Splitting:
                 if apart <= _ENOUGH * gap * self.upper or slow:
                     break
                 before = apart
-        return self._proved()
+        return self._proved(gap)
 
     def _look(self, iterate: Coefficients, flow: Array) -> None:
         """Bounds from the iterate, at the last best smoothing times and their neighbours."""
         turning = self._fields.weak_divergence(np.stack([flow[1], -flow[0]]))
         turning /= self._eigenvalues
         turning[0] = 0.0
+        self._last = [iterate, turning]
         potentials = self._smooth(iterate, self._place_of_potential)
         drops = {k: self._drop(each) / self._steepest(each) for k, each in potentials.items()}
         streams = self._smooth(turning, self._place_of_stream)
@@ -191,26 +217,30 @@ class _Splitting:
         along, across = self._straight[0] - turned[1], self._straight[1] + turned[0]
         return float(self._grid.space.weights @ np.hypot(along, across))
 
-    def _proved(self) -> BeckmannFlow:
+    def _proved(self, gap: float) -> BeckmannFlow:
         """The best bounds, with what lies between the points of a grid."""
         potential, size = self._potential, self._space.size
-        steepest = steepest_of(potential, size)
-        upper = length_of(self._difference / self._eigenvalues, self._stream, size)
-        # of sums in double precision
-        lower = self._drop(potential) / steepest * (1.0 - ROUNDING) if steepest > 0.0 else 0.0
-        check_order(lower, upper * (1.0 + ROUNDING))
-        scaled = potential / max(steepest, 1e-300)
-        return BeckmannFlow(lower, upper * (1.0 + ROUNDING), scaled)
+        straight, drop = self._difference / self._eigenvalues, self._drop(potential)
+        for rows_a_degree in _ROWS_A_DEGREE:
+            lattice = Lattice(rows_a_degree * (size + 1))
+            steepest = steepest_of(potential, size, lattice)
+            upper = length_of(straight, self._stream, size, lattice) * (1.0 + ROUNDING)
+            # of sums in double precision
+            lower = drop / steepest * (1.0 - ROUNDING) if steepest > 0.0 else 0.0
+            if self.upper - self.lower > gap * self.upper or upper - lower <= gap * upper:
+                break
+        check_order(lower, upper)
+        return BeckmannFlow(lower, upper, potential / max(steepest, 1e-300), size)
 
 
-def steepest_of(potential: Coefficients, lmax: int) -> float:
+def steepest_of(potential: Coefficients, lmax: int, lattice: Lattice) -> float:
     """A bound of |∇φ| from above.
 
     |∇φ|² is a series of degree 2 lmax + 2. Within a cell it exceeds its corners by no more than
     Δ²/8 times -∂²/∂θ² - ∂²/∂φ² of it, where these are positive. They exceed theirs at the corners
     by the like, with fourth derivatives, which Bernstein's inequality bounds.
     """
-    lattice, degree = _lattice(lmax), 2 * lmax + 2
+    degree = 2 * lmax + 2
     square = np.sum(lattice.gradient_at_corners(potential, lmax) ** 2, axis=0)
     wave = fft.rfft2(np.concatenate([square, np.roll(square[-2:0:-1], lattice.n, axis=1)]))
     along = 1j * fft.fftfreq(lattice.n_lon, 1.0 / lattice.n_lon)[:, None]
@@ -240,14 +270,13 @@ def steepest_of(potential: Coefficients, lmax: int) -> float:
     return float(np.sqrt(highest * (1.0 + ROUNDING)))
 
 
-def length_of(straight: Coefficients, stream: Coefficients, lmax: int) -> float:
+def length_of(straight: Coefficients, stream: Coefficients, lmax: int, lattice: Lattice) -> float:
     """A bound of ∫|m| dσ from above, m = ∇a + turned ∇b.
 
     The mean of |m| over a cell is at most the root of the mean of |m|², a series of degree
     2 lmax + 2, whose means are known but for rounding.
     """
     square, degree = _square_of(straight, stream, lmax)
-    lattice = _lattice(lmax)
     highest = lattice.overshoot(degree) * float(np.abs(lattice.at_corners(square, degree)).max())
     squares, error = cell_integrals(lattice, square, degree, highest)
     areas = 0.5 * -np.diff(np.cos(lattice.edges)) / lattice.n_lon
@@ -262,11 +291,6 @@ def _square_of(straight: Coefficients, stream: Coefficients, lmax: int) -> tuple
     gradient[0] -= turned[1]
     gradient[1] += turned[0]
     return space.analysis(np.sum(gradient**2, axis=0)), space.size
-
-
-def _lattice(lmax: int) -> Lattice:
-    """The more rows a degree, the less lies between them; fewer where there are many degrees."""
-    return Lattice((lmax + 1) * next(rows for most, rows in _ROWS_A_DEGREE if lmax <= most))
 
 
 def cells_cost(mu: Cells, nu: Cells, p: float) -> float:
@@ -345,12 +369,12 @@ def _kept_by_mu(mu: Spread, nu: Spread, potential: Potential) -> tuple[Array, Ar
 
 # the powers that there are, with the relative gaps asked for where the caller asks for none
 ON_SPHERE = {1.0: 2e-3, 2.0: 1e-2}
-_FIRST_LMAX, _LARGEST_LMAX = 63, 511
+_LARGEST_LMAX = 511
 # tokens have moments of all degrees: those of the potential that bounds their W_1
 _LMAX_OF_TOKENS = 127
-Attempt = tuple[int, float, int, int]
-# degree of the potential, least weight, most steps and cells of each attempt at W_2
-_ATTEMPTS = ((31, 0.03, 80, 700), (31, 0.01, 120, 2500), (63, 0.01, 150, 4000))
+Attempt = tuple[int, int, int]
+# degree of the potential, most steps and cells of each attempt at W_2
+_ATTEMPTS = ((31, 80, 700), (31, 120, 2500), (63, 150, 4000))
 # rows of the lattice on which c-transforms are bounded, the next where one does not do
 _ROWS = (64, 128, 256)
 # tolerance of c-transforms, over the gap of W_2²
@@ -380,8 +404,11 @@ def sphere_distance(
     gap: float | None,
     budget: int | None = None,
     progress: bool = False,
+    least_gap: float = 0.0,
 ) -> Bracket:
     """Bounds of W_1 or W_2 between measures with dim = 3, at best (upper - lower)/upper <= gap.
+
+    A gap below `least_gap` is not looked for.
 
     W_1 of densities comes from Beckmann's flow, and a distance between tokens and a density from a
     weight for each token, unless they are too many or too far apart. Otherwise the upper bound is a
@@ -398,7 +425,7 @@ def sphere_distance(
             f"p must be 1 or 2 for measures on S^2 without a shared axis, unless both are "
             f"Particles with at most 2^26 pairs; got p = {p:g}"
         )
-    narrow = ON_SPHERE[p] if gap is None else gap
+    narrow = max(ON_SPHERE[p] if gap is None else gap, least_gap)
     for measure in mu, nu:
         if (measure._degree or 0) > _LARGEST_DENSITY:
             raise ValueError(
@@ -455,10 +482,11 @@ def _first_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt]
     heat = np.exp(-2.0 * space.degrees * (space.degrees + 1.0) / space.size**2)
     flow = beckmann_flow(heat * difference, space.size, max(gap, ON_SPHERE[1.0]), space.size)
     # φ is a series, so that moments give its mean under tokens, too
-    lower = SphereFields(space).inner(flow.potential, difference)
+    potential = Sphere(flow.lmax)._embed(flow.potential, space)
+    lower = SphereFields(space).inner(potential, difference)
     lower = max(lower - _ROUNDING - 2.0 * np.pi * (first.negative + second.negative), 0.0)
     upper = np.inf
-    for _, _, _, cells in tries:
+    for _, _, cells in tries:
         upper = min(upper, _between_cells(first, second, cells, 1.0))
         show_ends(tries, lower, upper)
         if lower >= (1.0 - gap) * upper:
@@ -477,12 +505,12 @@ def _second_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt
     targets, masses = second.gathered(_MOST_TARGETS)
     ascent = DualAscent(first, targets, masses, _ATTEMPTS[0][0])
     coefficients = np.zeros(len(Sphere(ascent.lmax).degrees), dtype=np.complex128)
-    for degree, floor, steps, cells in tries:
+    for degree, steps, cells in tries:
         if degree != ascent.lmax:
             coefficients = Sphere(ascent.lmax)._embed(coefficients, Sphere(degree))
             ascent = DualAscent(first, targets, masses, degree)
         upper = min(upper, _between_cells(first, second, cells, 2.0))
-        coefficients = ascent.climb(coefficients, floor, steps, 0.5 * upper)
+        coefficients = ascent.climb(coefficients, steps, 0.5 * upper)
         potential = Potential(degree, coefficients)
         for rows in _ROWS:
             found = dual(first, second, potential, _SHARE * gap * upper, rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import maximum_filter, maximum_filter1d
+from scipy.optimize import OptimizeResult, minimize
 
 from meanfield.functionals.transport import ROUNDING
 from meanfield.functionals.transport.sphere_masses import DensitySpread, Spread, series
@@ -559,19 +559,16 @@ def _second_differences(lattice: Lattice, masses: Array, upper: Array) -> float:
 
 _SEARCH_LMAX = 31
 _TABLE_BLOCK = 256
-_MEMORY = 15
-_SHORTENED, _MOST_CUTS, _ENOUGH = 0.4, 6, 1e-4
-_LOOK_BACK = 10
-_STALLED = 3e-5
-_SOLVER_STEPS, _SOLVER_TOLERANCE = 12, 1e-4
+# corrections that L-BFGS keeps, and the gain of a step at which it ends, over the goal
+_MEMORY, _LEAST_GAIN = 15, 1e-6
 
 
 class DualAscent:
-    """Potentials of degree lmax that ascend, by L-BFGS with the Laplacian weighted by mu.
+    """Potentials of degree lmax that ascend, by L-BFGS in the norm ∫|∇φ|² dσ.
 
-    The derivative of D is mu - T#nu with T(y) where the c-transform ψ(y) takes its minimum, and its
-    second derivative is about -div(mu ∇): steps are solutions of weighted Poisson equations, as the
-    back-and-forth method (Jacobs and Léger 2020) has them for a constant weight.
+    The derivative of D is mu - T#nu with T(y) where the c-transform ψ(y) takes its minimum. In that
+    norm it is the solution of a Poisson equation, as in the back-and-forth method (Jacobs and
+    Léger 2020).
 
     Parameters
     ----------
@@ -584,59 +581,42 @@ class DualAscent:
     def __init__(self, mu: Spread, targets: Array, masses: Array, lmax: int) -> None:
         order = RingSearch.order(targets)
         self._targets, self._masses, self.lmax = targets[order], masses[order], lmax
-        space = self._space = Sphere(lmax)
+        space = Sphere(lmax)
         self._moments = mu.moments(lmax)
-        self._fields, self._at = SphereFields(space), SphereAt(lmax)
+        self._at = SphereAt(lmax)
+        # orders m > 0 stand for -m, too
+        self._multiplicity = np.where(space.orders > 0, 2.0, 1.0)
         eigenvalues = space.degrees * (space.degrees + 1.0)
-        self._inverse = np.where(eigenvalues > 0.0, 1.0 / np.maximum(eigenvalues, 1.0), 0.0)
-        smooth = np.exp(-2.0 * eigenvalues / lmax**2) * self._moments
-        self._weight = np.maximum(space.synthesis(smooth), 0.0)
+        norms = np.sqrt(self._multiplicity * np.maximum(eigenvalues, 1.0))
+        self._unit = np.where(eigenvalues > 0.0, 1.0 / norms, 0.0)
         self._search = Sphere(max(_SEARCH_LMAX, lmax))
         self._search_fields = SphereFields(self._search, lmax)
         self._frame = self._search._frame(np.arange(len(self._search.weights)))
         self._rings = RingSearch(self._search, self._targets)
         self._costs = _cost_table(self._targets, self._search.points)
 
-    def climb(
-        self, start: Coefficients, floor: float, most_steps: int, goal: float
-    ) -> Coefficients:
-        """From a potential to a better one; the weight is at least `floor` of its largest value.
+    def climb(self, start: Coefficients, most_steps: int, goal: float) -> Coefficients:
+        """From a potential to a better one, until D reaches the goal, or no longer grows."""
 
-        Ends where D reaches the goal, no longer grows, or after so many steps.
-        """
-        weight = np.maximum(self._weight, floor * self._weight.max())
-        place, (height, slope) = start, self._dual(start)
-        changes: deque[tuple[Coefficients, Coefficients]] = deque(maxlen=_MEMORY)
-        heights = [height]
-        for _ in range(most_steps):
-            direction = self._direction(slope, changes, weight)
-            moved = self._line_search(place, height, slope, direction)
-            if moved is None:
-                break
-            step, height, new_slope = moved
-            change = slope - new_slope
-            if self._fields.inner(step, change) > 0.0:
-                changes.append((step, change))
-            place, slope = place + step, new_slope
-            heights.append(height)
-            before = heights[-min(_LOOK_BACK, len(heights))]
-            if height >= goal or (
-                len(heights) > _LOOK_BACK and height - before < _STALLED * height
-            ):
-                break
-        return place
+        def fall(place: Array) -> tuple[float, Array]:
+            height, slope = self._dual(self._unit * place.view(np.complex128))
+            return -height, (-self._multiplicity * self._unit * slope).view(np.float64)
 
-    def _line_search(
-        self, place: Coefficients, height: float, slope: Coefficients, direction: Coefficients
-    ) -> tuple[Coefficients, float, Coefficients] | None:
-        """Step, height and slope there; None where no step ascends."""
-        expected, length = self._fields.inner(direction, slope), 1.0
-        for _ in range(_MOST_CUTS):
-            new_height, new_slope = self._dual(place + length * direction)
-            if new_height > height + _ENOUGH * length * expected:
-                return length * direction, new_height, new_slope
-            length *= _SHORTENED
-        return None
+        def end(intermediate_result: OptimizeResult) -> None:
+            if -intermediate_result.fun >= goal:
+                raise StopIteration("D has reached the goal")
+
+        place = np.divide(start, self._unit, out=np.zeros_like(start), where=self._unit > 0.0)
+        ends = {"maxiter": most_steps, "ftol": _LEAST_GAIN * goal, "gtol": 0.0}
+        found = minimize(
+            fall,
+            place.view(np.float64),
+            jac=True,
+            method="L-BFGS-B",
+            callback=end,
+            options={"maxcor": _MEMORY, **ends},
+        )
+        return np.asarray(self._unit * found.x.view(np.complex128))
 
     def _dual(self, potential: Coefficients) -> tuple[float, Coefficients]:
         """D and its derivative, with the c-transform to second order from the search grid."""
@@ -655,7 +635,8 @@ class DualAscent:
         moved = exponential(sources, np.einsum("ij,ijk->jk", step, at))
         slope = self._moments - self._at.moments(Places.of(moved), self._masses)
         slope[0] = 0.0
-        return self._fields.inner(potential, self._moments) + float(self._masses @ conjugate), slope
+        mean = self._multiplicity @ (potential.conj() * self._moments).real
+        return float(mean) + float(self._masses @ conjugate), slope
 
     def _least(self, values: NDArray[np.float32]) -> Indices:
         nearest = np.empty(len(self._targets), dtype=np.intp)
@@ -663,41 +644,6 @@ class DualAscent:
             slack = self._costs[rows, columns] - values[columns]
             nearest[rows] = columns.start + slack.argmin(axis=1)
         return nearest
-
-    def _direction(
-        self, slope: Coefficients, changes: deque[tuple[Coefficients, Coefficients]], weight: Array
-    ) -> Coefficients:
-        """L-BFGS, two loops around the weighted Poisson equation."""
-        inner = self._fields.inner
-        rest, shares = slope.copy(), []
-        for step, change in reversed(changes):
-            share = inner(step, rest) / inner(step, change)
-            rest -= share * change
-            shares.append(share)
-        direction = self._poisson(rest, weight)
-        for (step, change), share in zip(changes, reversed(shares), strict=True):
-            direction += step * (share - inner(change, direction) / inner(step, change))
-        return direction
-
-    def _poisson(self, source: Coefficients, weight: Array) -> Coefficients:
-        """-div(weight ∇ x) = source by a few steps of conjugate gradients."""
-        x, rest = np.zeros_like(source), source.copy()
-        ahead = self._inverse * rest
-        along = ahead.copy()
-        size = first = self._fields.inner(rest, ahead)
-        for _ in range(_SOLVER_STEPS):
-            image = self._fields.weak_divergence(weight * self._fields.gradient(along))
-            image[0] = 0.0
-            length = size / self._fields.inner(along, image)
-            x += length * along
-            rest -= length * image
-            ahead = self._inverse * rest
-            new_size = self._fields.inner(rest, ahead)
-            if new_size < _SOLVER_TOLERANCE * first:
-                break
-            along = ahead + (new_size / size) * along
-            size = new_size
-        return x
 
 
 def _cost_table(targets: Array, sources: Array) -> NDArray[np.float32]:

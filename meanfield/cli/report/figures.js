@@ -1,6 +1,8 @@
 "use strict";
-(() => {
-  const report = JSON.parse(document.getElementById("data").textContent);
+// Shows what a report has, its times `t` and its `views`, in the figures of the page, in place of
+// what they showed; the slider begins at `start`. It resolves once all is drawn.
+const show = (() => {
+  let report = { t: [0], views: [] };
   const slider = document.getElementById("time");
   const now = document.getElementById("now");
   const play = document.getElementById("play");
@@ -41,10 +43,11 @@
 
   let shown = -1;
   let drawing = Promise.resolve();
-  const show = (index) => {
+  const move = (index) => {
     slider.value = index;
     now.textContent = `t = ${report.t[index].toPrecision(5)}`;
     slider.setAttribute("aria-valuetext", now.textContent);
+    if (report.numbers) document.getElementById("numbers").innerHTML = report.numbers[index];
     if (index === shown) return;
     shown = index;
     // one after the other, and only the last of those that wait
@@ -63,21 +66,21 @@
   play.addEventListener("click", () => {
     if (playing) { stop(); return; }
     const last = report.t.length - 1;
-    if (Number(slider.value) === last) show(0);
+    if (Number(slider.value) === last) move(0);
     play.textContent = "Pause";
     playing = setInterval(() => {
       const next = Number(slider.value) + 1;
-      if (next > last) stop(); else show(next);
+      if (next > last) stop(); else move(next);
     }, wait);
   });
-  slider.addEventListener("input", () => { stop(); show(Number(slider.value)); });
+  slider.addEventListener("input", () => { stop(); move(Number(slider.value)); });
 
   let turning = false;
   const rest = () => {
     turning = false;
     turn.textContent = "Turn";
   };
-  const spheres = report.views.filter((view) => view.layout.scene);
+  const spheres = () => report.views.filter((view) => view.layout.scene);
   const turned = (view) => {
     const { x, y, z } = place(view).layout.scene.camera.eye;
     const eye = {
@@ -86,7 +89,7 @@
     return Plotly.relayout(place(view), { "scene.camera.eye": eye });
   };
   const step = () => {
-    if (turning) Promise.all(spheres.map(turned)).then(() => requestAnimationFrame(step));
+    if (turning) Promise.all(spheres().map(turned)).then(() => requestAnimationFrame(step));
   };
   turn.addEventListener("click", () => {
     if (turning) { rest(); return; }
@@ -94,18 +97,39 @@
     turning = true;
     step();
   });
-  spheres.forEach((view) => place(view).addEventListener("pointerdown", rest));
 
   const nearest = (t) => report.t.reduce(
     (best, time, i) => (Math.abs(time - t) < Math.abs(report.t[best] - t) ? i : best), 0);
-  const options = { responsive: true, displaylogo: false };
-  Promise.all(report.views.map((view) => Plotly.newPlot(place(view), view.data, view.layout, {
-    ...options, displayModeBar: view.frames.length ? "hover" : false,
-  }))).then(() => {
-    report.views.filter((view) => !view.frames.length).forEach((view) => {
-      place(view).on("plotly_click", (event) => { stop(); show(nearest(event.points[0].x)); });
+  // a figure that is there stays, and so does where its sphere is seen from
+  const draw = (view) => {
+    const figure = place(view);
+    const eye = figure.layout?.scene?.camera?.eye;
+    if (eye && view.layout.scene) view.layout.scene.camera.eye = eye;
+    // a curve does not become a sphere
+    if (figure.data && figure.data[0].type !== view.data[0].type) Plotly.purge(figure);
+    const isNew = !figure.data;
+    const shownBar = view.frames.length ? "hover" : false;
+    return Plotly.react(figure, view.data, view.layout, {
+      responsive: true, displaylogo: false, displayModeBar: shownBar,
+    }).then(() => {
+      if (!isNew) return;
+      figure.addEventListener("pointerdown", rest);
+      if (!view.frames.length) {
+        figure.on("plotly_click", (event) => { stop(); move(nearest(event.points[0].x)); });
+      }
     });
-    show(report.start);
-    return drawing;
-  }).then(() => { document.body.dataset.ready = "yes"; });
+  };
+  return (given) => {
+    // what moves now is to end before its figure has other traces
+    drawing = drawing.then(() => {
+      report = given;
+      shown = -1;
+      slider.max = report.t.length - 1;
+      return Promise.all(report.views.map(draw));
+    }).then(() => {
+      turn.hidden = !spheres().length;
+      move(report.start);
+    });
+    return drawing.then(() => drawing);
+  };
 })();
