@@ -10,6 +10,7 @@ from validation.benchmarks.__main__ import BENCHMARKS
 # where a file's name does not do
 TITLES = {
     "lax_friedrichs": "Lax–Friedrichs",
+    "overheads": "Start-up, short runs and files",
     "right_hand_side": "Right-hand side",
     "sphere_transport": "Transport on S²",
     "transport": "Transport on the circle and about an axis",
