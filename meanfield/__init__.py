@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
         import difflib
 
         near = [] if name.startswith("_") else difflib.get_close_matches(name, __all__, 1)
-        meant = f": do you mean {near[0]}?" if near else ""
+        meant = f"; did you mean {near[0]}?" if near else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
     found = _loaded(name)
     if hasattr(found, "__module__"):

@@ -189,7 +189,7 @@ def test_tokens_given_as_angles_are_told_how():
 
 @pytest.mark.parametrize(("name", "meant"), [("Circl", "Circle"), ("energy_shar", "energy_share")])
 def test_a_misspelt_name_is_told_what_is_meant(name, meant):
-    with pytest.raises(AttributeError, match=f"no attribute '{name}': do you mean {meant}[?]$"):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean {meant}[?]$"):
         getattr(mf, name)
     with pytest.raises(AttributeError, match=r"no attribute 'xqz'$"):
         _ = mf.xqz

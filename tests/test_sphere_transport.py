@@ -701,6 +701,19 @@ def test_a_mesh_beside_a_token(p):
         assert not ours.proved
 
 
+@pytest.mark.parametrize("particles", [100, None])
+def test_a_mesh_with_particles_beside_a_token(particles):
+    """No density stands for particles, which may carry all of the mass."""
+    law = mf.Mixture([mf.VonMisesFisher(TILTED, 2.0), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)])
+    flow = mf.FlowMap(law, tol=1e-3)
+    logs = flow.log_density.copy()
+    logs[-(particles or len(logs)) :] = np.inf
+    flow = flow._moved(1.0, points=flow.points, weights=flow.weights, log_density=logs)
+    token = mf.Particles([[0.0, 0.0, 1.0]])
+    nodes = mf.Particles(flow.points, flow.weights, unit_mass=True)
+    assert float(mf.wasserstein(flow, token)) == float(mf.wasserstein(nodes, token))
+
+
 @pytest.mark.slow
 def test_zonal_and_sphere_densities_meet():
     law = mf.VonMisesFisher(TILTED, 4.0)

@@ -468,7 +468,7 @@ def explore(
 ) -> None:
     """Open a page on this machine whose sliders move a case, live.
 
-    It shows density or flow map, tokens beside it, energy and clusters, and saves the case and its
+    It shows density or flow map, tokens over it, energy and clusters, and saves the case and its
     figure. Only this machine can open it, and only at the printed address, which has a secret
     token. Ctrl-C ends it. Needs plotly, of the extra `report`.
     """

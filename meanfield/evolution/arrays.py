@@ -250,16 +250,17 @@ class Form:
             If an array is missing, or of another length than the counts tell.
         """
         counts, saved = dict(self.counts.values()), TIMES.read(stored).tolist()
-        bounds = [
-            (column, self._bounds(column, stored, len(saved)))
-            for column in self.columns
-            if column.name not in counts
-        ]
-        fixed = {column.key: column.read(stored) for column, ends in bounds if ends is None}
-        over_t = [(column, ends) for column, ends in bounds if ends is not None]
+        ends_over: dict[str, NDArray[Any]] = {"t": np.arange(len(saved) + 1)}
+        ends_over |= {dim: self._ends(dim, stored) for dim in self.counts}
+        own = [column for column in self.columns if column.name not in counts]
+        fixed = {c.key: c.read(stored) for c in own if c.first not in ends_over}
+        over_t = [(column, ends_over[column.first]) for column in own if column.first in ends_over]
         numbers = np.zeros(len(saved))
         for column, ends in over_t:
-            numbers += np.diff(ends) * math.prod(column.find(stored).shape[1:])
+            values = column.find(stored)
+            if len(values) != ends[-1]:
+                raise ValueError(f"{column.name} must have {ends[-1]} rows, got {len(values)}")
+            numbers += np.diff(ends) * math.prod(values.shape[1:])
         for first, last in _groups(range(len(saved))[times], numbers):
             blocks = [
                 column.read(stored, slice(ends[first], ends[last])) for column, ends in over_t
@@ -273,22 +274,14 @@ class Form:
                     save[column.key] = rows[0] if column.first == "t" else rows
                 yield save
 
-    def _bounds(self, column: Column, stored: Contents, times: int) -> Any:
-        """Where the rows of each time begin and end, None where there is one array for all."""
-        values = column.find(stored)
-        if column.first == "t":
-            return np.arange(times + 1)
-        if column.first not in self.counts:
-            return None
-        name, per = self.counts[column.first]
+    def _ends(self, dim: str, stored: Contents) -> NDArray[Any]:
+        """Where the rows of each time begin and, one further, end, of a ragged dimension."""
+        name, per = self.counts[dim]
         (count,) = (other for other in self.columns if other.name == name)
         counts = count.read(stored)
         if (counts % per).any():
             raise ValueError(f"{name} must be multiples of {per}, got {counts[:8]}")
-        ends = np.cumsum(counts // per)
-        if len(values) != ends[-1]:
-            raise ValueError(f"{column.name} must have {ends[-1]} rows, got {len(values)}")
-        return np.append(0, ends)
+        return np.append(0, np.cumsum(counts // per))
 
 
 def _groups(times: range, numbers: Array) -> Iterator[tuple[int, int]]:

@@ -772,6 +772,8 @@ class SphereFlowMap(FlowMap):
         up to there the multipliers are half of that degree's on average. None where there are
         particles, or the density is known to less than 1e-3.
         """
+        if self.n_nodes < len(self):
+            return None
         basis = SphereAt(_LARGEST_DEGREE)
         degrees = np.arange(1.0, basis.kmax + 1)
         multipliers = np.append(0.0, 1.0 / (degrees * (degrees + 1.0)))
@@ -779,11 +781,10 @@ class SphereFlowMap(FlowMap):
         cut = int(basis.degrees[np.flatnonzero(moments)].max())
         errors = ((2.0 * degrees + 1.0) * multipliers[1:])[:cut]
         off = float(np.sqrt(0.5 * cut / _WINDOW * last) + self.tol * np.sqrt(errors.sum()))
-        if self.n_nodes < len(self) or off > _COARSE:
+        if off > _COARSE:
             return None
         space = Sphere(max(cut, 3))
-        moments = np.where(basis.degrees <= cut, moments, 0.0)[basis.degrees <= space.size]
-        return Density.from_coefficients(space, moments), off
+        return Density.from_coefficients(space, moments[basis.degrees <= space.size]), off
 
     def entropy(self) -> float:
         """∫ log f_t dmu_t = ∫ f log f dσ, while nodes carry all of the mass.

@@ -146,6 +146,7 @@ class Explorer:
             style=part_of_page("page.css") + _part("page.css"),
             controls="\n".join(_control(key, value) for key, value in self.start.items()),
             plotly=plotly_script(),
+            time=part_of_page("time.html"),
             program=part_of_page("figures.js") + _part("page.js"),
         )
 

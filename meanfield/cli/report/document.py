@@ -131,6 +131,7 @@ def page(solution: Solution, other: Solution | None = None, names: Sequence[str]
         source=source_of_page(sols),
         style=part_of_page("page.css"),
         plotly=script,
+        time=part_of_page("time.html"),
         kind="one" if other is None else "two",
         lead="".join(f"<p>{line}</p>" for line in paragraphs),
         verdict=_verdict(all_checks),

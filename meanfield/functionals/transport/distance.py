@@ -23,7 +23,7 @@ from meanfield._checks import (
     unit_rows,
 )
 from meanfield.functionals.distances import mmd, sobolev
-from meanfield.functionals.transport import Bracket, exact
+from meanfield.functionals.transport import ON_SPHERE, Bracket, exact
 from meanfield.functionals.transport.circle import best_shift, circle_distance, cost, sliver
 from meanfield.functionals.transport.clouds import cloud_distance, cloud_plan
 from meanfield.functionals.transport.quantiles import Atoms, Curve, Quantiles, quantiles
@@ -178,8 +178,6 @@ def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | Non
     if mu.dim == 2:
         return exact(circle_distance(quantiles(mu, None), quantiles(nu, None), p))
     if isinstance(mu, Particles) and isinstance(nu, Particles):
-        from meanfield.functionals.transport.sphere import ON_SPHERE
-
         pairs = len(mu.points) * len(nu.points)
         if mu.dim > 3 or pairs <= _SIMPLEX_ON_SPHERE or p not in ON_SPHERE:
             return cloud_distance(mu, nu, p)

@@ -10,7 +10,7 @@ from scipy import fft
 from tqdm.auto import tqdm
 
 from meanfield._checks import shown
-from meanfield.functionals.transport import ROUNDING, Bracket, check_order
+from meanfield.functionals.transport import ON_SPHERE, ROUNDING, Bracket, check_order
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.quantiles import check_mass
 from meanfield.functionals.transport.semidiscrete import (
@@ -367,8 +367,6 @@ def _kept_by_mu(mu: Spread, nu: Spread, potential: Potential) -> tuple[Array, Ar
     return mu.masses * share, slack.distance
 
 
-# the powers that there are, with the relative gaps asked for where the caller asks for none
-ON_SPHERE = {1.0: 2e-3, 2.0: 1e-2}
 _LARGEST_LMAX = 511
 # tokens have moments of all degrees: those of the potential that bounds their W_1
 _LMAX_OF_TOKENS = 127
