@@ -119,8 +119,10 @@ def draw(everything: dict[int, Array]) -> None:
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     for axes, (p, found) in zip(figure.subplots(1, 2), everything.items(), strict=True):
         _draw_ends(axes, p, found)
-    named = dict(zip(*(found[::-1] for found in axes.get_legend_handles_labels()), strict=True))
-    figure.legend(named.values(), named, loc="outside lower center", ncols=4, frameon=False)
+    # of W_2, which has both kinds of ends
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
+    )
     figure.savefig(FIGURE, dpi=120)
 
 
