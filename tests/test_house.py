@@ -40,7 +40,7 @@ DOORS = {
     "dask": {"studies.executors"},
     "distributed": {"studies.executors"},
     "mpi4py": {"studies.executors"},
-    "threadpoolctl": {"studies.executors"},
+    "threadpoolctl": {"spaces.sphere", "studies.executors"},
     "ot": {"functionals.transport.clouds"},
     # the default of a type, for type checkers alone
     "typing_extensions": {"evolution.solution"},

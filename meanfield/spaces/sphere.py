@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -145,31 +144,16 @@ def _imported() -> Any:
     return shtns
 
 
-@contextlib.contextmanager
-def _one_thread(library: Any) -> Iterator[None]:
-    """One thread of OpenMP if no number is given, as when SHTns makes its tables.
-
-    Others would keep a process that is forked later from ever making any.
-    """
-    openmp = ctypes.CDLL(library._shtns.__file__)
-    if not hasattr(openmp, "omp_set_num_threads"):
-        yield
-        return
-    before = openmp.omp_get_max_threads()
-    openmp.omp_set_num_threads(1)
-    try:
-        yield
-    finally:
-        openmp.omp_set_num_threads(before)
-
-
 # its tables take it longer than many a transform
 @lru_cache(maxsize=32)
 def _made(lmax: int, n_lat: int, n_lon: int) -> Any:
+    from threadpoolctl import threadpool_limits
+
     library = _imported()
     # sht_quick_init: no timing; 0.0: no m is left out near the poles
     flags = library.sht_quick_init | library.SHT_PHI_CONTIGUOUS
-    with _one_thread(library):
+    # more threads of OpenMP would keep a process that is forked later from ever making tables
+    with threadpool_limits(1, "openmp"):
         made = library.sht(lmax, lmax, 1, library.sht_fourpi, _THREADS)
         made.set_grid(n_lat, n_lon, flags, 0.0, 1)
     return made
