@@ -7,6 +7,8 @@ P_k(1) = 1, so that the circle (d = 2, Chebyshev) needs no limit.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import count, islice
 
 import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
@@ -59,8 +61,27 @@ def multiplicity_growth(dim: int, k: Array) -> Array:
     return np.where(k == 1, dim, grown / np.where(k == 1, 1.0, shrunk))
 
 
+def polynomials(dim: int, t: Array) -> Iterator[Array]:
+    """P_0(t), P_1(t), … by P_{k+1}(t) = [(2k+d-2) t P_k(t) - k P_{k-1}(t)] / (k+d-2), P_k(1) = 1.
+
+    One is made when it is asked for, so a sum over many takes the memory of three.
+
+    Examples
+    --------
+    >>> [float(values[0]) for values in islice(polynomials(3, np.array([0.5])), 3)]
+    [1.0, 0.5, -0.125]
+    """
+    previous, current = np.ones_like(t), t
+    yield previous
+    for k in count(1):
+        yield current
+        # d = 2: the general recurrence divides by k, which is fine for k >= 1
+        following = ((2 * k + dim - 2) * t * current - k * previous) / (k + dim - 2)
+        previous, current = current, following
+
+
 def gegenbauer(dim: int, kmax: int, t: Array) -> Array:
-    """P_{k+1}(t) = [(2k+d-2) t P_k(t) - k P_{k-1}(t)] / (k+d-2), normalised to P_k(1) = 1.
+    """P_0(t) … P_kmax(t), normalised to P_k(1) = 1, in one array.
 
     Parameters
     ----------
@@ -83,30 +104,23 @@ def gegenbauer(dim: int, kmax: int, t: Array) -> Array:
     """
     t = np.asarray(t, dtype=np.float64)
     values = np.empty((kmax + 1, *t.shape))
-    values[0] = 1.0
-    if kmax > 0:
-        values[1] = t
-    for k in range(1, kmax):
-        # d = 2: the general recurrence divides by k, which is fine for k >= 1
-        values[k + 1] = ((2 * k + dim - 2) * t * values[k] - k * values[k - 1]) / (k + dim - 2)
+    for k, polynomial in enumerate(islice(polynomials(dim, t), kmax + 1)):
+        values[k] = polynomial
     return values
 
 
 def zonal_sum(dim: int, coefficients: Array, t: Array) -> Array:
-    """Σ_{k>=0} a_k P_k(t), P_k(1) = 1, by the three-term recurrence in O(t.size) memory.
+    """Σ_{k>=0} a_k P_k(t), P_k(1) = 1, in O(t.size) memory.
 
     Examples
     --------
     >>> zonal_sum(3, np.array([1.0, 0.0, 2.0]), np.array([0.0, 1.0]))
     array([0., 3.])
     """
-    total = np.full_like(t, coefficients[0])
-    previous, current = np.ones_like(t), t
+    total = np.zeros_like(t)
     with np.errstate(under="ignore"):
-        for k, coefficient in enumerate(coefficients[1:], start=1):
-            total += coefficient * current
-            following = ((2 * k + dim - 2) * t * current - k * previous) / (k + dim - 2)
-            previous, current = current, following
+        for coefficient, polynomial in zip(coefficients, polynomials(dim, t), strict=False):
+            total += coefficient * polynomial
     return total
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -316,13 +317,8 @@ class ZonalAt:
 
         The polynomials are never held at once: O(n) memory.
         """
-        moments = np.empty(self.kmax + 1)
-        d, before, present = self.dim, np.ones(len(cosines)), cosines
-        moments[0], moments[1] = masses.sum(), masses @ cosines
-        for k in range(1, self.kmax):
-            after = ((2 * k + d - 2) * cosines * present - k * before) / (k + d - 2)
-            before, present = present, after
-            moments[k + 1] = masses @ present
+        degrees = islice(gegenbauer.polynomials(self.dim, cosines), 1, self.kmax + 1)
+        moments = [masses.sum(), *(masses @ polynomial for polynomial in degrees)]
         return np.asarray(moments * self._norms)
 
     def point_moments(self, points: Array, masses: Array) -> Array:
