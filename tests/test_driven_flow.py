@@ -58,7 +58,7 @@ def test_velocity_far_from_all_mass_keeps_its_digits():
     dynamics = mf.Attention(1.0, [mf.Head(Q=matrix)])
     flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))._resolving(90.0)
     angles = around(64) + 0.01
-    field = HeadsField(dynamics, 2, None)
+    field = HeadsField(dynamics, 2, None, dynamics._reach)
     charges = Interpolation(field.line, flow.angles).charges(flow.weights)
     velocity, _ = field.from_charges(charges, angles)
     tangents = np.column_stack([-np.sin(angles), np.cos(angles)])

@@ -214,8 +214,6 @@ def batch_tendency(points: Array, dynamics: OwnDynamics, form: str = "auto") -> 
         if form == "gram":
             raise ValueError(f"form must be 'points' for {shown(dynamics)}, got {shown(form)}")
         return HeadsBatch(points, facts)
-    if not facts._gram:
-        raise ValueError(f"dynamics must be SA, USA or Attention, got {shown(dynamics)}")
     if facts._fast and facts._kernel.beta > LARGEST_BETA:
         got, largest = tell_apart(facts._kernel.beta, LARGEST_BETA)
         raise ValueError(f"beta must be <= {largest} for USA, got {got}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -170,26 +170,24 @@ class History:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All of it as arrays, to be saved."""
-        centres = [np.zeros((0, 3)), *(a.centres for a in self.absorptions)]
+        taken, maps = self.absorptions, self.labels
+        centres = [np.zeros((0, 3)), *(one.centres for one in taken)]
+        squares = [np.zeros((0, 4), dtype=np.int64), *(one.patches.squares for one in maps)]
+        values = [np.zeros((0, 5, PER_LEAF)), *(one.patches.values for one in maps)]
+
+        def repeated(numbers: Iterable[float], parts: list[NDArray[Any]]) -> Array:
+            # of the first part, which is empty, none
+            return np.repeat([0.0, *numbers], [len(part) for part in parts])
+
         return {
             "edges": np.asarray(self.edges),
             "moments": np.asarray(self.pieces),
-            "absorption_times": np.array(
-                [a.time for a in self.absorptions for _ in a.centres], dtype=np.float64
-            ),
-            "absorption_radii": np.array(
-                [a.radius for a in self.absorptions for _ in a.centres], dtype=np.float64
-            ),
+            "absorption_times": repeated((one.time for one in taken), centres),
+            "absorption_radii": repeated((one.radius for one in taken), centres),
             "absorption_centres": np.concatenate(centres),
-            "label_times": np.array(
-                [one.time for one in self.labels for _ in one.patches.squares], dtype=np.float64
-            ),
-            "label_squares": np.concatenate(
-                [np.zeros((0, 4), dtype=np.int64), *(one.patches.squares for one in self.labels)]
-            ),
-            "label_values": np.concatenate(
-                [np.zeros((0, 5, PER_LEAF)), *(one.patches.values for one in self.labels)]
-            ),
+            "label_times": repeated((one.time for one in maps), squares),
+            "label_squares": np.concatenate(squares),
+            "label_values": np.concatenate(values),
         }
 
     @classmethod

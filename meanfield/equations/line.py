@@ -239,7 +239,7 @@ class HeadsField(AngularField):
     dim : int
     axis : ndarray, shape (d,), or None
         The axis of symmetry, None on the circle.
-    reach : float, optional
+    reach : float
         At least the largest |M_h|: what the cells are for, and so where charges are kept.
 
     Attributes
@@ -252,9 +252,7 @@ class HeadsField(AngularField):
         If a matrix is too large, or not symmetric about the axis.
     """
 
-    def __init__(
-        self, dynamics: Dynamics, dim: int, axis: Array | None, reach: float | None = None
-    ) -> None:
+    def __init__(self, dynamics: Dynamics, dim: int, axis: Array | None, reach: float) -> None:
         pairs = dynamics._matrices(dim)
         self.normalised = dynamics.normalised
         sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
@@ -262,7 +260,6 @@ class HeadsField(AngularField):
         largest = float(np.exp(max(sizes)))
         self._heads, self._unit = len(pairs), 1.0 if self.normalised else largest
         self._energy_unit = largest * float(np.exp(-log_unit)) * self._unit
-        reach = max(sizes) if reach is None else reach
         limit = _LARGEST_ON_CIRCLE if dim == 2 else LARGEST_ZONAL_BETA
         if reach > limit:
             raise ValueError(
@@ -306,10 +303,8 @@ class DriftField(AngularField):
         If the field is not symmetric about the axis.
     """
 
-    def __init__(
-        self, dynamics: Any, dim: int, axis: Array | None, reach: float | None = None
-    ) -> None:
-        self.dynamics, self.line = dynamics, DenseLine(dim, reach or 0.0)
+    def __init__(self, dynamics: Any, dim: int, axis: Array | None, reach: float) -> None:
+        self.dynamics, self.line = dynamics, DenseLine(dim, reach)
         self._start = np.array([1.0, 0.0])
         self._across = np.array([0.0, 1.0])
         if axis is not None:
@@ -338,10 +333,8 @@ class DriftField(AngularField):
         return float(masses @ speed**2)
 
 
-def line_field(
-    dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics | None = None
-) -> AngularField:
-    """The field on a line of angles of a dynamics, or of one of its layers.
+def line_field(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics) -> AngularField:
+    """The field on a line of angles of one of the layers of a dynamics.
 
     All layers have the same cells, so that the charges of a run mean the same to each.
 
@@ -351,19 +344,18 @@ def line_field(
     dim : int
     axis : ndarray, shape (d,), or None
         The axis of symmetry, None on the circle.
-    layer : SA, USA, Attention or FeedForward, optional
-        The layer of `Layers` that acts; its first if omitted.
+    layer : SA, USA, CircleInteraction, Attention or FeedForward
+        The one that acts, which is the dynamics itself where there are no layers.
 
     Raises
     ------
     ValueError
         If a flow map can't move under it.
     """
-    acting = layer or dynamics._layers[0]
     if dynamics._isotropic:
-        return LineField(acting, dim)
-    kind = HeadsField if acting._scores else DriftField
-    return kind(acting, dim, axis, dynamics._reach)
+        return LineField(layer, dim)
+    kind = HeadsField if layer._scores else DriftField
+    return kind(layer, dim, axis, dynamics._reach)
 
 
 def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> HeadKernel:

@@ -67,8 +67,8 @@ class SphereField(ActingField):
     With a kernel s and its primitive S, u = Σ S_l mu_lm Y_lm and G = Σ s_l mu_lm Y_lm; for SA and
     USA S_l = Λ_l/β and s_l = Λ_l. Then div X = Δu/G - <X, ∇G>/G, where ∇G = βX of exponentials.
     Along a characteristic x' = X, d(log f)/dt = -div X. The field of DoublyStochastic is that of SA
-    for the measure u mu, see `attracting`. Numerator and denominator are in units of the kernel's
-    series, so that nothing overflows.
+    for the measure u mu, see `SphereTendency`. Numerator and denominator are in units of the
+    kernel's series, so that nothing overflows.
 
     Parameters
     ----------
@@ -118,27 +118,6 @@ class SphereField(ActingField):
     def moments(self, points: Array, masses: Array) -> Coefficients:
         """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
         return self.at.moments(Places.of(points), masses)
-
-    def attracting(
-        self, points: Array, masses: Array, log_u: Array | None = None
-    ) -> tuple[Array, Array | None]:
-        """The masses that make the field, and log u: m u under DoublyStochastic, else m and None.
-
-        Parameters
-        ----------
-        points : ndarray, shape (n, 3)
-            Only their directions count.
-        masses : ndarray, shape (n,)
-        log_u : ndarray, shape (n,), optional
-            A guess, such as that of the last time.
-        """
-        if not self.dynamics._balanced:
-            return masses, None
-        units = points / np.linalg.norm(points, axis=1, keepdims=True)
-        # G at a node is no less than sqrt(m), so series keep what counts for mass
-        sums = SphereNodes(units, self.dynamics._kernel.beta, most_pairs=0)
-        log_u = scaling(sums.potential, masses / masses.sum(), log_u)
-        return masses * np.exp(log_u), log_u
 
     def rates(
         self, moments: Coefficients, places: Places, sources: Sources = None, loose: bool = False
@@ -394,15 +373,6 @@ class SphereDepthField:
         """The field of the layer that acts from one time to another."""
         return self.of(self.dynamics._at(0.5 * (start + end)))
 
-    def attracting(
-        self,
-        points: Array,  # noqa: ARG002 (as of `SphereField`)
-        masses: Array,
-        log_u: Array | None = None,  # noqa: ARG002
-    ) -> tuple[Array, None]:
-        """The masses that make the field, see `SphereField`: those of the measure."""
-        return masses, None
-
     def moments(self, points: Array, masses: Array) -> Coefficients:
         """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
         return self.at.moments(Places.of(points), masses)
@@ -429,7 +399,8 @@ class SphereTendency:
     """x' = X at nodes and particles, (log f)' = -div X at the nodes.
 
     The state holds the points (n, 3), nodes and then particles, and log f at the nodes. X is
-    extended to R^3 by directions alone, so points may be put back on the sphere at any time.
+    extended to R^3 by directions alone, so points may be put back on the sphere at any time. Under
+    DoublyStochastic the masses m u make the field, u scaled from its last value.
 
     Parameters
     ----------
@@ -479,9 +450,15 @@ class SphereTendency:
         return allowed
 
     def _sources(self, points: Array) -> tuple[Array, Array]:
-        """Nodes and particles, with the masses that make the field."""
-        masses, self._log_u = self._field.attracting(points, self.flow.weights, self._log_u)
-        return points, masses
+        """Nodes and particles, with the masses that make the field: m u under DoublyStochastic."""
+        masses, dynamics = self.flow.weights, self._field.dynamics
+        if not dynamics._balanced:
+            return points, masses
+        units = points / np.linalg.norm(points, axis=1, keepdims=True)
+        # G at a node is no less than sqrt(m), so series keep what counts for mass
+        sums = SphereNodes(units, dynamics._kernel.beta, most_pairs=0)
+        self._log_u = scaling(sums.potential, masses / masses.sum(), self._log_u)
+        return points, masses * np.exp(self._log_u)
 
     def moments(self, state: Array) -> Coefficients:
         """mu_lm of the masses that make the field."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import phase_velocity
-from meanfield.kernels.bilinear import score_matrix
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.kernels.token_sums import ScoreSums
 from meanfield.measures.particles import Oscillators, Particles
@@ -48,14 +47,13 @@ class TokenOutput:
             is_scaled = dynamics._balanced and fast is None
             ways = ["direct" if is_scaled else particles._way(fast)]
         else:
-            ways = [self._choose(particles, scores) for scores in dynamics._scores]
+            ways = [self._choose(particles, m) for m, _ in dynamics._matrices(particles.dim)]
         self.sums = joined(ways)
 
-    def _choose(self, particles: Particles, scores: Array | float) -> str:
-        fast = particles._fast_score_sums(score_matrix(scores, particles.dim))
+    def _choose(self, particles: Particles, matrix: Array) -> str:
+        fast = particles._fast_score_sums(matrix)
         self._fast.append(fast)
-        z = particles.points @ score_matrix(scores, particles.dim).T
-        return particles._way(fast or particles._sums_at(z))
+        return particles._way(fast or particles._sums_at(particles.points @ matrix.T))
 
     def __call__(self, particles: Particles) -> Array:
         """Σ_h V_h ∇G [/ G] at the tokens, shape (n, d)."""
@@ -312,13 +310,6 @@ class GramTendency(TokenTendency):
         self.initial_state = np.eye(n).ravel()
         self._work = np.empty((3, n, n))
         self._velocities = np.empty_like(self._in_span)
-
-    def gram(self, state: Array) -> Array:
-        """<x_i, x_j>, shape (n, n), the tokens put back on the sphere."""
-        combined = state.reshape(self._n, self._n)
-        gram = combined @ self._gram @ combined.T
-        radii = np.sqrt(gram.diagonal())
-        return np.asarray(gram / np.outer(radii, radii))
 
     def measure(self, state: Array) -> Particles:
         """The particles of a state, put back on the sphere."""

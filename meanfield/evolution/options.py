@@ -78,10 +78,12 @@ def check_start(
         number("max_step", max_step, above=0)
     _check_kind(dynamics)
     known, is_flow = adapt(dynamics), layer_step(dynamics) is None
+    own: Any = dynamics
     if not is_flow:
-        _check_layer_map(measure, dynamics)
-    elif not tells_facts(dynamics):
-        _check_own(measure, dynamics, known)
+        _check_tokens(measure, dynamics, "no flow")
+        own = own.dynamics
+    if not tells_facts(own):
+        _check_own(measure, own, known)
     check_moved(measure, known)
     if t_end > known._depth * (1.0 + _ROUNDING):
         got, depth = tell_apart(t_end, known._depth)
@@ -191,12 +193,6 @@ def _check_tokens(measure: AnyMeasure, dynamics: Any, why: str) -> None:
     if not isinstance(measure, Particles) or measure._frequencies is not None:
         told = f"{shown(dynamics)}, which has {why}, got {shown(measure)}"
         raise ValueError(f"measure must be Particles under {told}")
-
-
-def _check_layer_map(measure: AnyMeasure, dynamics: Any) -> None:
-    _check_tokens(measure, dynamics, "no flow")
-    if not tells_facts(dynamics.dynamics):
-        _check_own(measure, dynamics.dynamics, dynamics._plain)
 
 
 def _check_max_step(dynamics: Dynamics, max_step: float | None, rng: Any) -> None:

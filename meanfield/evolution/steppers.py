@@ -300,8 +300,6 @@ class LooseSteps(_Pair, RK45):  # type: ignore[misc]
         return weights
 
 
-NonlinearRate = Callable[[float, Array], Array]
-
 # terms of the series of φ_3 on [-1, 0] that reach rounding
 _TERMS = 18
 # of the error in the size of a step, and how far that may rise
@@ -373,7 +371,7 @@ class ExponentialSteps(Stepper):
 
     Parameters
     ----------
-    rate : callable
+    rate : Rate
         N(t, y), shape (n,).
     t : float
     y : ndarray, shape (n,)
@@ -407,7 +405,7 @@ class ExponentialSteps(Stepper):
 
     def __init__(
         self,
-        rate: NonlinearRate,
+        rate: Rate,
         t: float,
         y: Array,
         t_bound: float,

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 
-from meanfield._checks import tell_apart
 from meanfield.kernels.bilinear import SphereBilinear, largest_score
 from meanfield.kernels.direct import Lost, log_moment
 from meanfield.kernels.kernel import Exponential, SmoothKernel
@@ -179,11 +178,6 @@ class CircleScoreSums(CellSums):
     matrix : ndarray, shape (2, 2)
         M, |M|_2 <= 100.
 
-    Raises
-    ------
-    ValueError
-        If |M|_2 > 100.
-
     Examples
     --------
     >>> sums = CircleScoreSums(np.diag([1.0, 2.0]))
@@ -196,10 +190,7 @@ class CircleScoreSums(CellSums):
     largest_score = 100.0
 
     def __init__(self, matrix: Array) -> None:
-        self._score = float(np.linalg.norm(matrix, 2))
-        if self._score > self.largest_score:
-            got, largest = tell_apart(self._score, self.largest_score)
-            raise ValueError(f"matrix must have |M| <= {largest} on cells, got {got}")
+        self._score = largest_score(matrix)
         super().__init__(DenseLine(2, self._score, partial(_scores, matrix, self._score)))
 
     def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
@@ -385,8 +376,6 @@ class SphereScoreSums:
     (array([2.]), array([[0., 1., 0.]]))
     """
 
-    largest_score = SphereBilinear.largest_score
-
     def __init__(self, matrix: Array) -> None:
         self._bilinear = SphereBilinear(matrix)
         self._sources = SphereAt(self._bilinear.source_degree)
@@ -434,11 +423,9 @@ def score_sums(matrix: Array) -> ScoreSums | None:
     >>> score_sums(np.eye(4)) is None
     True
     """
-    kinds: dict[int, type[ScoreSums]] = {2: CircleScoreSums, 3: SphereScoreSums}
-    kind = kinds.get(len(matrix))
-    if kind is None or largest_score(matrix) > kind.largest_score:
+    if fewest_score_pairs(matrix) == np.inf:
         return None
-    return kind(matrix)
+    return CircleScoreSums(matrix) if len(matrix) == 2 else SphereScoreSums(matrix)
 
 
 def token_sums(beta: float, dim: int) -> TokenSums | None:

@@ -15,7 +15,7 @@ from meanfield.laws.law import Law, brief, check_law, checked_pdf, has_density, 
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.measures.clusters import Clusters, grouped
 from meanfield.measures.density import Density, SeriesLaw
-from meanfield.measures.measure import WeightedPoints, turned
+from meanfield.measures.measure import Measure, turned
 from meanfield.measures.particles import Particles
 from meanfield.spaces import CircleAt, Harmonics, Sphere, SphereAt, ZonalAt, geometry, panels
 from meanfield.spaces.cubed_sphere import ORDER, PER_LEAF, lay
@@ -120,7 +120,7 @@ def _law_and_axis(law_or_density: Any, axis: ArrayLike | None) -> tuple[Law, Arr
 _REMEDY = ": for tokens take mf.Particles(X), for their law mf.PointCloud(X)"
 
 
-class FlowMap(WeightedPoints):
+class FlowMap(Measure):
     """mu_t = Φ_t # mu_0: nodes that carry the masses of a law along with the flow.
 
     A flow map can follow a measure through any concentration, since its nodes move with the

@@ -141,6 +141,20 @@ class Measure(ShownMeasure, ABC):
         """
         return moment(*self.log_moment(z))
 
+    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+        """m_k = ∫ e^{-ikθ} dmu, k = 0 … kmax, on the circle; on nodes that resolve them.
+
+        Raises
+        ------
+        ValueError
+            If dim is not 2, or it takes too many nodes.
+        """
+        if self.dim != 2:
+            raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
+        kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
+        points, masses = self._resolving(float(kmax))._quadrature
+        return CircleAt(max(1, kmax)).moments(circle_angles(points), masses)[: kmax + 1]
+
     def _resolving(self, beta: float) -> Self:  # noqa: ARG002 (of flow maps)
         """The same measure with nodes that integrate e^{β<x,y>} at any x, to `tol` of it.
 
@@ -187,24 +201,6 @@ def check_pair(mu: Any, nu: Any) -> None:
         raise ValueError(
             f"nu must have dim = {mu.dim} as mu has, got {shown(nu)} with dim = {nu.dim}"
         )
-
-
-class WeightedPoints(Measure):
-    """Σ_i w_i δ_{x_i}, be it a measure of tokens or the quadrature of one."""
-
-    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
-        """m_k = ∫ e^{-ikθ} dmu, k = 0 … kmax, on the circle; on nodes that resolve them.
-
-        Raises
-        ------
-        ValueError
-            If dim is not 2, or it takes too many nodes.
-        """
-        if self.dim != 2:
-            raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
-        kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
-        points, masses = self._resolving(float(kmax))._quadrature
-        return CircleAt(max(1, kmax)).moments(circle_angles(points), masses)[: kmax + 1]
 
 
 def turned(zonal: Array, axis: Array, basis: Harmonics) -> Coefficients:

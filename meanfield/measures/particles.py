@@ -14,7 +14,7 @@ from meanfield.kernels.kernel import Exponential, SmoothKernel
 from meanfield.kernels.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
 from meanfield.laws.law import Law, check_law
 from meanfield.laws.quantisation import quantised_points
-from meanfield.measures.measure import WeightedPoints
+from meanfield.measures.measure import Measure
 from meanfield.spaces import Harmonics
 from meanfield.spaces.geometry import circle_points
 from meanfield.typing import Array, ArrayLike, Coefficients, Rng
@@ -24,7 +24,7 @@ SUMS = ("auto", "direct", "transforms", "gram", "float32")
 _ONE_LENGTH = 1e-14
 
 
-class Particles(WeightedPoints):
+class Particles(Measure):
     """The measure Σ_i w_i δ_{x_i} of n tokens on S^{d-1}.
 
     Parameters
