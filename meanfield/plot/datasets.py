@@ -13,7 +13,6 @@ from meanfield.plot import frames
 from meanfield.typing import Array
 
 _LINES = ("-", "--")
-_COLOURS = (frames.BLUE, frames.ORANGE, frames.GREEN, frames.PINK, frames.SKY, frames.YELLOW)
 # what is drawn of a comparison, and of a sweep by default
 _DISTANCES = {"w1": "$W_1$", "mmd": "mmd", "mean_difference": "distance of the means"}
 _FIRST = ("final_energy_share", "final_order_parameter", "final_energy", "value")
@@ -46,16 +45,16 @@ def comparison(ds: Any) -> Figure:
     figure = frames.new_figure(3.6 * (1 + len(names)), 2.8)
     *others, apart = figure.subplots(1, 1 + len(names), squeeze=False)[0]
     for name, ax in zip(names, others, strict=True):
-        for one, colour, line in zip(ds["run"].values, _COLOURS, _LINES, strict=False):
+        for one, colour, line in zip(ds["run"].values, frames.CYCLE, _LINES, strict=False):
             ax.plot(ds["t"], ds[name].sel(run=one), line, color=colour, label=str(one))
         frames.label_axes(ax, "time t", title=_called(ds[name]))
         ax.legend(**frames.LEGEND)
-    for (name, label), colour in zip(_DISTANCES.items(), _COLOURS, strict=False):
+    for (name, label), colour in zip(_DISTANCES.items(), frames.CYCLE, strict=False):
         if name in ds:
             apart.plot(ds["t"], _drawn(ds[name]), "o-", color=colour, markersize=3, label=label)
     if "w1" in ds and (ds["w1_upper"] > ds["w1_lower"]).any():
         ends = _drawn(ds["w1_lower"]), _drawn(ds["w1_upper"])
-        apart.fill_between(ds["t"], *ends, color=_COLOURS[0], alpha=0.25, linewidth=0.0)
+        apart.fill_between(ds["t"], *ends, color=frames.CYCLE[0], alpha=0.25, linewidth=0.0)
     if any(line.get_ydata().max() > _LEAST for line in apart.lines):
         apart.set_yscale("log")
     frames.label_axes(apart, "time t")
@@ -153,7 +152,7 @@ def _curves(ax: Axes, found: Any, title: str) -> None:
     rows = found.values.reshape(-1, len(x))
     labels = found[found.dims[0]].values if found.ndim == 2 else [""]
     for number, (row, label) in enumerate(zip(rows, labels, strict=True)):
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = frames.CYCLE[number % len(frames.CYCLE)]
         ax.plot(x, row, "o-", color=colour, markersize=3, linewidth=1.2, label=str(label))
     if found.ndim == 2:
         ax.legend(**frames.LEGEND, title=_key(found, 0), title_fontsize=frames.SMALL)

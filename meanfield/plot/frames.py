@@ -29,6 +29,8 @@ from meanfield.typing import Array, Integers
 # colours that colour-blind readers can tell apart (Okabe and Ito)
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 YELLOW, SKY, GREY = "#e69f00", "#56b4e9", "0.45"
+# of curves, one after another
+CYCLE = BLUE, ORANGE, GREEN, PINK, SKY, YELLOW
 SMALL, NORMAL = 7.0, 8.0
 LEGEND: dict[str, Any] = {"fontsize": SMALL, "frameon": False}
 # a dot at a time on a curve
@@ -331,24 +333,19 @@ def profile(ax: Axes, angles: Array, law: Array, dim: int, scale: Normalize) -> 
 
 
 def uniform_law(angles: Array, dim: int) -> Array:
-    """The density of polar angles of the uniform measure."""
-    return np.asarray(np.exp(log_law_of_angle(np.zeros_like(angles), angles, dim)))
+    """The density sin^{d-2} θ Γ(d/2) / (√π Γ((d-1)/2)) of polar angles of the uniform measure.
 
-
-def law_of_angle(values: Array, sines: Array, dim: int) -> Array:
-    """f(θ) sin^{d-2} θ Γ(d/2) / (√π Γ((d-1)/2)), which has the integral 1 over [0, π]."""
+    Times f(θ) it is the density of θ, which has the integral 1 over [0, π].
+    """
     with np.errstate(under="ignore"):
-        return np.asarray(values * np.exp(_log_factor(dim)) * np.maximum(sines, 0.0) ** (dim - 2))
+        return np.asarray(np.exp(log_law_of_angle(np.zeros_like(angles), angles, dim)))
 
 
 def log_law_of_angle(log_values: Array, angles: Array, dim: int) -> Array:
-    """The logarithm of the same at polar angles, from log f: where f or the sine leave range."""
+    """The logarithm of the density of polar angles, from log f: where f or the sine leave range."""
+    log_factor = gammaln(dim / 2) - gammaln((dim - 1) / 2) - 0.5 * np.log(np.pi)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_sines = np.log(np.maximum(np.sin(np.clip(angles, 0.0, np.pi)), 0.0))
-        found = log_values + _log_factor(dim) + ((dim - 2) * log_sines if dim > 2 else 0.0)
+        found = log_values + log_factor + ((dim - 2) * log_sines if dim > 2 else 0.0)
     # f = ∞ at a pole: no number
     return np.where(np.isnan(found), -np.inf, found)
-
-
-def _log_factor(dim: int) -> float:
-    return float(gammaln(dim / 2) - gammaln((dim - 1) / 2) - 0.5 * np.log(np.pi))

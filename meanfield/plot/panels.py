@@ -204,7 +204,7 @@ def _(measure: Density) -> tuple[float, float]:
     values: Array = measure.values
     space: Any = measure.space
     if space.axis is not None:
-        values = frames.law_of_angle(values, space.sines, measure.dim)
+        values = values * frames.uniform_law(space.angles, measure.dim)
     return float(values.min()), float(values.max())
 
 
@@ -243,7 +243,7 @@ def curve(measure: Any, most: int | None = None) -> tuple[Array, Array]:
     angles = np.linspace(0.0, end, max(least, 4 * space.size + 1))
     values = measure.pdf(geometry.line_points(angles, measure.axis))
     if measure.axis is not None:
-        values = frames.law_of_angle(values, np.sin(angles), measure.dim)
+        values = values * frames.uniform_law(angles, measure.dim)
     return angles, values
 
 

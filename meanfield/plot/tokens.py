@@ -221,7 +221,6 @@ def _common(given: list[Any]) -> str:
     return ", ".join(texts)
 
 
-_COLOURS = frames.BLUE, frames.ORANGE, frames.GREEN, frames.PINK, frames.SKY, frames.YELLOW
 # a bound so many times larger than the errors is off the figure at once
 _FAR = 1e3
 # share of an axis that a line of a legend takes
@@ -280,7 +279,7 @@ def rms(errors: Any) -> Any:
 
 
 def _over_n(ax: Axes, ds: Any) -> None:
-    for colour, name in zip(_COLOURS, ds["quantity"].values, strict=False):
+    for colour, name in zip(frames.CYCLE, ds["quantity"].values, strict=False):
         last = {key: float(ds[key].sel(quantity=name)[-1]) for key in ("rate", "rate_lower")}
         half = abs(last["rate"] - last["rate_lower"])
         power = f"{last['rate']:.2f}" + (rf" \pm {half:.2f}" if np.isfinite(half) else "")
@@ -319,11 +318,11 @@ def _gaussian(ax: Axes, ds: Any) -> None:
     last = ds["fluctuation"].values[:, :, -1]
     repeats = last.shape[1]
     quantiles = ndtri((np.arange(repeats) + 0.5) / repeats)
-    for axis in range(min(last.shape[2], len(_COLOURS))):
+    for axis in range(min(last.shape[2], len(frames.CYCLE))):
         values = last[-1, :, axis]
         deviation = values.std() or 1.0
         label = f"axis {axis + 1}, p = {float(ds['normal_p'][-1, axis]):.2f}"
-        kind: dict[str, Any] = {"color": _COLOURS[axis], "markersize": 3, "label": label}
+        kind: dict[str, Any] = {"color": frames.CYCLE[axis], "markersize": 3, "label": label}
         ax.plot(quantiles, np.sort(values) / deviation, "o", **kind)
     ends = np.array([-1.1, 1.1]) * max(1.0, float(quantiles.max()))
     ax.plot(ends, ends, "-", color=frames.GREY, linewidth=0.8)
