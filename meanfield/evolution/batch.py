@@ -10,6 +10,7 @@ import numpy as np
 from meanfield._checks import ascending, number, real_array, shown
 from meanfield.dynamics import SA, USA, Attention
 from meanfield.equations.batch import BatchTendency, GramBatch, batch_tendency
+from meanfield.evolution.options import LEAST_RTOL
 from meanfield.evolution.steppers import ExplicitSteps, LooseSteps
 from meanfield.exceptions import Interrupted
 from meanfield.typing import Array, ArrayLike, NDArray
@@ -90,7 +91,7 @@ def evolve_batch(
         raise ValueError(
             f"points must be of the dim of {shown(dynamics)}, got shape {starts.shape}"
         )
-    rtol = number("rtol", rtol, low=3e-14, high=1e-2)
+    rtol = number("rtol", rtol, low=LEAST_RTOL, high=1e-2)
     atol = number("atol", atol, above=0)
     for name, given in {"observe": observe, "settled": settled}.items():
         if given is not None and not callable(given):

@@ -10,7 +10,7 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.atoms import collapsed
 from meanfield.equations.line import FlowTendency, line_field
 from meanfield.equations.tendency import flow_tendency
-from meanfield.evolution.options import Options
+from meanfield.evolution.options import LEAST_RTOL, Options
 from meanfield.evolution.solution import Status
 from meanfield.evolution.steppers import Stepper
 from meanfield.evolution.system import Kept, System, Verdict, density_numbers, moments_of_step
@@ -20,8 +20,6 @@ from meanfield.typing import Array
 
 # errors of single steps add up: this share of the tolerance for each
 _STEP_SHARE = 0.1
-# least relative tolerance that the steps take
-_RTOL = 3e-14
 # time steps have order 2 and panels order 3 only where X has kinks
 _LEAST_TOL_AT_KINKS = 1e-7
 
@@ -76,7 +74,7 @@ class LineSystem(System[LineFlowMap]):
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
         tol = _STEP_SHARE * self.equation.flow.tol
-        return _RTOL, np.append(tol * self.equation.scale(self.state[:-1]), tol)
+        return LEAST_RTOL, np.append(tol * self.equation.scale(self.state[:-1]), tol)
 
     def after(self, stepper: Stepper) -> Verdict:
         """Split panels and hold clusters as atoms where that is due."""

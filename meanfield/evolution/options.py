@@ -23,10 +23,12 @@ from meanfield.typing import Array
 # what a density does that its space does not resolve
 STOP, FLOW_MAP = "stop", "flow-map"
 
+# least relative tolerance that steps take
+LEAST_RTOL = 3e-14
 # what the numbers of a run may be
 _LIMITS: dict[str, dict[str, float]] = {
     "t_start": {"low": 0},
-    "rtol": {"low": 3e-14, "high": 1e-2},
+    "rtol": {"low": LEAST_RTOL, "high": 1e-2},
     "atol": {"above": 0},
 }
 
@@ -55,7 +57,7 @@ def checked_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
 
 ON_UNRESOLVED = (FLOW_MAP, STOP)
 # a time within rounding of a whole number of steps is one
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 
 
 def check_start(
@@ -85,7 +87,7 @@ def check_start(
     if not tells_facts(own):
         _check_own(measure, own, known)
     check_moved(measure, known)
-    if t_end > known._depth * (1.0 + _ROUNDING):
+    if t_end > known._depth * (1.0 + ROUNDING):
         got, depth = tell_apart(t_end, known._depth)
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
     if isinstance(measure, Particles):
@@ -246,7 +248,7 @@ def layer_times(times: Array, step: float, names: tuple[str, str] = ("t_start", 
     """
     for name, time in zip(names, times[[0, -1]], strict=True):
         count = time / step
-        if (round(count) < 1 and time) or abs(count - round(count)) > _ROUNDING * count:
+        if (round(count) < 1 and time) or abs(count - round(count)) > ROUNDING * count:
             raise ValueError(f"{name} must be a whole number of steps of {step:g}, got {time:g}")
     return np.asarray(np.unique(np.round(times / step)) * step)
 

@@ -12,7 +12,7 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.equations.tendency import token_tendency
 from meanfield.equations.tokens import TokenOutput
-from meanfield.evolution.options import Options
+from meanfield.evolution.options import LEAST_RTOL, ROUNDING, Options
 from meanfield.evolution.steppers import EqualSteps, Stepper
 from meanfield.evolution.system import MOST_STEPS, Kept, System
 from meanfield.functionals.energies import dissipation_in_unit
@@ -20,12 +20,8 @@ from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, Rng
 
-# least relative tolerance that the steps take
-_LEAST_RTOL = 3e-14
 # of a step under noise in units of the fastest rate, and what a frequency counts as one
 _SHARE, _TURNED = 0.02, 0.1
-# a time within rounding of a whole number of steps is one
-_ROUNDING = 1e-9
 # of MT19937 and of Philox, in their arrays: numpy itself would read beyond them
 _LARGEST_POSITIONS = {"pos": 624, "buffer_pos": 4}
 _KINDS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
@@ -135,7 +131,7 @@ class TokenSystem(System[Particles]):
         """Relative tolerance, and absolute ones of each entry of the state."""
         rtol, atol = super().tolerances()
         # angles that turn without end have errors of their own, none relative to their turns
-        return (_LEAST_RTOL, atol + rtol) if self._rotates else (rtol, atol)
+        return (LEAST_RTOL, atol + rtol) if self._rotates else (rtol, atol)
 
     def _dissipation(self, measure: Particles) -> float:
         if self.has_balance:
@@ -264,7 +260,7 @@ class NoisyTokenSystem(TokenSystem):
         super().__init__(particles, dynamics, options)
 
     def _stepper(self, start: float, end: float) -> Stepper:
-        count = max(1, int(np.ceil((end - start) / self.max_step - _ROUNDING)))
+        count = max(1, int(np.ceil((end - start) / self.max_step - ROUNDING)))
         self.step_size = (end - start) / count
         if count > MOST_STEPS:
             raise self.too_far(float(count))

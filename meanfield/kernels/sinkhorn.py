@@ -298,12 +298,11 @@ class LineGrid(LineSums):
     def __init__(self, space: Any, beta: float) -> None:
         # the polar angle grows away from the axis
         self._sign = 1.0 if space.axis is None else -1.0
-        dim, kernel = space.dim, partial(zonal_kernel, beta, space.dim)
-        name = "doubly stochastic attention"
         if space.axis is None:
             cells: Line = line(beta, 2)
         else:
-            cells = latitude_line(dim, beta, kernel, "beta", name)
+            dim, kernel = space.dim, partial(zonal_kernel, beta, space.dim)
+            cells = latitude_line(dim, beta, kernel, "beta", "doubly stochastic attention")
         # a grid stays, so a table of its pairs is made but once
         super().__init__(cells, space.angles, 0 if len(space.angles) <= _MOST_ANGLES else None)
 

@@ -258,10 +258,10 @@ class Particles(Measure):
         """
         beta = number("beta", beta, low=0)
         counted = self.weights > 0.0
-        if counted.all():
-            return Balanced.of(self.points, self.weights, beta, self._node_sums(beta))
-        # what has no mass may be where u overflows, and scales nothing
-        support = Particles(self.points[counted], self.weights[counted], sums=self.sums)
+        support = self
+        if not counted.all():
+            # what has no mass may be where u overflows, and scales nothing
+            support = Particles(self.points[counted], self.weights[counted], sums=self.sums)
         return Balanced.of(support.points, support.weights, beta, support._node_sums(beta))
 
 
