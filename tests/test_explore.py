@@ -103,6 +103,7 @@ def test_no_more_bumps_than_there_are_places():
         assert len(moved._tables.law.laws) == min(6, most)
 
 
+@pytest.mark.slow
 def test_a_move_changes_the_case_and_its_run():
     explorer = Explorer(case(2))
     about, shown = told(explorer, dynamics_beta=7.0)
@@ -211,6 +212,7 @@ def test_a_bad_token_is_refused(address):
 LONG = {"measure.dim": 3, "measure.type": "FlowMap", "run.t_end": 200.0}
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_what_runs():
     with child([*MEANFIELD, "explore", "--no-browser"], stdout=-1, stderr=-1, text=True) as process:
         with asked(process.stdout.readline().strip(), "run", LONG) as answer:
@@ -221,6 +223,7 @@ def test_ctrl_c_ends_what_runs():
         assert process.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_a_page_that_moves_on_ends_its_run(address):
     """A flow map on S² to a Dirac takes minutes; it is dropped within one step."""
     with asked(address, "run", LONG) as answer:

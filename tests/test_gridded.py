@@ -95,6 +95,7 @@ def test_a_measure_about_an_axis_has_a_map_too():
     assert along.cosine.long_name == "⟨x, axis⟩"
 
 
+@pytest.mark.slow
 def test_mass_that_a_grid_misses_is_said():
     """Of FourierSeries under SA(4) the peak is between the angles at t = 15."""
     late = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 15.0, 1)

@@ -132,6 +132,7 @@ def test_plot_draws_sweeps_and_single_numbers(files, capsys):
     assert "; did you mean energy?" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_compare_prints_writes_and_draws(files, capsys, monkeypatch):
     monkeypatch.chdir(files)
     before = {path.name for path in files.iterdir()}

@@ -180,6 +180,7 @@ def test_the_energy_fills_its_panel(kappas):
         assert (bottom < end < top) == (abs(end - nearest) <= 0.3 * moved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [(1, 2, 4, 5), (5, 4, 2, 1), (1, 5, 5, 1)])
 def test_no_letter_lies_on_the_curve(values):
     sol = run([SERIES["zonal"](kappa) for kappa in KAPPAS])

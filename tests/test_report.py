@@ -281,6 +281,7 @@ def test_in_a_browser_two_runs_share_their_time(way, tmp_path, solutions, browse
         assert (view.overflows(), view.blanks()) == ([], [])
 
 
+@pytest.mark.slow
 def test_two_runs_are_seen_at_the_same_times():
     """The second goes on where the first ends, and saves less often."""
     start = tokens(3, 20)
@@ -297,6 +298,7 @@ def test_two_runs_are_seen_at_the_same_times():
             np.testing.assert_allclose(np.transpose(drawn), height * points, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_two_runs_must_be_on_one_sphere(solutions):
     with pytest.raises(ValueError, match="b must be on the sphere of a"):
         report.page(solutions["circle"], solutions["S^2"])
@@ -305,6 +307,7 @@ def test_two_runs_must_be_on_one_sphere(solutions):
 MOVED = "t => Math.abs(document.getElementById('energy').layout.shapes[0].x0 - t) < 1e-3"
 
 
+@pytest.mark.slow
 def test_every_figure_has_words_and_a_table_of_its_numbers(solutions):
     sol = solutions["circle"]
     page = report.page(sol)
@@ -318,6 +321,7 @@ def test_every_figure_has_words_and_a_table_of_its_numbers(solutions):
     assert told == pytest.approx(np.array([sol.t, sol.dataset.energy]), rel=1e-7)
 
 
+@pytest.mark.slow
 def test_the_page_opens_with_what_came_out(solutions):
     page = report.page(solutions["flow map"])
     first, second = mf.clusters(solutions["flow map"].final).masses
@@ -331,6 +335,7 @@ def test_the_page_opens_with_what_came_out(solutions):
     assert "0.0167, …</p>" in report.page(many)
 
 
+@pytest.mark.slow
 def test_the_page_counts_clusters_as_the_run_does():
     """A ball of 0.1 holds too few of the nodes to join what is together."""
     means = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, 0.0], [-1.0, 0.3, -1.0]])
@@ -343,6 +348,7 @@ def test_the_page_counts_clusters_as_the_run_does():
     assert lead in report.page(sol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [[0.6, 0.8, 0.0], [-0.8, 0.0, 0.6], [0.0, 0.0, -1.0]])
 def test_the_sphere_is_seen_from_the_side_of_the_mass(mean):
     start = mf.Density(mf.Sphere(15), mf.VonMisesFisher(mean, 4.0))
@@ -357,6 +363,7 @@ def numbers(given):
     return np.frombuffer(base64.b64decode(given["bdata"]), "<" + given["dtype"])
 
 
+@pytest.mark.slow
 def test_stems_are_as_high_as_the_mass_of_their_atoms():
     cloud = mf.PointCloud(circle_points([0.5, 2.0, 4.0]), [0.5, 0.2, 0.3])
     view = data(report.page(mf.evolve(mf.FlowMap(cloud), mf.SA(1.0), 0.01, 2)))["views"][0]

@@ -79,6 +79,7 @@ def many(kind):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "names"), [("tokens", ["points", "weights"]), ("sphere", ["coefficients"])]
 )
@@ -121,6 +122,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 100, 3000])
 @pytest.mark.parametrize("kind", RUNS)
 def test_what_is_read_in_parts_is_the_same(kind, block, tmp_path, monkeypatch):
@@ -156,6 +158,7 @@ told()
 """
 
 
+@pytest.mark.slow
 def test_a_dataset_is_made_when_it_is_asked_for(tmp_path):
     """A run keeps plain arrays, and so does its file: xarray takes longer than a short run."""
     command = [sys.executable, "-c", STAGES]

@@ -190,6 +190,7 @@ def spied(monkeypatch, t_end):
     return mf.evolve(mf.FlowMap(TWO, tol=1e-6), mf.SA(4.0), t_end, 8), np.array(followed)
 
 
+@pytest.mark.slow
 def test_a_mesh_costs_no_more_at_a_later_time(monkeypatch):
     """Characteristics go back to the last mesh: as many steps at the end as at the beginning."""
     sol, followed = spied(monkeypatch, 4.0)
@@ -208,6 +209,7 @@ def test_a_mesh_costs_no_more_at_a_later_time(monkeypatch):
     assert np.abs(sol.dataset.balance_error).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_a_label_map_that_is_wrong_is_seen(monkeypatch):
     """A mesh whose map tells another density than characteristics is laid without one."""
     right = mf.evolve(mf.FlowMap(TWO, tol=1e-6), mf.SA(4.0), 1.0, 1)

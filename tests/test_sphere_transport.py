@@ -89,6 +89,7 @@ def test_w1_of_bumps_is_narrow_however_they_are_turned():
     assert max(other.lower, bracket.lower) <= min(other.upper, bracket.upper)
 
 
+@pytest.mark.slow
 def test_a_flow_of_few_degrees_is_a_bracket_of_all():
     """A sharp bump, whose polar angles tell W_1: each attempt holds it, and none is far off.
 
@@ -116,6 +117,7 @@ def test_a_flow_of_few_degrees_is_a_bracket_of_all():
     assert 0.99 < steepest <= 1.0
 
 
+@pytest.mark.slow
 def test_densities_that_differ_in_high_degrees_alone():
     """f = 1 + a P_40(cos θ) beside the uniform density, whose polar angles tell W_1."""
     coefficients = np.zeros(48)

@@ -155,6 +155,7 @@ def test_turning_angles_turns_the_law(turn, n, seed, jitter):
     assert np.allclose(one.pdf(circle_points(ANGLES)), moved, rtol=1e-12, atol=0.0)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**31), st.integers(40, 200))
 def test_turning_points_turns_the_law_on_the_sphere(seed, n):
     points, turn = spiral(n), rotation(3, seed)
@@ -204,6 +205,7 @@ def test_draws_and_files(law):
         assert np.array_equal(again.pdf(draws[:50]), law.pdf(draws[:50]))
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_without_the_file(tmp_path):
     """The space doubles after the restart, from the law that the checkpoint has kept."""
     values = mf.VonMisesFisher(0.3, 2.0).pdf(circle_points(equispaced(40)))
@@ -399,6 +401,7 @@ def test_likelihood_is_the_largest_leave_one_out_likelihood():
     assert likelihood(best) > max(likelihood(best * factor) for factor in (0.5, 0.9, 1.1, 2.0))
 
 
+@pytest.mark.slow
 def test_likelihood_of_many_tokens_shrinks_as_it_should():
     """n^{-2/(d+3)}: of 8 times as many tokens of one law half the bandwidth in d = 3."""
     law = mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0)
@@ -424,6 +427,7 @@ def test_likelihood_asks_for_no_order_of_the_tokens():
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dim", "sharpness"), [(2, 3500.0), (3, 2000.0)])
 def test_likelihood_goes_down_to_the_least_bandwidth(dim, sharpness):
     """Of a Gaussian of variance 1/κ the best 2h is (4/(d + 1)/n)^{2/(d+3)}/κ (Silverman 1986)."""
@@ -449,6 +453,7 @@ def test_likelihood_of_one_token_that_has_nearly_all_the_weight():
     assert wholly == pytest.approx(nearly, rel=2e-3)
 
 
+@pytest.mark.slow
 def test_tokens_that_repeat_have_no_likelihood_bandwidth():
     tokens = np.repeat(mf.Uniform(3).sample(10, 0), 2, axis=0)
     for points, message in (tokens, "is below 1.2.*given twice"), (tokens[:1], "needs two points"):
