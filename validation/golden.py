@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,27 @@ def runs() -> dict[str, Callable[[Path], Any]]:
         found[f"SA, goes on as a flow map: {place}"] = evolve(
             lambda start=small: start, mf.SA(4.0), 8.0, on_unresolved="flow-map"
         )
+    pair = (lambda t: 1.0 / (2.0 - t), lambda t: 1.0 / (2.0 - t) ** 2)
+    for place, (start, *_) in starts.items():
+        series = mf.Interaction([1.0, 1.0, 0.25], normalised=True)
+        found[f"Interaction by a series: {place}"] = evolve(start, series, 0.4)
+        found[f"Interaction by functions: {place}"] = evolve(start, mf.Interaction(pair), 0.1)
+    few = mf.Particles.sample(mf.Uniform(40), 10, np.random.default_rng(6))
+    found["SA by inner products: Particles, d = 40"] = evolve(lambda: few, mf.SA(4.0), 0.6)
+    single = mf.Particles(starts["Particles, d = 5"][0]().points, sums="float32")
+    found["SA in float32: Particles, d = 5"] = evolve(
+        lambda: single, mf.SA(4.0), 0.6, rtol=1e-4, atol=1e-6
+    )
+    sharper = mf.Mixture([mf.VonMisesFisher([0, 0, 1], 5.0), mf.VonMisesFisher([0, 1, 0], 3.0)])
+    found["SA, to atoms: FlowMap on S²"] = evolve(
+        lambda: mf.FlowMap(sharper, tol=1e-5), mf.SA(4.0), 6.0
+    )
+    found["SA, many sets of tokens"] = lambda folder: SimpleNamespace(
+        dataset=mf.studies.phase_diagram([mf.SA(1.0), mf.SA(4.0)], 3, 16, 2.0, repeats=8),
+        final=None,
+        status="finished",
+        message="",
+    )
     frequencies = mf.gaussian_frequencies(0.5, 6)
     phases = mf.OscillatorDensity(mf.Circle(64), mf.FourierSeries(cos=[0.4]), *frequencies)
     found["Kuramoto: OscillatorDensity"] = evolve(lambda: phases, mf.Kuramoto(2.0), 1.0)
