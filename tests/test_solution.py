@@ -144,11 +144,13 @@ def test_what_is_read_in_parts_is_the_same(kind, block, tmp_path, monkeypatch):
 STAGES = """
 import sys
 import meanfield as mf
-import meanfield.cli.sweeps, meanfield.cli.text
+import meanfield.cli.sweeps
+from meanfield.cli import text
 
 told = lambda: print("xarray" in sys.modules)
 mu = mf.Particles([[1.0, 0.0], [0.0, 1.0]])
 sol = mf.evolve(mu, mf.SA(1.0), 0.5, 2)
+text.table(sol), text.closing(sol), mf.plot.solution(sol)
 told()
 sol.save("run.nc")
 again = mf.load("run.nc")
@@ -160,7 +162,7 @@ told()
 
 @pytest.mark.slow
 def test_a_dataset_is_made_when_it_is_asked_for(tmp_path):
-    """A run keeps plain arrays, and so does its file: xarray takes longer than a short run."""
+    """A run, its table, figure and file are of plain arrays: xarray takes longer than a short run."""
     command = [sys.executable, "-c", STAGES]
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False", "True"]

@@ -191,7 +191,7 @@ class Table(pydantic.BaseModel):
     """A table with these keys and no others."""
 
     model_config = pydantic.ConfigDict(
-        extra="forbid", strict=True, frozen=True, allow_inf_nan=False
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True
     )
 
     @pydantic.model_validator(mode="before")
@@ -478,7 +478,6 @@ _LAWS: list[Any] = [
     ),
 ]
 AnyLawTable: Any = _one_of(_LAWS)
-_LAWS[-1].model_rebuild()
 
 
 _SPACES: list[Any] = [

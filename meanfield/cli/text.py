@@ -38,7 +38,7 @@ def _size_name(solution: Solution) -> str:
 
 def table(solution: Solution) -> str:
     """About ten of the times saved, at equal strides, and the last."""
-    data = solution.dataset
+    data = solution._numbers
     columns = {"t": [f"{t:.5g}" for t in solution.t]}
     # at some times a measure may have no such number
     further = {
@@ -94,7 +94,7 @@ def defect(solution: Solution) -> float | None:
 
     None for a run that has no such identity: tokens with noise, in layers, under other attention.
     """
-    errors = [np.abs(solution.dataset[n].values) for n in with_role(solution.dataset, "error")]
+    errors = [np.abs(solution._numbers[n].values) for n in with_role(solution._numbers, "error")]
     return float(np.nanmax(errors)) if errors else None
 
 
@@ -103,7 +103,7 @@ def closing(solution: Solution) -> str:
     lines = [solution.message] if solution.success else []
     if (error := defect(solution)) is not None:
         what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
-        of = "/|E(δ)|" if with_role(solution.dataset, "share") else ""
+        of = "/|E(δ)|" if with_role(solution._numbers, "share") else ""
         lines.append(
             f"|E(t) - E(0) - work|{of} <= {error:.1e}, where work is the integral of {what}"
         )

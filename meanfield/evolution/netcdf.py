@@ -136,6 +136,12 @@ class Contents:
     variables: dict[str, Variable]
     attrs: dict[str, Any] = field(default_factory=dict)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self.variables
+
+    def __getitem__(self, name: str) -> Variable:
+        return self.variables[name]
+
     @classmethod
     def of(cls, dataset: xr.Dataset) -> Contents:
         """What a file keeps of a dataset."""

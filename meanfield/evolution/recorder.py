@@ -278,10 +278,10 @@ class Recorder:
         return text
 
 
-def with_role(dataset: xr.Dataset, *roles: str) -> list[str]:
+def with_role(data: Contents | xr.Dataset, *roles: str) -> list[str]:
     """The variables over t that have one of these roles, those of the first role first."""
-    over_t = [str(name) for name, one in dataset.data_vars.items() if one.dims == ("t",)]
-    return [n for role in roles for n in over_t if dataset[n].attrs.get("role") == role]
+    over_t = [(str(name), one.attrs) for name, one in data.variables.items() if one.dims == ("t",)]
+    return [name for role in roles for name, about in over_t if about.get("role") == role]
 
 
 # a density may leave double precision while its measure does not

@@ -360,9 +360,15 @@ class Solution(ShownRun, Generic[M_co]):
         netcdf.check_suffix("path", place)
         netcdf.write_contents(self._to_file(), place)
 
+    @property
+    def _numbers(self) -> Contents | xr.Dataset:
+        """The variables and attributes of the dataset, which need not be made for them."""
+        given: Contents | xr.Dataset = vars(self)["dataset"]
+        return given
+
     def _contents(self) -> Contents:
         """The dataset as plain arrays."""
-        given = vars(self)["dataset"]
+        given = self._numbers
         return given if isinstance(given, Contents) else Contents.of(given)
 
     def _to_file(self) -> Contents:

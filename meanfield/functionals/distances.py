@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.polynomial import legendre
-from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
 from meanfield._checks import boolean, number, tell_apart
@@ -47,7 +47,7 @@ def pair_sum(points: Array, masses: Array, kernel: Kernel) -> float:
     """Σ_ij m_i m_j kernel(|x_i - x_j|²), in blocks of 2^21 pairs."""
     total = 0.0
     for part in blocks(len(points), len(points), 1 << 21):
-        values = kernel(cdist(points[part], points, "sqeuclidean"))
+        values = kernel(scipy.spatial.distance.cdist(points[part], points, "sqeuclidean"))
         total += float(masses[part] @ (values @ masses))
     return total
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+import scipy
 from scipy.special import logsumexp
 
 from meanfield import _checks
@@ -56,7 +56,7 @@ def least_bandwidth(dim: int) -> float:
 
     if excess(math.log(by_degree)) <= 0.0:
         return by_degree
-    return math.exp(brentq(excess, math.log(by_degree), math.log(10.0)))
+    return math.exp(scipy.optimize.brentq(excess, math.log(by_degree), math.log(10.0)))
 
 
 def heat_kernel(bandwidth: float, dim: int) -> Pieces:
@@ -135,7 +135,8 @@ def likelihood_bandwidth(points: Array, weights: Array) -> float:
             break
     if best < len(grid) - 1:
         ends = grid[best + 1], grid[max(best - 1, 0)]
-        within = minimize_scalar(misfit, bounds=ends, method="bounded", options={"xatol": 1e-3})
+        search, to = scipy.optimize.minimize_scalar, {"xatol": 1e-3}
+        within = search(misfit, bounds=ends, method="bounded", options=to)
         found: float = math.exp(within.x) * (len(kept) / count) ** (2.0 / (dim + 3.0))
         if found >= least:
             return found

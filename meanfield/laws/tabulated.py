@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.linalg import solve_toeplitz
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, cg, eigsh
+import scipy
 
 from meanfield._checks import (
     MASS_TOLERANCE,
@@ -84,7 +83,8 @@ class _Line:
             masses = 0.5 * (self.gaps + np.roll(self.gaps, 1)) / _TURN
             gram = CircleAt(2 * degree + 1).moments(self.angles, masses)[:-1]
             right = CircleAt(degree + 1).moments(self.angles, masses * self.values)[:-1]
-            found = solve_toeplitz(gram, np.concatenate([right[:0:-1].conj(), right]))[degree:]
+            whole = np.concatenate([right[:0:-1].conj(), right])
+            found = scipy.linalg.solve_toeplitz(gram, whole)[degree:]
             found[1:] *= 2.0
         return np.asarray(found if self.axis is None else found.real + 0j)
 
@@ -139,7 +139,7 @@ class _Whole:
             found.append(int(_NEXT_DEGREE * found[-1]))
         return found
 
-    def _normal(self, degree: int) -> tuple[SphereAt, Array, LinearOperator]:
+    def _normal(self, degree: int) -> tuple[SphereAt, Array, scipy.sparse.linalg.LinearOperator]:
         """Harmonics, masses of the points, and the operator of the normal equations."""
         at, wide = SphereAt(degree), SphereAt(2 * degree)
         # smoothed over an angle of 2/L, which leaves e^{-8} of the last degree
@@ -151,22 +151,22 @@ class _Whole:
             values = at.values(_as_complex(real, degree), self.places)
             return _as_real(at.moments(self.places, masses * values), degree)
 
-        size = (degree + 1) ** 2
-        return at, masses, LinearOperator((size, size), matvec=product, dtype=np.float64)
+        shape, operator = ((degree + 1) ** 2,) * 2, scipy.sparse.linalg.LinearOperator
+        return at, masses, operator(shape, matvec=product, dtype=np.float64)
 
     def fit(self, degree: int) -> Coefficients | None:
         """c_lm by weighted least squares; None where the points don't determine them."""
-        at, masses, normal = self._normal(degree)
+        sparse, (at, masses, normal) = scipy.sparse.linalg, self._normal(degree)
         # a start that no symmetry leaves out
         start = np.cos(1.0 + np.arange(normal.shape[0]) ** 1.5)
         try:
-            ends = eigsh(normal, 2, which="BE", v0=start, tol=0.1, maxiter=10)[0]
-        except ArpackNoConvergence:
+            ends = sparse.eigsh(normal, 2, which="BE", v0=start, tol=0.1, maxiter=10)[0]
+        except sparse.ArpackNoConvergence:
             return None
         if ends.max() > _CONDITION * ends.min():
             return None
         right = _as_real(at.moments(self.places, masses * self.data), degree)
-        found, left = cg(normal, right, rtol=_CG_TOLERANCE, maxiter=_MOST_ITERATIONS)
+        found, left = sparse.cg(normal, right, rtol=_CG_TOLERANCE, maxiter=_MOST_ITERATIONS)
         return None if left else _as_complex(found, degree)
 
     def take(self, coefficients: Coefficients) -> None:

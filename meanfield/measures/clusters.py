@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
-from scipy.spatial.distance import cdist
+import scipy
 from scipy.special import betainc
 
 from meanfield._checks import check_measure, number
@@ -168,14 +165,14 @@ def _cap(dim: int, angle: Array) -> Array:
 
 def _ball_masses(places: Array, columns: Array, reach: float) -> Array:
     """Sums of each column of masses (n, c) over the ball around each place, shape (n, c)."""
-    tree, around = cKDTree(places), np.empty_like(columns)
+    tree, around = scipy.spatial.cKDTree(places), np.empty_like(columns)
     for start in range(0, len(places), _NEIGHBOURS):
         # leaf by leaf, these lie beside one another
         rows = tree.indices[start : start + _NEIGHBOURS]
         centre = places[rows].mean(axis=0)
         widest = float(np.linalg.norm(places[rows] - centre, axis=1).max())
         near = tree.query_ball_point(centre, (1.0 + _ROUNDING) * (reach + widest))
-        inside = cdist(places[rows], places[near], "sqeuclidean") <= reach**2
+        inside = scipy.spatial.distance.cdist(places[rows], places[near], "sqeuclidean") <= reach**2
         around[rows] = inside @ columns[near]
     return around
 
@@ -186,17 +183,19 @@ def _labels(places: Array, dense: NDArray[np.bool_], reach: float) -> Indices:
     if not dense.any():
         return labels
     components = _components(places[dense], reach)
-    distance, nearest = cKDTree(places[dense]).query(places)
+    distance, nearest = scipy.spatial.cKDTree(places[dense]).query(places)
     return np.where(distance <= reach, components[nearest], -1)
 
 
 def _components(places: Array, reach: float) -> Indices:
     """Connected components of the graph of pairs within `reach`."""
-    tree = cKDTree(places)
+    tree = scipy.spatial.cKDTree(places)
     if tree.count_neighbors(tree, reach) <= _MOST_PAIRS:
         pairs = tree.query_pairs(reach, output_type="ndarray")
-        graph = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(places), len(places)))
-        return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
+        shape = len(places), len(places)
+        graph = scipy.sparse.coo_array((np.ones(len(pairs)), pairs.T), shape=shape)
+        found = scipy.sparse.csgraph.connected_components(graph, directed=False)[1]
+        return np.asarray(found, dtype=np.intp)
     # many pairs: grow each component outwards, all that is near the last growth at a time
     labels = np.full(len(places), -1, dtype=np.intp)
     left, count = np.arange(len(places)), 0
@@ -204,7 +203,7 @@ def _components(places: Array, reach: float) -> Indices:
         grown, left = left[:1], left[1:]
         while len(grown) > 0:
             labels[grown] = count
-            distance, _ = cKDTree(places[grown]).query(places[left])
+            distance, _ = scipy.spatial.cKDTree(places[grown]).query(places[left])
             near = distance <= reach
             grown, left = left[near], left[~near]
         count += 1

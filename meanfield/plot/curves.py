@@ -54,7 +54,7 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     name = energy_name(sol)
     if name is None:
         raise ValueError(f"sol must be of a dynamics with an energy, got {shown(sol)}")
-    values, limits = sol.dataset[name].values, bounds(sol, name)
+    values, limits = sol._numbers[name].values, bounds(sol, name)
     ax = panel(sol, ax, frames.subscripts(bounded_title(sol, name), "$_{%s}$"))
     _curve(ax, sol, values)
     ax.set_ylim(limits.window(values))
@@ -65,12 +65,12 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
 
 def energy_name(sol: Solution) -> str | None:
     """The variable of the run's energy, of its share where it overflows, None if it has none."""
-    return next(iter(with_role(sol.dataset, "energy", "share")), None)
+    return next(iter(with_role(sol._numbers, "energy", "share")), None)
 
 
 def title(sol: Solution, name: str) -> str:
     """What a variable is called, with the symbol of its energy if it has one."""
-    about, called = sol.dataset[name].attrs, name.replace("_", " ")
+    about, called = sol._numbers[name].attrs, name.replace("_", " ")
     if about.get("role") in ("energy", "share"):
         return f"{called} {about['symbol']}"
     # noise has a part of its own in dE/dt
@@ -81,7 +81,7 @@ def title(sol: Solution, name: str) -> str:
 def bounded_title(sol: Solution, name: str) -> str:
     """What an energy is called, between its bounds if it has any."""
     low, high = (f"{end:.4g}" if np.isfinite(end) else "" for end in bounds(sol, name)[:2])
-    about = sol.dataset[name].attrs
+    about = sol._numbers[name].attrs
     if not low + high:
         return title(sol, name)
     symbol = "share" if about["role"] == "share" else about["symbol"]
@@ -116,12 +116,12 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
         If `sol` is no solution, or has none of these, or `ax` no Axes.
     """
     check(sol)
-    names = with_role(sol.dataset, *RATES)
+    names = with_role(sol._numbers, *RATES)
     if not names:
         raise ValueError(f"sol must have a dissipation or a speed, got {list(sol.dataset)}")
     name = names[0]
     ax = panel(sol, ax, frames.subscripts(title(sol, name), "$_{%s}$"))
-    values = sol.dataset[name].values
+    values = sol._numbers[name].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]
     _scale(ax, known.min(initial=np.inf), known.max(initial=0.0))
@@ -157,13 +157,13 @@ def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
         If `sol` is no solution of densities, or `ax` no Axes.
     """
     ax = panel(sol, ax, "spectral tail")
-    if not isinstance(sol.final, Density) or "tail" not in sol.dataset:
+    if not isinstance(sol.final, Density) or "tail" not in sol._numbers:
         raise ValueError(f"sol must hold densities and their tail, got {shown(sol)}")
-    values = sol.dataset["tail"].values
+    values = sol._numbers["tail"].values
     _curve(ax, sol, np.where(values > 0.0, values, np.nan))
     ax.set_yscale("log")
-    if "tail_tol" in sol.dataset.attrs:
-        _tolerance(ax, float(sol.dataset.attrs["tail_tol"]), values)
+    if "tail_tol" in sol._numbers.attrs:
+        _tolerance(ax, float(sol._numbers.attrs["tail_tol"]), values)
     _sizes(sol, ax, f"{sol.final.space._size_name} = ")
     return ax
 
@@ -239,7 +239,7 @@ def _tolerance(ax: Axes, tolerance: float, values: Array) -> None:
 
 def _sizes(sol: Solution, ax: Axes, name: str) -> None:
     """Bands of t, in turn white and grey, in which the space had one size."""
-    sizes, length = sol.dataset["size"].values, sol.t[-1] - sol.t[0]
+    sizes, length = sol._numbers["size"].values, sol.t[-1] - sol.t[0]
     starts = np.flatnonzero(np.append(True, np.diff(sizes) != 0))
     ends = np.append(sol.t[starts[1:]], sol.t[-1])
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
@@ -305,7 +305,7 @@ def bounds(sol: Solution, name: str) -> Bounds:
     E(σ) and E(δ). With a form D e^{±β|D|}/(2β), since |<x, Dy>| <= |D|; if D >= 0, each term
     <x, Dy>^m/m! of the exponential is a positive kernel, and the lower bound is 1/(2β).
     """
-    energy, about = adapt(sol.dynamics)._energy, sol.dataset[name].attrs
+    energy, about = adapt(sol.dynamics)._energy, sol._numbers[name].attrs
     is_share = about.get("role") == "share"
     if energy is None or not (is_share or about.get("symbol") == energy.symbol):
         return Bounds(-np.inf, np.inf, ("min", "max"), "")
@@ -381,7 +381,7 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
     ax = panel(sol, ax, distances_title(sol, names))
     lowest, highest = np.inf, 0.0
     for name, (colour, line) in zip(names, cycle(LINES)):
-        values = sol.dataset[name].values
+        values = sol._numbers[name].values
         known = np.isfinite(values)
         t, values = sol.t[known], values[known]
         alone = "o" if len(t) == 1 else ""
@@ -402,31 +402,32 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
 
 def ends_apart(sol: Solution, name: str) -> tuple[Array, Array] | None:
     """Lower and upper ends of the brackets of a monitor, None where all are as good as equal."""
-    if f"{name}{LOWER}" not in sol.dataset:
+    if f"{name}{LOWER}" not in sol._numbers:
         return None
-    low, high = (sol.dataset[f"{name}{end}"].values for end in (LOWER, UPPER))
+    low, high = (sol._numbers[f"{name}{end}"].values for end in (LOWER, UPPER))
     return (low, high) if (high > low).any() else None
 
 
 def monitored(sol: Solution) -> list[str]:
     """The variables of a run that are distances by their names, without their bounds."""
-    bounds = {f"{name}{end}" for name in sol.dataset.data_vars for end in (LOWER, UPPER, PROVED)}
+    bounds = {f"{name}{end}" for name in _over_t(sol) for end in (LOWER, UPPER, PROVED)}
     return [name for name in _over_t(sol) if _NAME.match(name) and name not in bounds]
 
 
 def _over_t(sol: Solution) -> list[str]:
-    return [str(name) for name in sol.dataset.data_vars if sol.dataset[name].dims == ("t",)]
+    numbers = sol._numbers.variables
+    return [str(name) for name, one in numbers.items() if one.dims == ("t",) and name != "t"]
 
 
 def distance_to(sol: Solution, name: str) -> tuple[str, str]:
     """p of a Wasserstein distance and what it is to, in a word; empty where neither is known."""
-    found = _WASSERSTEIN.fullmatch(str(sol.dataset[name].attrs.get("long_name", "")))
+    found = _WASSERSTEIN.fullmatch(str(sol._numbers[name].attrs.get("long_name", "")))
     return (found[1], _TARGETS.get(found[2], "")) if found else ("", "")
 
 
 def distances_title(sol: Solution, names: list[str]) -> str:
     """Whether all are angles: Wasserstein distances are."""
-    are_angles = all(sol.dataset[name].attrs.get("units") == "radian" for name in names)
+    are_angles = all(sol._numbers[name].attrs.get("units") == "radian" for name in names)
     return "distances in radians" if are_angles else "distances"
 
 
@@ -452,5 +453,5 @@ def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
     if name in _CURVES:
         return _CURVES[name](sol, ax)
     ax = panel(sol, ax, name)
-    ax.plot(sol.t, sol.dataset[name].values, "-" if len(sol.t) > 1 else "o", color=frames.BLUE)
+    ax.plot(sol.t, sol._numbers[name].values, "-" if len(sol.t) > 1 else "o", color=frames.BLUE)
     return ax

@@ -115,9 +115,9 @@ def _curves(sol: Solution) -> list[Callable[[Solution, Axes], Axes]]:
     """Energy, dissipation, the resolution of the measures, and distances, if any."""
     there = {
         curves.energy: curves.energy_name(sol) is not None,
-        curves.dissipation: bool(with_role(sol.dataset, *curves.RATES)),
+        curves.dissipation: bool(with_role(sol._numbers, *curves.RATES)),
         curves.node_count: isinstance(sol.final, FlowMap),
-        curves.resolution: isinstance(sol.final, Density) and "tail" in sol.dataset,
+        curves.resolution: isinstance(sol.final, Density) and "tail" in sol._numbers,
         curves.distances: bool(curves.monitored(sol)),
     }
     return [curve for curve, is_there in there.items() if is_there]
@@ -166,7 +166,7 @@ def instants(sol: Solution, panels: int) -> list[int]:
     count = len(sol.t)
     panels = min(panels, count)
     name = curves.energy_name(sol)
-    steps = np.zeros(count - 1) if name is None else np.abs(np.diff(sol.dataset[name].values))
+    steps = np.zeros(count - 1) if name is None else np.abs(np.diff(sol._numbers[name].values))
     way = np.append(0.0, np.cumsum(np.where(np.isfinite(steps), steps, 0.0)))
     if not way[-1] > 0.0:
         way = sol.t - sol.t[0]
@@ -277,7 +277,7 @@ def _(sol: Solution) -> dict[str, str]:
         "saved times": f"{len(sol.t)} from {sol.t[0]:g} to {sol.t[-1]:g}",
     }
     if (name := curves.energy_name(sol)) is not None:
-        values = sol.dataset[name].values
+        values = sol._numbers[name].values
         found[curves.title(sol, name)] = f"{values[0]:.6g} → {values[-1]:.6g}"
     return found
 

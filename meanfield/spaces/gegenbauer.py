@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import count, islice
 
 import numpy as np
-from scipy.linalg import eigvalsh_tridiagonal
+import scipy
 
 from meanfield._checks import integer
 from meanfield.typing import Array
@@ -187,7 +187,7 @@ def gauss_gegenbauer(dim: int, n: int) -> tuple[Array, Array]:
     if dim == 2:
         return -np.cos(np.pi * (np.arange(n) + 0.5) / n), np.full(n, 1.0 / n)
     off_diagonal = _jacobi_off_diagonal(dim, n + 1)
-    nodes = eigvalsh_tridiagonal(np.zeros(n), off_diagonal[: n - 1])
+    nodes = scipy.linalg.eigvalsh_tridiagonal(np.zeros(n), off_diagonal[: n - 1])
     for _ in range(2):
         with np.errstate(over="ignore", invalid="ignore"):
             correction, squares = _newton(nodes, off_diagonal)

@@ -14,7 +14,7 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
+import scipy
 
 from meanfield._checks import EPS
 from meanfield.functionals.transport import Bracket
@@ -51,12 +51,12 @@ class BestPlan:
 
     Attributes
     ----------
-    plan : coo_array, shape (n, m)
+    plan : scipy.sparse.coo_array, shape (n, m)
     lower, upper : float
         Of the least cost: that of dual potentials, and that of the plan. Rounding is in them.
     """
 
-    plan: coo_array
+    plan: scipy.sparse.coo_array
     lower: float
     upper: float
 
@@ -229,7 +229,8 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
     if len(rows) < len(a) or len(columns) < len(b):
         best = best_plan(a[rows], b[columns], costs[np.ix_(rows, columns)])
         places = rows[best.plan.row], columns[best.plan.col]
-        return replace(best, plan=coo_array((best.plan.data, places), shape=costs.shape))
+        plan = scipy.sparse.coo_array((best.plan.data, places), shape=costs.shape)
+        return replace(best, plan=plan)
     masses, dual = _Masses.of(a, b), _Dual([], costs)
     largest, reach = float(costs.max()), float(max(costs.shape))
     unit, upper, gap, resolve = _power_of_two(largest), math.inf, math.inf, True
@@ -260,7 +261,7 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
     # of shares and products that underflow
     lost = _LEAST * len(flow.shares) if flow.total(np.sign(costs)) > 0.0 else 0.0
     lower = upper * (1.0 - _ROUNDING) - gap * (1.0 + _ROUNDING) - lost
-    plan = coo_array((flow.shares, (flow.rows, flow.columns)), shape=costs.shape)
+    plan = scipy.sparse.coo_array((flow.shares, (flow.rows, flow.columns)), shape=costs.shape)
     plan.sum_duplicates()
     return BestPlan(plan, max(lower, 0.0), upper * (1.0 + _ROUNDING) + lost)
 
