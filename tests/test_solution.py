@@ -162,7 +162,7 @@ told()
 
 @pytest.mark.slow
 def test_a_dataset_is_made_when_it_is_asked_for(tmp_path):
-    """A run, its table, figure and file are of plain arrays: xarray takes longer than a short run."""
+    """A run, its table, figure and file are plain arrays: xarray takes longer than a short run."""
     command = [sys.executable, "-c", STAGES]
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False", "True"]
