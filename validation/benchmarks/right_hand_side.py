@@ -4,7 +4,7 @@
 first; the same library, kind of plan and number of threads on either side: one thread, to which
 `python -m validation.benchmarks` holds ducc0 too, which has two from lmax 127 on otherwise. SHTns
 is a peer that may be missing; its transforms take so little that products and quotients at each
-point of the grid, filters and calls are a fifth to two fifths of them: hence the missed goals.
+point of the grid, filters and calls are up to a quarter of them.
 """
 
 from __future__ import annotations
