@@ -27,13 +27,7 @@ from unittest import mock
 
 import meanfield as mf
 from validation import fuzz_inputs
-from validation._inside import (
-    Contents,
-    case_from_text,
-    default_case_text,
-    read_case,
-    restart,
-)
+from validation._inside import Contents, case_from_text, default_case_text, read_case, restart
 from validation.claims import Claim, main
 from validation.fuzz_children import Trial, outcomes
 
