@@ -582,7 +582,7 @@ def test_bad_points(mu):
         (2 * np.eye(mu.dim), "points must have rows of norm 1 .*, got norm 2 in row 0"),
         (np.zeros((1, mu.dim)), "points must have rows of norm 1 .*, got norm 0 in row 0"),
         (np.eye(mu.dim + 1), f"points must have rows of length = {mu.dim}"),
-        (np.eye(mu.dim)[0], "points must be a non-empty array"),
+        (np.eye(mu.dim)[0], "points must be a non-empty array with 2 axes"),
     ]:
         with pytest.raises(ValueError, match=message):
             mu.pdf(points)
