@@ -233,10 +233,8 @@ def curve(measure: Any, most: int | None = None) -> tuple[Array, Array]:
 
     Of more than `most` points of a grid, or nodes, these are taken evenly, the highest among them.
     """
-    space, end, least = measure.space, _TURN, 721
-    if measure.axis is not None:
-        end, least = np.pi, 361
-    elif most is not None and len(measure.values) > most:
+    space, (end, least) = measure.space, _extent(measure)
+    if measure.axis is None and most is not None and len(measure.values) > most:
         kept = _thinned(measure.values, most)
         angles = np.append(geometry.circle_angles(space.points[kept]), end)
         return angles, measure.values[np.append(kept, kept[0])]
@@ -245,6 +243,11 @@ def curve(measure: Any, most: int | None = None) -> tuple[Array, Array]:
     if measure.axis is not None:
         values = values * frames.uniform_law(angles, measure.dim)
     return angles, values
+
+
+def _extent(measure: AnyMeasure) -> tuple[float, int]:
+    """Where its angles end, and the fewest of them that a curve is drawn at."""
+    return (_TURN, 721) if measure.axis is None else (np.pi, 361)
 
 
 def _thinned(values: Array, most: int) -> Integers:
@@ -334,13 +337,12 @@ def _(flow: LineFlowMap, most: int | None = None) -> tuple[Array, Array]:
 
     Nothing where all of the mass is in atoms.
     """
-    end, least = (_TURN, 721) if flow.axis is None else (np.pi, 361)
     nodes, logs = log_curve(flow)
     if not len(nodes):
         return nodes, logs
     values = frames.densities_of(logs)
     kept = slice(None) if most is None else _thinned(values, most)
-    places = np.union1d(np.linspace(0.0, end, least), nodes[kept])
+    places = np.union1d(np.linspace(0.0, *_extent(flow)), nodes[kept])
     period = _TURN if flow.axis is None else None
     return places, np.interp(places, nodes, values, 0.0, 0.0, period)
 
