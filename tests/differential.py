@@ -241,7 +241,7 @@ def plain(case: Case) -> list[Representation]:
     noisy, dim = case.fields[0].noise > 0.0, case.dim
     if case.law_kind == TOKENS:
         sums = ["direct"] + ["transforms"] * (dim <= 3 and case.kind != "Kuramoto")
-        sums += ["gram"] * all(isinstance(f, (mf.SA, mf.USA)) for f in case.fields)
+        sums += ["gram"] * all(isinstance(f, (mf.SA, mf.USA, mf.Interaction)) for f in case.fields)
         found |= {s: lambda _=1, s=s: mf.Particles(law.points, law.weights, sums=s) for s in sums}
         if dim == 2:
             found["flow"] = lambda loose=1: flow_map(law, loose)

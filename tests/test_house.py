@@ -265,7 +265,6 @@ VELOCITIES = {
     "SphereField.rates": lambda: mf.FlowMap(BUMPS, tol=1e-3),
     "ParticleTendency._velocity": lambda: mf.Particles.sample(mf.Uniform(5), 20, TWO),
     "CircleTendency.__call__": lambda: mf.Particles.sample(mf.Uniform(2), 2000, TWO),
-    "GramTendency.__call__": lambda: mf.Particles.sample(mf.Uniform(40), 8, TWO),
 }
 
 

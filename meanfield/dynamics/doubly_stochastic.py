@@ -46,6 +46,7 @@ class DoublyStochastic(Isotropic):
 
     normalised = True
     _balanced: ClassVar[bool] = True
+    _gram: ClassVar[bool] = False
 
     @cached_property
     def _energy(self) -> Energy:

@@ -119,8 +119,7 @@ class Dynamics(ShownFields, ABC):
         s, where X is ± P_x ∫ s(<x,y>) y dmu(y) [/ ∫ s(<x,y>) dmu(y)], or that of an interaction on
         the circle.
     _gram : bool
-        Whether a Gram matrix can move tokens: X of each is a combination of tokens by their
-        inner products, as of SA and USA.
+        Whether inner products alone move tokens, so that a run may keep to their span.
     _scores, _values : sequence of ndarray (d, d) or float
         β KᵀQ and V of each head; none where there are no heads.
     _multipliers : ndarray, shape (kmax + 1,), or None

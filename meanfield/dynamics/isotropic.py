@@ -33,6 +33,7 @@ class KernelDynamics(Dynamics):
     """
 
     _isotropic: ClassVar[bool] = True
+    _gram: ClassVar[bool] = True
     _sums: ClassVar[str] = "direct"
     _kernel: PotentialKernel
 
@@ -125,7 +126,6 @@ class SA(Isotropic):
     """
 
     normalised = True
-    _gram: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,6 @@ class USA(Isotropic):
     >>> USA(1.0).velocity(Particles([[1.0, 0.0]]), at=[[0.0, 1.0]])
     array([[1., 0.]])
     """
-
-    _gram: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,12 +37,12 @@ def token_tendency(
     particles : Particles
     dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention or FeedForward
     may_span : bool
-        Whether tokens stay in the span of their starts, so that a Gram matrix can move them.
+        Whether noise lets tokens stay in the span of their starts.
 
     Raises
     ------
     ValueError
-        If `sums` is 'gram' and a Gram matrix can't move these tokens, see `check_sums`.
+        If `sums` is 'gram' and tokens leave their span, see `check_sums`.
     """
     check_sums(particles, dynamics, may_span=may_span)
     if dynamics._balanced:
@@ -52,9 +52,9 @@ def token_tendency(
     if dynamics._kernel is None:
         return tokens.OutputTendency(particles, dynamics)
     n, d = particles.points.shape
-    gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
-    if gram and may_span and dynamics._gram:
-        return tokens.GramTendency(particles, dynamics)
+    in_span = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
+    if in_span and may_span:
+        return tokens.ParticleTendency(particles, dynamics, in_span=True)
     fast = particles._kernel_sums(dynamics._kernel)
     if isinstance(fast, CellSums):
         return tokens.CircleTendency(particles, dynamics, fast.potential_and_slope)
@@ -62,7 +62,7 @@ def token_tendency(
 
 
 def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = True) -> None:
-    """Refuse tokens that a Gram matrix shall move, and this dynamics or its noise does not let it.
+    """Refuse tokens that shall move in their span, where the dynamics or its noise lets them leave.
 
     Raises
     ------
@@ -72,7 +72,8 @@ def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = Tru
     if particles.sums == "gram" and not (may_span and dynamics._gram):
         raise ValueError(
             f"sums must be 'auto', 'direct' or 'transforms' for {shown(particles)} under "
-            f"{shown(dynamics)}, got 'gram': the Gram matrix is for SA and USA without noise"
+            f"{shown(dynamics)}, got 'gram': inner products alone move tokens under SA, USA and "
+            f"Interaction without noise"
         )
 
 

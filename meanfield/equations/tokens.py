@@ -1,4 +1,4 @@
-"""d/dt of n tokens: of their points, of their angles, or through their Gram matrix."""
+"""d/dt of n tokens: of their points, of coordinates in their span, or of their angles."""
 
 from __future__ import annotations
 
@@ -158,19 +158,43 @@ class ParticleTendency(TokenTendency):
         With a kernel. Its noise is not part of the tendency.
     fast : SphereSums, SphereKernelSums or Exponential, optional
         The sums for its kernel in O(n) on S^2, or in float32; over all pairs if omitted.
+    in_span : bool
+        Whether a state holds coordinates in the span of the tokens, which they never leave: at
+        most n for each, whatever d is. They are a triangular factor of the Gram matrix.
     """
 
-    def __init__(self, particles: Particles, dynamics: Dynamics, fast: Any = None) -> None:
+    _basis: Array | None = None
+
+    def __init__(
+        self,
+        particles: Particles,
+        dynamics: Dynamics,
+        fast: Any = None,
+        *,
+        in_span: bool = False,
+    ) -> None:
+        if in_span:
+            # orthonormal rows
+            self._basis = np.linalg.qr(particles.points.T).Q.T
         super().__init__(particles, dynamics)
         self._sums = fast or dynamics._kernel
-        self.sums = "direct" if fast is None else particles._way(fast)
+        self.sums = "gram" if in_span else "direct" if fast is None else particles._way(fast)
+
+    def state_of(self, points: Array) -> Array:
+        """The state of tokens at these points."""
+        return super().state_of(points if self._basis is None else points @ self._basis.T)
+
+    def measure(self, state: Array) -> Particles:
+        """The particles of a state, put back on the sphere."""
+        if self._basis is None:
+            return super().measure(state)
+        return super().measure(state.reshape(len(self._weights), -1) @ self._basis)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        points = state.reshape(self._shape)
-        radii = np.linalg.norm(points, axis=1)
-        points = points / radii[:, None]
-        np.multiply(self._velocity(points), radii[:, None], out=out.reshape(self._shape))
+        points = state.reshape(len(self._weights), -1)
+        radii = np.sqrt(np.vecdot(points, points))[:, None]
+        np.multiply(self._velocity(points / radii), radii, out=out.reshape(points.shape))
 
     def _velocity(self, points: Array) -> Array:
         dynamics, kernel = self.dynamics, self.dynamics._kernel
@@ -180,7 +204,7 @@ class ParticleTendency(TokenTendency):
         log_share = log_unit - 0.5 * log_g if dynamics.normalised else log_unit
         with np.errstate(under="ignore"):
             shares = pull * np.exp(log_share - 0.5 * kernel.log_unit)[:, None]
-            self._dissipation = float(self._weights @ np.einsum("ij,ij->i", shares, shares))
+            self._dissipation = float(self._weights @ np.vecdot(shares, shares))
             pull *= np.exp(log_unit - log_g if dynamics.normalised else log_unit)[:, None]
         return np.asarray(pull)
 
@@ -273,93 +297,6 @@ class CircleTendency(TokenTendency):
                 np.dot(masses * slope, slope) * np.exp(dynamics._kernel.log_unit)
             )
             np.multiply(slope, dynamics.sign * np.exp(dynamics._kernel.log_unit), out=out)
-
-
-class GramTendency(TokenTendency):
-    """dC/dt for tokens x_i(t) = Σ_j C_ij x_j(0), whose Gram matrix is C G(0) Cᵀ.
-
-    A velocity P_x ∇G(βx) is a combination of tokens, so they stay in the span of their starts, and
-    with the attention matrix A, dC/dt = ± (A - diag(A G)) C: n³ work, for any d. A token's own
-    term is left out of A, since P_x x = 0, and rounding would leave 1e-16 e^β of it. The field is
-    extended to rows of any length as in `ParticleTendency`.
-
-    Parameters
-    ----------
-    particles : Particles
-    dynamics : SA or USA
-        Its noise is not part of the tendency.
-
-    Attributes
-    ----------
-    initial_state : ndarray, shape (n²,)
-        The identity.
-    sums : str
-        'gram'.
-    """
-
-    sums = "gram"
-
-    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
-        super().__init__(particles, dynamics)
-        n = self._n = len(particles.points)
-        self._gram = particles.points @ particles.points.T
-        with np.errstate(divide="ignore"):
-            self._log_weights = np.log(particles.weights)
-        # the starts in coordinates of their span, where velocities have lengths
-        self._in_span = np.linalg.qr(particles.points.T).R.T
-        self.initial_state = np.eye(n).ravel()
-        self._work = np.empty((3, n, n))
-        self._velocities = np.empty_like(self._in_span)
-
-    def measure(self, state: Array) -> Particles:
-        """The particles of a state, put back on the sphere."""
-        return super().measure(state.reshape(self._n, self._n) @ self._particles.points)
-
-    def __call__(self, state: Array, out: Array) -> None:
-        """Write d/dt of `state` into `out`."""
-        dynamics, n = self.dynamics, self._n
-        combined, rate = state.reshape(n, n), out.reshape(n, n)
-        gram, attention, product = self._work
-        np.matmul(combined, self._gram, out=product)
-        np.matmul(product, combined.T, out=gram)
-        radii = np.sqrt(gram.diagonal())
-        gram /= radii
-        gram /= radii[:, None]
-        with np.errstate(under="ignore", over="ignore"):
-            log_unit, share = self._attend(gram, attention)
-        along = np.einsum("ij,ij->i", attention, gram)
-        attention /= radii
-        np.matmul(attention, combined, out=rate)
-        along /= radii
-        rate -= along[:, None] * combined
-        with np.errstate(under="ignore"):
-            np.matmul(rate, self._in_span, out=self._velocities)
-            self._velocities *= share[:, None]
-            squares = np.einsum("ij,ij->i", self._velocities, self._velocities)
-        self._dissipation = float(self._weights @ squares)
-        radii *= dynamics.sign * (1.0 if dynamics.normalised else np.exp(log_unit))
-        rate *= radii[:, None]
-
-    def _attend(self, gram: Array, attention: Array) -> tuple[Array, Array]:
-        """Fill the attention matrix without own terms, for USA row by row in units of e^{u_i}.
-
-        Returns u and e^{-β/2} e^{u} for USA, e^{-β/2} sqrt(G(βx)) for SA: with what |X| counts.
-        """
-        beta = self.dynamics._kernel.beta
-        np.multiply(gram, beta, out=attention)
-        attention += self._log_weights
-        np.fill_diagonal(attention, -np.inf)
-        largest = attention.max(axis=1)
-        # a token beside which no other has mass
-        largest[np.isneginf(largest)] = 0.0
-        attention -= largest[:, None]
-        np.exp(attention, out=attention)
-        if not self.dynamics.normalised:
-            return largest, np.exp(largest - 0.5 * beta)
-        # where the own term is more than e^709 times all others, they pull by nothing
-        others = attention.sum(axis=1)
-        attention /= (others + np.exp(beta + self._log_weights - largest))[:, None]
-        return largest, np.sqrt(np.exp(largest - beta) * others + self._weights)
 
 
 class BalancedParticleTendency(OutputTendency):

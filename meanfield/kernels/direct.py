@@ -228,9 +228,9 @@ def _plain_sums(
     """
     n, (m, dim) = len(z), sources.shape
     unit = float(log_masses.max())
-    keys = np.vstack([sources.T, log_masses - unit])
-    queries = np.column_stack([z, np.ones(n)])
-    values = np.column_stack([sources, np.ones(m)])
+    keys, queries, values = np.empty((dim + 1, m)), np.ones((n, dim + 1)), np.ones((m, dim + 1))
+    keys[:-1], keys[-1] = sources.T, log_masses - unit
+    queries[:, :-1], values[:, :-1] = z, sources
     sums = np.empty((n, dim + 1))
     step = _rows_at_once(n, m, dim)
     buffer = np.empty((step, m))
@@ -240,8 +240,7 @@ def _plain_sums(
         with np.errstate(under="ignore"):
             np.exp(terms, out=terms)
             if of_others:
-                own = np.arange(len(terms))
-                terms[own, part.start + own] = 0.0
+                terms.ravel()[part.start :: m + 1] = 0.0
             np.matmul(terms, values, out=sums[part])
     return sums, unit
 
@@ -378,7 +377,7 @@ def pull_of_others(
         )
     with np.errstate(divide="ignore"):
         others = log_unit + np.log(totals)
-    pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
+    pull -= np.vecdot(pull, points)[:, None] * points
     return pull, log_unit, np.logaddexp(others, beta + log_masses)
 
 

@@ -37,13 +37,13 @@ class Particles(Measure):
         How sums over tokens are done. 'direct': over all pairs, in blocks, any d. 'transforms':
         in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}, and in runs for any
         kernel of an `Interaction` and for any heads (β |KᵀQ| <= 100, on S^2 128); elsewhere direct.
-        'gram': a run moves the n × n matrix that expresses tokens by their starts, whatever d is;
-        for SA and USA without noise only. 'float32': over all pairs, in any d, with products in
-        single precision and sums in double, where the kernel is e^{<z,y>}: about half the time in
-        many dimensions, with a proven error of at most 1e-2, see `kernels.direct.float32_error`,
-        often some 1e-7; elsewhere direct. Runs need rtol and atol >= 1e-6. 'auto' takes transforms
-        where they take less time (`kernels.token_sums`), and the Gram matrix in runs with n <= d/4,
-        else direct sums.
+        'gram': a run moves coordinates in the span of the tokens, which their Gram matrix tells, of
+        at most n dimensions whatever d is; for SA, USA and `Interaction` without noise only.
+        'float32': over all pairs, in any d, with products in single precision and sums in double,
+        where the kernel is e^{<z,y>}: about half the time in many dimensions, with a proven error
+        of at most 1e-2, see `kernels.direct.float32_error`, often some 1e-7; elsewhere direct. Runs
+        need rtol and atol >= 1e-6. 'auto' takes transforms where they take less time
+        (`kernels.token_sums`), and the span in runs with n <= d/4, else direct sums.
     unit_mass : bool
         Whether weights are divided by their sum.
 
