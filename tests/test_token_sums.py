@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import meanfield as mf
 from meanfield.equations.tendency import tendency
 from meanfield.kernels.direct import log_moment
+from meanfield.kernels.kernel import Exponential
 from meanfield.kernels.token_sums import (
     CircleScoreSums,
     CircleSums,
@@ -15,8 +16,8 @@ from meanfield.kernels.token_sums import (
     SphereSums,
     fewest_pairs,
     fewest_score_pairs,
+    kernel_sums,
     score_sums,
-    token_sums,
 )
 from meanfield.spaces.geometry import project
 
@@ -41,8 +42,10 @@ def test_few_terms_first_where_g_is_smallest():
     points, masses = cloud(3, n=3000)
     exact = project(points, log_moment(points, masses, 25.0 * points)[1])
     for most_pairs, limit in ({"most_pairs": 30_000}, 1e-9), ({}, 1e-12):
-        _, pull = SphereSums(25.0).pull(points, masses, points, **most_pairs)
-        assert np.abs(pull - exact).max() < limit
+        pull, unit, log_g = SphereSums(Exponential(25.0)).pull_of_others(
+            points, masses, **most_pairs
+        )
+        assert np.abs(pull * np.exp(unit - log_g)[:, None] - exact).max() < limit
 
 
 @pytest.mark.slow
@@ -71,11 +74,11 @@ def test_sums_change_at_the_crossover(dim, beta):
     for count, way in ((n, "transforms"), (n - 1, "direct")):
         tokens = mf.Particles.sample(law, count, rng)
         assert tendency(tokens, mf.SA(beta)).sums == way
-        assert (tokens._fast_sums(beta) is None) == (way == "direct")
+        assert (tokens._fast_sums(Exponential(beta)) is None) == (way == "direct")
     tokens = mf.Particles.sample(law, 100, rng)
     targets = int(np.ceil(fewest_pairs(beta, dim, once=True) / 100))
-    assert tokens._fast_sums(beta, targets) is not None
-    assert tokens._fast_sums(beta, targets - 1) is None
+    assert tokens._fast_sums(Exponential(beta), targets) is not None
+    assert tokens._fast_sums(Exponential(beta), targets - 1) is None
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4])
@@ -84,7 +87,9 @@ def test_crossovers_grow_with_the_tables(dim):
     grid = [0.0, 0.5, 4.0, 25.0, 100.0, 101.0]
     runs = [fewest_pairs(beta, dim) for beta in grid]
     assert runs == sorted(runs)
-    assert [n < np.inf for n in runs] == [token_sums(beta, dim) is not None for beta in grid]
+    assert [n < np.inf for n in runs] == [
+        kernel_sums(Exponential(beta), dim) is not None for beta in grid
+    ]
     assert all(fewest_pairs(beta, dim, once=True) >= n for beta, n in zip(grid, runs, strict=True))
     scores = [fewest_score_pairs(size * np.eye(dim)) for size in grid]
     assert scores == sorted(scores)
@@ -127,7 +132,7 @@ def test_what_is_chosen():
     assert chosen(2, 100, dynamics=mf.Attention(1.0, [head])) == "direct"
     assert chosen(2, 1000, dynamics=mf.FeedForward(np.eye(2), np.eye(2))) == "none"
     assert chosen(2, 1000, "direct", mf.Attention(1.0, [head])) == "direct"
-    assert token_sums(1e5, 3) is None
+    assert kernel_sums(Exponential(1e5), 3) is None
 
 
 @pytest.mark.parametrize("dynamics", [mf.SA(1.0), mf.Attention(1.0, [mf.Head(V=0.5)])], ids=str)
@@ -135,7 +140,7 @@ def test_what_is_said_is_what_is_done(dynamics, monkeypatch):
     """The transforms are asked for, at every evaluation, where `sums` says so, and else not."""
     calls = []
     for kind in *SUMS.values(), CircleScoreSums, SphereScoreSums:
-        for name in "log_moment", "quick", "pull", "potential_and_slope":
+        for name in "log_moment", "quick", "pull_of_others", "potential_and_slope":
             if plain := getattr(kind, name, None):
 
                 def counted(self, *args, plain=plain, **options):

@@ -19,6 +19,7 @@ from meanfield.evolution.restart import restart
 from meanfield.evolution.solution import version_of
 from meanfield.functionals.transport.sphere import sphere_distance
 from meanfield.kernels.direct import float32_error, log_moment
+from meanfield.kernels.kernel import Exponential
 from meanfield.kernels.line import NODES, Line, LineSums, line
 from meanfield.kernels.multipliers import (
     bandwidth,
@@ -26,7 +27,7 @@ from meanfield.kernels.multipliers import (
     log_eigenvalues,
     relative_eigenvalues,
 )
-from meanfield.kernels.token_sums import CircleSums, SphereSums, fewest_pairs
+from meanfield.kernels.token_sums import fewest_pairs, kernel_sums
 from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.measures.density import spectral_tail
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
@@ -39,8 +40,8 @@ __all__ = [
     "AnyMeasure",
     "AttentionTendency",
     "BLUE",
-    "CircleSums",
     "Contents",
+    "Exponential",
     "GREY",
     "Library",
     "LineField",
@@ -55,7 +56,6 @@ __all__ = [
     "Refusal",
     "Options",
     "SMALL",
-    "SphereSums",
     "TokenOutput",
     "bandwidth",
     "batch_tendency",
@@ -72,6 +72,7 @@ __all__ = [
     "float32_error",
     "gauss_gegenbauer",
     "gegenbauer",
+    "kernel_sums",
     "log_eigenvalues",
     "log_moment",
     "multiplicities",

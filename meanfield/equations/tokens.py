@@ -43,7 +43,7 @@ class TokenOutput:
         if not dynamics._scores:
             ways = [dynamics._sums]
         elif dynamics._isotropic:
-            fast = particles._fast_sums(dynamics._kernel.beta)
+            fast = particles._fast_sums(dynamics._kernel)
             is_scaled = dynamics._balanced and fast is None
             ways = ["direct" if is_scaled else particles._way(fast)]
         else:
@@ -156,7 +156,7 @@ class ParticleTendency(TokenTendency):
     particles : Particles
     dynamics : Dynamics
         With a kernel. Its noise is not part of the tendency.
-    fast : SphereSums, SphereKernelSums or Exponential, optional
+    fast : SphereSums or Exponential, optional
         The sums for its kernel in O(n) on S^2, or in float32; over all pairs if omitted.
     in_span : bool
         Whether a state holds coordinates in the span of the tokens, which they never leave: at

@@ -103,6 +103,12 @@ class PotentialKernel(Kernel):
         """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of the e^{first}."""
 
     @abstractmethod
+    def sums(
+        self, sources: Array, masses: Array, points: Array
+    ) -> tuple[Array | float, Array | float, Array]:
+        """u, Σ m_j s (n,) and Σ m_j s y_j (n, d) at unit rows (n, d), in units of e^u."""
+
+    @abstractmethod
     def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
         """P_x Σ m_j s y_j (n, d) in units of e^{u_i}, u (n,), and log Σ m_j s (n,), at tokens."""
 
@@ -157,6 +163,11 @@ class Exponential(PotentialKernel):
         """1 (n,) and ∇ log G (n, d) at βx in units of G."""
         log_g, mean = measure.log_moment(self.beta * points)
         return log_g, np.ones(len(mean)), mean
+
+    def sums(self, sources: Array, masses: Array, points: Array) -> tuple[Array, float, Array]:
+        """log G (n,), 1 and ∇ log G (n, d) at βx, of G = Σ m_j e^{<z,y_j>}."""
+        log_g, mean = direct.log_moment(sources, masses, self.beta * points, self.precision)
+        return log_g, 1.0, mean
 
     def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
         """See `direct.pull_of_others`."""
@@ -344,18 +355,18 @@ class SmoothKernel(PotentialKernel):
         """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of 1."""
         sources, masses = measure._nodes(self.highest + 1, self.reach)
         if (axis := measure.axis) is None:
-            return 0.0, *self.sums(sources, masses, points)
+            return self.sums(sources, masses, points)
         cosines = np.clip(sources @ axis, -1.0, 1.0)
         places = np.column_stack([cosines, np.sqrt((1.0 - cosines) * (1.0 + cosines))])
         latitudes = direct.Latitudes(axis, places, masses, points)
         rule = self._latitude_rule(points.shape[1])
-        potential, pull = self.sums(*latitudes.sources(*rule), latitudes.queries)
+        _, potential, pull = self.sums(*latitudes.sources(*rule), latitudes.queries)
         return 0.0, potential, latitudes.vectors(pull)
 
     def sums(
         self, sources: Array, masses: Array, points: Array, *, of_others: bool = False
-    ) -> tuple[Array, Array]:
-        """Σ m_j s (n,) and Σ m_j s y_j (n, d), in blocks; without the terms j = i of others.
+    ) -> tuple[float, Array, Array]:
+        """0, Σ m_j s (n,) and Σ m_j s y_j (n, d), in blocks; without the terms j = i of others.
 
         A token's pull on itself is radial, up to rounding of s(1).
         """
@@ -365,11 +376,11 @@ class SmoothKernel(PotentialKernel):
             if of_others:
                 np.fill_diagonal(terms[:, part.start :], 0.0)
             potential[part], pull[part] = terms.sum(axis=1), terms @ sources
-        return potential, pull
+        return 0.0, potential, pull
 
     def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
         """P_x Σ m_j s y_j (n, d), zeros (n,), and log Σ m_j s where that is positive."""
-        potential, pull = self.sums(points, masses, points, of_others=True)
+        _, potential, pull = self.sums(points, masses, points, of_others=True)
         potential += masses * self.at_one
         pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
         return pull, np.zeros(len(points)), np.log(np.maximum(potential, 1e-300))
@@ -377,7 +388,7 @@ class SmoothKernel(PotentialKernel):
     def spread(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
         """X and div X = (Σ m (s' (1-t²) - (d-1) t s) - <X, Σ m s' y>)/G of sums of positive s."""
         (places, masses), dim = sources, points.shape[1]
-        potential, pull = self.sums(places, masses, points)
+        _, potential, pull = self.sums(places, masses, points)
         spread, turned = np.empty(len(points)), np.empty_like(pull)
         for part in direct.blocks(len(points), len(places)):
             t = np.clip(points[part] @ places.T, -1.0, 1.0)

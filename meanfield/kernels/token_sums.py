@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from meanfield.kernels.bilinear import SphereBilinear, largest_score
 from meanfield.kernels.direct import Lost, log_moment
 from meanfield.kernels.kernel import Exponential, SmoothKernel
 from meanfield.kernels.line import LAGRANGE, NODES, CircleLine, DenseLine, chebyshev, node_count
-from meanfield.kernels.multipliers import bandwidth, log_eigenvalues, relative_eigenvalues
+from meanfield.kernels.multipliers import relative_eigenvalues
 from meanfield.spaces.geometry import circle_angles, project
 from meanfield.spaces.sphere_fields import Places, SphereAt
 from meanfield.typing import Array, Coefficients, Indices
@@ -227,25 +227,22 @@ _SMALL = 1e-3
 _MOST_PAIRS = 1 << 24
 
 
-# moments of a measure, and G/Λ_0 and P_x ∇ log G at points
-Series = tuple[Coefficients, Array, Array]
-
-
 class SphereSums:
-    """log G(βx) and ∇ log G(βx), G(z) = Σ_j m_j e^{<z,y_j>}, for tokens on S^2.
+    """∫ s dmu and ∫ s y dmu of a kernel s(<x,y>) for tokens on S^2, through its multipliers.
 
-    Moments mu_lm up to the kernel's bandwidth, times Λ_l, evaluated by non-uniform transforms,
-    whose errors are relative to the largest G. Where G is below 1e-3 of that, the sum over all
-    tokens is taken instead, whose error is one of rounding. Both keep 1e-12 of G itself.
+    Moments mu_lm up to the kernel's bandwidth, times its multipliers, are evaluated by non-uniform
+    transforms, whose errors are relative to the largest potential. Where the potential is below
+    1e-3 of its scale, and that of the kernel may be, the sum over all tokens is taken instead,
+    whose error is one of rounding. For e^{βt} both keep 1e-12 of G itself.
 
     Parameters
     ----------
-    beta : float
-        At most 10000.
+    kernel : Exponential or SmoothKernel
+        Of a reach of at most 10000.
 
     Examples
     --------
-    >>> sums = SphereSums(1.0)
+    >>> sums = SphereSums(Exponential(1.0))
     >>> points = np.array([[1.0, 0.0, 0.0]])
     >>> log_g, mean = sums.log_moment(points, np.ones(1), np.array([[0.0, 1.0, 0.0]]))
     >>> log_g.round(12) + 0.0, mean.round(12) + 0.0
@@ -254,96 +251,61 @@ class SphereSums:
 
     largest_beta = 1e4
 
-    def __init__(self, beta: float) -> None:
-        self.beta = beta
-        self._at = SphereAt(bandwidth(beta, 3))
-        degrees, lmax = self._at.degrees, self._at.lmax
-        kernel = relative_eigenvalues(beta, 3, lmax + 1)
-        # at β = 0, G = 1 and ∇G is the mean: Λ_1/β → 1/3
-        share = kernel[:-1] / beta if beta > 0.0 else np.eye(1, lmax + 1, 1)[0] / 3.0
-        # dΛ_l/dβ = Λ_{l+1} + (l/β) Λ_l
-        radial = kernel[1:] + np.arange(lmax + 1) * share
-        self._degree_shares = kernel[:-1]
-        self._kernel, self._slope = kernel[degrees], share[degrees]
-        self._radial = radial[degrees]
-        self._log_unit = float(log_eigenvalues(beta, 3, 0)[0])
+    def __init__(self, kernel: Exponential | SmoothKernel) -> None:
+        self._kernel, self._at = kernel, SphereAt(kernel.degree(3))
+        series, degrees = kernel.series(3, self._at.lmax), self._at.degrees
+        self._log_unit = series.log_unit + float(np.log(series.size))
+        self._degree_shares = series.potential
+        self._potential, self._primitive = series.potential[degrees], series.primitive[degrees]
+
+    @cached_property
+    def _radial(self) -> Array:
+        """dΛ_l/dβ = Λ_{l+1} + (l/β) Λ_l of exponentials, over Λ_0."""
+        beta, lmax, degrees = self._kernel.reach, self._at.lmax, self._at.degrees
+        relative = relative_eigenvalues(beta, 3, lmax + 1)
+        return np.asarray(relative[degrees + 1] + degrees * self._primitive)
 
     def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
-        """log G(βx), shape (m,), and ∇ log G(βx), shape (m, 3), at unit rows `at` (m, 3)."""
-        places = Places.of(at)
-        series = moments, potential, mean = self._tangential(points, masses, at, places)
-        mean += (self._at.values(self._radial * moments, places) / potential)[:, None] * at
-        return self._with_small((points, masses), at, series, np.inf)
+        """log G(βx), shape (m,), and ∇ log G(βx), shape (m, 3), at unit rows `at` (m, 3).
 
-    def pull(
-        self, points: Array, masses: Array, at: Array, *, most_pairs: float = np.inf
-    ) -> tuple[Array, Array]:
-        """log G(βx) and P_x ∇ log G(βx), as `log_moment`.
-
-        With `most_pairs` no more than that many terms are summed, at the smallest G first. Then
-        the error where G is a share s < 1e-3 of the largest may grow to about 1e-15/s.
+        Of exponentials, G(z) = Σ_j m_j e^{<z,y_j>}.
         """
-        series = self._tangential(points, masses, at, Places.of(at))
-        log_g, pull = self._with_small((points, masses), at, series, most_pairs)
-        return log_g, project(at, pull)
+        places = Places.of(at)
+        moments, log_unit, potential, pull, small = self._sums(points, masses, at, places, np.inf)
+        along = self._at.values(self._radial * moments, places)
+        along[small] = 0.0
+        return log_unit + np.log(potential), (pull + along[:, None] * at) / potential[:, None]
 
-    def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
-        """`pull` at the tokens with 2^24 terms at most, in units of G, and twice log G."""
-        log_g, pull = self.pull(points, masses, points, most_pairs=_MOST_PAIRS)
-        return pull, log_g, log_g
+    def pull_of_others(
+        self, points: Array, masses: Array, most_pairs: float = _MOST_PAIRS
+    ) -> tuple[Array, Array, Array]:
+        """P_x Σ m_j s y_j (n, 3) in units of e^{u_i}, u (n,), and log Σ m_j s where that is > 0.
 
-    def _tangential(self, points: Array, masses: Array, at: Array, places: Places) -> Series:
+        No more than `most_pairs` terms are summed, at the smallest potential first. Then the error
+        where it is a share s < 1e-3 of its scale may grow to about 1e-15/s.
+        """
+        places = Places.of(points)
+        _, log_unit, potential, pull, _ = self._sums(points, masses, points, places, most_pairs)
+        return project(points, pull), log_unit, log_unit + np.log(potential)
+
+    def _sums(
+        self, points: Array, masses: Array, at: Array, places: Places, most_pairs: float
+    ) -> tuple[Coefficients, Array, Array, Array, Indices]:
+        """Moments, the unit of sums, ∫ s dmu and P_x ∫ s y dmu, and where both are whole sums."""
         sources = places if at is points else Places.of(points)
         moments = self._at.moments(sources, masses)
-        potential = self._at.values(self._kernel * moments, places)
-        # sums that are negative by rounding are computed again
-        np.maximum(potential, 1e-300, out=potential)
-        pull = self._at.gradient(self._slope * moments, places)
-        pull /= potential[:, None]
-        return moments, potential, pull
-
-    def _with_small(
-        self, measure: tuple[Array, Array], at: Array, series: Series, most_pairs: float
-    ) -> tuple[Array, Array]:
-        """log G and ∇ log G, with positive sums over points and masses where G is small."""
-        (points, masses), (moments, potential, mean) = measure, series
-        # the mean of G over the measure is no larger than its maximum, and no point need be near it
-        inside = float(self._degree_shares @ self._at.power(moments)) / float(masses.sum())
-        scale = max(float(potential.max()), inside)
-        small = Lost(_SMALL, most_pairs).places(potential, scale, len(points))
-        log_g = np.log(potential) + self._log_unit
-        if len(small):
-            log_g[small], mean[small] = log_moment(points, masses, self.beta * at[small])
-        return log_g, mean
-
-
-class SphereKernelSums:
-    """Sums of any smooth kernel at tokens on S^2, through its multipliers.
-
-    Where the potential is below 1e-3 of its largest, and the kernel may be, pairs are summed.
-
-    Parameters
-    ----------
-    kernel : SmoothKernel
-    """
-
-    def __init__(self, kernel: SmoothKernel) -> None:
-        self._kernel, self._at = kernel, SphereAt(kernel.degree(3))
-        series = kernel.series(3, self._at.lmax)
-        self._potential = series.potential[self._at.degrees]
-        self._primitive = series.primitive[self._at.degrees]
-
-    def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
-        """P_x Σ m_j s y_j (n, 3), zeros (n,), and log Σ m_j s where that is positive."""
-        places = Places.of(points)
-        moments = self._at.moments(places, masses)
-        pull = self._at.gradient(self._primitive * moments, places)
         potential = self._at.values(self._potential * moments, places)
+        pull = self._at.gradient(self._primitive * moments, places)
+        log_unit, small = np.full(len(at), self._log_unit), np.zeros(0, dtype=np.intp)
         if self._kernel.least_share < _SMALL:
-            lost = Lost(_SMALL, _MOST_PAIRS)
-            small = lost.places(potential, float(potential.max()), len(points))
-            potential[small], pull[small] = self._kernel.sums(points, masses, points[small])
-        return project(points, pull), np.zeros(len(points)), np.log(np.maximum(potential, 1e-300))
+            # the mean of G over the measure is no larger than its maximum, and no point may be near
+            inside = float(self._degree_shares @ self._at.power(moments)) / float(masses.sum())
+            scale = max(float(potential.max()), inside)
+            small = Lost(_SMALL, most_pairs).places(potential, scale, len(points))
+        if len(small):
+            found = self._kernel.sums(points, masses, at[small])
+            log_unit[small], potential[small], pull[small] = found
+        return moments, log_unit, np.maximum(potential, 1e-300), pull, small
 
 
 # below this share of the largest G positive terms are summed however many they are
@@ -410,8 +372,7 @@ class SphereScoreSums:
         return log_g, mean
 
 
-TokenSums = CircleSums | SphereSums
-KernelSums = CellSums | SphereSums | SphereKernelSums | Exponential
+KernelSums = CellSums | SphereSums
 ScoreSums = CircleScoreSums | SphereScoreSums
 
 
@@ -428,21 +389,16 @@ def score_sums(matrix: Array) -> ScoreSums | None:
     return CircleScoreSums(matrix) if len(matrix) == 2 else SphereScoreSums(matrix)
 
 
-def token_sums(beta: float, dim: int) -> TokenSums | None:
+def kernel_sums(kernel: Exponential | SmoothKernel, dim: int) -> KernelSums | None:
     """The fast sums of this kernel in this dimension, None where there are none.
 
     Examples
     --------
-    >>> token_sums(1.0, 4) is None
+    >>> kernel_sums(Exponential(1.0), 4) is None
     True
     """
-    if fewest_pairs(beta, dim) == np.inf:
+    if fewest_pairs(kernel.reach, dim) == np.inf:
         return None
-    return CircleSums(beta) if dim == 2 else SphereSums(beta)
-
-
-def kernel_sums(kernel: Exponential | SmoothKernel, dim: int) -> KernelSums | None:
-    """The fast sums of a kernel in dimension 2 or 3, up to the reach that `fewest_pairs` allows."""
-    if isinstance(kernel, Exponential):
-        return token_sums(kernel.beta, dim)
-    return CellSums(kernel.line(2)) if dim == 2 else SphereKernelSums(kernel)
+    if dim == 3:
+        return SphereSums(kernel)
+    return CellSums(kernel.line(2)) if kernel.growth is None else CircleSums(kernel.reach)

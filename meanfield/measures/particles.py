@@ -183,7 +183,8 @@ class Particles(Measure):
         if fast is None:
             return log_moment(self.points, self.weights, z, self._precision)
         directions = z / np.linalg.norm(z, axis=1)[:, None]
-        return fast.log_moment(self.points, self.weights, directions)
+        log_g, mean = fast.log_moment(self.points, self.weights, directions)
+        return log_g, mean
 
     def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, d), M = `scores`, over many tokens in O(n)."""
@@ -203,28 +204,29 @@ class Particles(Measure):
             return self.sums
         return "direct" if fast is None else "transforms"
 
-    def _sums_at(self, z: Array) -> token_sums.TokenSums | None:
+    def _sums_at(self, z: Array) -> Any:
         """The sums in O(n) that `log_moment` takes at rows z (m, d), None for direct sums."""
         lengths = np.linalg.norm(z, axis=1)
         beta = float(lengths.mean())
         if beta == 0.0 or np.ptp(lengths) > _ONE_LENGTH * beta:
             return None
-        return self._fast_sums(beta, len(z))
+        return self._fast_sums(Exponential(beta), len(z))
 
-    def _fast_sums(self, beta: float, targets: int | None = None) -> token_sums.TokenSums | None:
-        """The sums in O(n) for this β at the tokens, time and again, None for direct sums.
+    def _fast_sums(
+        self, kernel: Exponential | SmoothKernel, targets: int | None = None
+    ) -> token_sums.KernelSums | None:
+        """The sums in O(n) of a kernel at the tokens, time and again, None for direct sums.
 
         Or once at so many targets.
         """
-        fewest = token_sums.fewest_pairs(beta, self.dim, once=targets is not None)
-        return token_sums.token_sums(beta, self.dim) if self._is_fast(fewest, targets) else None
+        fewest = token_sums.fewest_pairs(kernel.reach, self.dim, once=targets is not None)
+        return token_sums.kernel_sums(kernel, self.dim) if self._is_fast(fewest, targets) else None
 
-    def _kernel_sums(self, kernel: Exponential | SmoothKernel) -> token_sums.KernelSums | None:
-        """The sums of a kernel at the tokens, time and again, O(n) or float32, None if direct."""
+    def _kernel_sums(self, kernel: Exponential | SmoothKernel) -> Any:
+        """The sums of a kernel that a run takes, in O(n) or in float32; None if over pairs."""
         if self.sums == "float32" and kernel.growth is not None:
             return Exponential(kernel.growth, np.float32)
-        fewest = token_sums.fewest_pairs(kernel.reach, self.dim)
-        return token_sums.kernel_sums(kernel, self.dim) if self._is_fast(fewest) else None
+        return self._fast_sums(kernel)
 
     def _fast_score_sums(
         self, matrix: Array, targets: int | None = None
