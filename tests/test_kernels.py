@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield.kernels.angles import circle_kernel, zonal_kernel
 from meanfield.kernels.direct import Lost
 from meanfield.kernels.kernel import Exponential, PowerSeries, Sampled, kernel_of
-from meanfield.kernels.line import Interpolation, LineSums, line
+from meanfield.kernels.line import Interpolation, LineSums, circle_kernel, line, zonal_kernel
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
 
 EPS = np.finfo(float).eps

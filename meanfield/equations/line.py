@@ -10,9 +10,16 @@ import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
-from meanfield.kernels.angles import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
 from meanfield.kernels.direct import Lost
-from meanfield.kernels.line import DenseLine, Interpolation, Line, LineSums
+from meanfield.kernels.line import (
+    LARGEST_ZONAL_BETA,
+    DenseLine,
+    Interpolation,
+    Line,
+    LineSums,
+    circle_head_kernel,
+    zonal_head_kernel,
+)
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.measures.flow_map import FREE, LineFlowMap
 from meanfield.spaces import geometry
@@ -230,7 +237,7 @@ class AsymmetryError(ValueError):
 class HeadsField(AngularField):
     """X and div X of attention with any heads at angles, from dense tables between cells.
 
-    The tables are those of `kernels.angles`. Without normalisation X = Σ_h A_h e^{|M_h|}. Right to
+    The tables are those of `kernels.line`. Without normalisation X = Σ_h A_h e^{|M_h|}. Right to
     some 1e-14 relative to max |V| for |M_h| = |β KᵀQ| <= 100, however small G is.
 
     Parameters

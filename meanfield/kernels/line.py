@@ -1,4 +1,17 @@
-"""The potential of a measure on a line of angles, from sources gathered into Chebyshev nodes."""
+"""Kernels between angles, and their sums over a measure, gathered into Chebyshev nodes of a line.
+
+The angles are those of points of the circle, or of latitudes of a sphere S^{d-1}. Kernels return
+three tables: with K = e^{β(<x,y>-1)}, averaged over both latitudes where d > 2, and ∂ and Δ the
+derivative along the target's angle and the Laplacian on the sphere,
+
+    K,   ∂K/β,   ΔK/β,
+
+of which G, X and div X of a measure are sums. All three are finite at β = 0, and each is right
+relative to the size of K at its own pair of points, however small that is. For a head of attention
+with a = V∇K along the target's angle there are four, of which X = A/G and div X follow:
+
+    K = e^{<Mx,y> - |M|},   A,   div A,   ∂K.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +23,13 @@ import numpy as np
 from scipy import fft
 
 from meanfield._checks import tell_apart
-from meanfield.kernels.angles import (
-    LARGEST_CIRCLE_BETA,
-    LARGEST_ZONAL_BETA,
-    circle_kernel,
-    zonal_kernel,
-)
 from meanfield.typing import Array, Indices
+
+_EPS = float(np.finfo(np.float64).eps)
+# 51 kB of memory a unit while tables of a circle are made, 1 GB in all
+LARGEST_CIRCLE_BETA = 2e4
+# beyond it e^{β} of a table leaves double precision on the way
+LARGEST_ZONAL_BETA = 150.0
 
 Kernel = Callable[[Array, Array], Array]
 
@@ -31,6 +44,170 @@ CHEBYSHEV = np.cos(np.pi * (ORDER + 0.5) / NODES)
 # ℓ_j(x) = Σ_k T_k(x) LAGRANGE[k, j]
 LAGRANGE = np.cos(np.pi * np.outer(ORDER, ORDER + 0.5) / NODES) * (2.0 / NODES)
 LAGRANGE[0] *= 0.5
+
+
+def circle_kernel(beta: float, targets: Array, sources: Array) -> Array:
+    """K, ∂K/β and ΔK/β for angles on the circle: e^{β(cos a - 1)}, a = target - source.
+
+    Parameters
+    ----------
+    beta : float
+    targets, sources : ndarray
+        Angles, which broadcast against each other.
+
+    Returns
+    -------
+    ndarray, shape (3, ...)
+
+    Examples
+    --------
+    >>> circle_kernel(2.0, np.array(0.0), np.array(0.0)) + 0.0
+    array([ 1.,  0., -1.])
+    """
+    apart = targets - sources
+    sine, half = np.sin(apart), np.sin(0.5 * apart)
+    with np.errstate(under="ignore"):
+        kernel = np.exp(-2.0 * beta * half * half)
+        laplacian = (beta * sine * sine - 1.0 + 2.0 * half * half) * kernel
+        return np.stack([kernel, -sine * kernel, laplacian])
+
+
+def circle_head_kernel(
+    query: Array, value: Array, size: float, targets: Array, sources: Array
+) -> Array:
+    """K = e^{<Mx,y> - size}, A = <∂x, Vy> K, ∂A and ∂K for angles on the circle.
+
+    Parameters
+    ----------
+    query, value : ndarray, shape (2, 2)
+        M and V.
+    size : float
+        At least |M|.
+    targets, sources : ndarray
+        Angles, which broadcast against each other.
+
+    Returns
+    -------
+    ndarray, shape (4, ...)
+
+    Examples
+    --------
+    >>> circle_head_kernel(np.eye(2), np.eye(2), 1.0, np.array(0.0), np.array(0.0)) + 0.0
+    array([ 1.,  0., -1.,  0.])
+    """
+    y = np.cos(sources), np.sin(sources)
+    x, along = (np.cos(targets), np.sin(targets)), (-np.sin(targets), np.cos(targets))
+
+    def paired(matrix: Array, left: tuple[Array, Array]) -> Array:
+        """<left, matrix y>."""
+        first = left[0] * matrix[0, 0] + left[1] * matrix[1, 0]
+        return np.asarray(first * y[0] + (left[0] * matrix[0, 1] + left[1] * matrix[1, 1]) * y[1])
+
+    with np.errstate(under="ignore"):
+        kernel = np.exp(paired(query.T, x) - size)
+        slope, pull = paired(query.T, along), paired(value, along)
+        spread = pull * slope - paired(value, x)
+        return np.stack([kernel, pull * kernel, spread * kernel, slope * kernel])
+
+
+def zonal_head_kernel(
+    query: tuple[float, complex],
+    value: tuple[float, complex],
+    size: float,
+    dim: int,
+    targets: Array,
+    sources: Array,
+) -> Array:
+    """K = e^{<Mx,y> - size}, A, div A and ∂K for polar angles on S^{d-1}, averaged over latitudes.
+
+    M and V are multiples of the identity along the axis and across it, where d = 3 complex ones: a
+    turn about the axis. <Mx,y> = k cos φ cos ψ + x u with x = |a| s, s = sin φ sin ψ, and u the
+    cosine between directions across the axis, a point of S^{n-1}, n = d - 1: ∫ e^{xu} =
+    ₀F₁(n/2; x²/4) and ∫ u e^{xu} = (x/n) ₀F₁(n/2 + 1; x²/4). With k and a of M, p and q of V, and
+    ρ = Re(q a),
+
+        A = e^{k cos φ cos ψ - size} (-p sin φ cos ψ ₀F₁(n/2) + ρ cos φ sin ψ (s/n) ₀F₁(n/2 + 1)).
+
+    What goes round the axis moves no latitude.
+
+    Parameters
+    ----------
+    query, value : (float, complex)
+        Multiples along the axis and across it.
+    size : float
+        At least |M|.
+    dim : int
+        d >= 3.
+    targets, sources : ndarray
+        Polar angles φ and ψ in [0, π], which broadcast against each other.
+
+    Returns
+    -------
+    ndarray, shape (4, ...)
+
+    Examples
+    --------
+    >>> one = (1.0, 1.0 + 0.0j)
+    >>> zonal_head_kernel(one, one, 1.0, 3, np.array(0.0), np.array(0.0)) + 0.0
+    array([ 1.,  0., -2.,  0.])
+    """
+    n, (k, across), (p, turned) = dim - 1, query, value
+    rho, squared = float((turned * across).real), float(abs(across) ** 2)
+    cos_t, sin_t, cos_s, sin_s = np.cos(targets), np.sin(targets), np.cos(sources), np.sin(sources)
+    s = sin_t * sin_s
+    x = float(abs(across)) * s
+    with np.errstate(under="ignore"):
+        weight = np.exp(k * cos_t * cos_s - size)
+        even, odd, third = (weight * _bessel_series(0.5 * n + i, x) for i in range(3))
+        slope, steep = -k * sin_t * cos_s, squared * s * cos_t * sin_s
+        d_even = slope * even + steep / n * odd
+        d_odd = slope * odd + steep / (n + 2.0) * third
+        # A = sin φ · along: cot φ A needs no division
+        along = -p * cos_s * even + rho / n * cos_t * sin_s**2 * odd
+        d_along = -p * cos_s * d_even + rho / n * sin_s**2 * (cos_t * d_odd - sin_t * odd)
+        spread = n * cos_t * along + sin_t * d_along
+        return np.stack([even, sin_t * along, spread, d_even])
+
+
+def zonal_kernel(beta: float, dim: int, targets: Array, sources: Array) -> Array:
+    """K, ∂K/β and ΔK/β for polar angles about one axis of S^{d-1}, averaged over latitudes.
+
+    Parameters
+    ----------
+    beta : float
+        At most 150.
+    dim : int
+        d >= 3.
+    targets, sources : ndarray
+        Polar angles φ and ψ in [0, π], which broadcast against each other.
+
+    Returns
+    -------
+    ndarray, shape (3, ...)
+
+    Examples
+    --------
+    >>> zonal_kernel(0.0, 3, np.array(0.0), np.array(np.pi / 2)).round(15) + 0.0
+    array([1., 0., 0.])
+    """
+    return zonal_head_kernel((beta, beta), (1.0, 1.0), beta, dim, targets, sources)[:3]
+
+
+def _bessel_series(a: float, x: Array) -> Array:
+    """₀F₁(a; x²/4) = Σ_j (x²/4)^j / (j! (a)_j): every term is positive."""
+    quarter = 0.25 * x * x
+    largest = float(np.max(quarter, initial=0.0))
+    term, total, j = np.ones_like(quarter), np.ones_like(quarter), 0
+    bound = peak = 1.0
+    with np.errstate(under="ignore"):
+        while bound > 0.1 * _EPS * peak or largest > 0.5 * (j + 1.0) * (a + j):
+            factor = 1.0 / ((j + 1.0) * (a + j))
+            term *= factor * quarter
+            total += term
+            bound *= factor * largest
+            peak = max(peak, bound)
+            j += 1
+    return total
 
 
 def node_count(dim: int, reach: float) -> int:

@@ -10,9 +10,15 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import rows
-from meanfield.kernels.angles import LARGEST_CIRCLE_BETA, zonal_kernel
 from meanfield.kernels.direct import Lost, blocks, point_log_moment
-from meanfield.kernels.line import Line, LineSums, latitude_line, line
+from meanfield.kernels.line import (
+    LARGEST_CIRCLE_BETA,
+    Line,
+    LineSums,
+    latitude_line,
+    line,
+    zonal_kernel,
+)
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.spaces import Places, Space, Sphere, SphereAt
 from meanfield.spaces.geometry import circle_angles, polar_angles, project
