@@ -198,6 +198,26 @@ def test_gram_matrix_that_can_not_move_tokens(dynamics):
         mf.evolve(particles, dynamics, 1.0, rng=rng)
 
 
+def test_tables_of_sums_are_made_once_for_a_run_and_each_layer(monkeypatch):
+    """They take longer than steps, and do not depend on where tokens are."""
+    made = []
+    for kind in CircleScoreSums, SphereScoreSums:
+        plain = kind.__init__
+
+        def noted(self, matrix, plain=plain):
+            made.append(type(self))
+            plain(self, matrix)
+
+        monkeypatch.setattr(kind, "__init__", noted)
+    heads = [mf.Attention(1.0, [mf.Head(Q=np.diag([1.0, scale, 1.0]))]) for scale in (2.0, 3.0)]
+    tokens = mf.Particles(np.eye(3), sums="transforms")
+    for dynamics, layers in (heads[0], 1), (mf.Layers([*heads, heads[1]], step=0.1), 2):
+        for moving in dynamics, mf.LayerMap(dynamics, step=0.1):
+            made.clear()
+            mf.evolve(tokens, moving, 0.3, 3)
+            assert made == [SphereScoreSums] * layers
+
+
 def test_layers_tell_all_of_their_sums():
     points = np.random.default_rng(0).normal(size=(800, 2))
     points /= np.linalg.norm(points, axis=1, keepdims=True)

@@ -87,6 +87,8 @@ def joined(ways: Iterable[str]) -> str:
 class TokenTendency(ABC):
     """d/dt of tokens; a state holds their points, if nothing else is said.
 
+    The sums over tokens stay for a whole run, wherever the tokens come to.
+
     Parameters
     ----------
     particles : Particles
@@ -104,10 +106,14 @@ class TokenTendency(ABC):
     sums: str
 
     def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
-        self.dynamics, self._particles = dynamics, particles
+        self.dynamics = dynamics
+        self.begin(particles)
+
+    def begin(self, particles: Particles) -> None:
+        """Start from these tokens, of the number, weights and way to sum of those before."""
+        self._particles, self._dissipation = particles, 0.0
         self._weights, self._shape = particles.weights, particles.points.shape
         self.initial_state = self.state_of(particles.points)
-        self._dissipation = 0.0
 
     @abstractmethod
     def __call__(self, state: Array, out: Array) -> None:
@@ -173,12 +179,17 @@ class ParticleTendency(TokenTendency):
         *,
         in_span: bool = False,
     ) -> None:
-        if in_span:
-            # orthonormal rows
-            self._basis = np.linalg.qr(particles.points.T).Q.T
+        self._in_span = in_span
         super().__init__(particles, dynamics)
         self._sums = fast or dynamics._kernel
         self.sums = "gram" if in_span else "direct" if fast is None else particles._way(fast)
+
+    def begin(self, particles: Particles) -> None:
+        """Start from these tokens, see `TokenTendency`."""
+        if self._in_span:
+            # orthonormal rows
+            self._basis = np.linalg.qr(particles.points.T).Q.T
+        super().begin(particles)
 
     def state_of(self, points: Array) -> Array:
         """The state of tokens at these points."""
@@ -310,6 +321,11 @@ class BalancedParticleTendency(OutputTendency):
 
     _log_u: Array | None = None
 
+    def begin(self, particles: Particles) -> None:
+        """Start from these tokens, and the scaling from 1."""
+        super().begin(particles)
+        self._log_u = None
+
     def _velocity(self, points: Array) -> Array:
         here, dynamics = self._at(points), self.dynamics
         if self._weights.all():
@@ -343,6 +359,10 @@ class OscillatorTendency(CircleTendency):
     def __init__(self, particles: Particles, dynamics: Dynamics, multipliers: Complex) -> None:
         super().__init__(particles, dynamics, self._potential_and_slope)
         self._multipliers = multipliers
+
+    def begin(self, particles: Particles) -> None:
+        """Start from these tokens, `Oscillators` from their angles as they are."""
+        super().begin(particles)
         self._frequencies: Array | float = 0.0
         if isinstance(particles, Oscillators):
             self._frequencies, self.initial_state = particles.frequencies, particles.angles.copy()

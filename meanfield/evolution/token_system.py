@@ -112,7 +112,12 @@ class TokenSystem(System[Particles]):
         super().__init__(particles, dynamics, options)
 
     def _equation(self, measure: Particles) -> Any:
-        # noise leaves the span of the tokens, so no Gram matrix
+        equation = getattr(self, "equation", None)
+        if equation is not None and equation.dynamics is self.acting:
+            # tables of its sums may take longer than steps
+            equation.begin(measure)
+            return equation
+        # noise leaves the span of the tokens
         equation = token_tendency(measure, self.acting, may_span=self.dynamics.noise == 0.0)
         self.sums.add(equation.sums)
         return equation
@@ -186,8 +191,10 @@ class LayerSystem(TokenSystem):
 
     def _equation(self, measure: Particles) -> TokenOutput:
         self._particles = measure
-        equation = TokenOutput(measure, self.acting)
-        self.sums.add(equation.sums)
+        equation: TokenOutput | None = getattr(self, "equation", None)
+        if equation is None or equation.dynamics is not self.acting:
+            equation = TokenOutput(measure, self.acting)
+            self.sums.add(equation.sums)
         return equation
 
     def adopt(self, equation: Any, work: float) -> None:
