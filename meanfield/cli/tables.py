@@ -303,46 +303,39 @@ def told(description: str, default: Any = None, **limits: Any) -> Any:
     return Field(default=default, description=description, json_schema_extra=limits or None)
 
 
-def _is_number(value: Any) -> bool:
-    # a truth is no number
-    return type(value) in (int, float)
+def _in_words(hint: Any, allowed: str) -> Any:
+    """A value of this type, with one message for whatever is none."""
+
+    def checked(value: Any, read: Callable[[Any], Any]) -> Any:
+        try:
+            return read(value)
+        except pydantic.ValidationError:
+            raise ValueError(f"must be {allowed}, got {shown(value)}") from None
+
+    return Annotated[hint, pydantic.WrapValidator(checked)]
 
 
-def _are_numbers(value: Any) -> bool:
-    return type(value) is list and all(map(_is_number, value))
+def _equal(rows: list[list[float]]) -> list[list[float]]:
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("rows must be equally long")
+    return rows
 
 
-def _are_rows(value: Any) -> bool:
-    rows: list[Any] = value if type(value) is list and value else [None]
-    return all(_are_numbers(row) and len(row) == len(rows[0]) for row in rows)
-
-
-def _any_of(allowed: str, *kinds: tuple[Callable[[Any], bool], dict[str, Any]]) -> Any:
-    """A value of one of these kinds, each with its JSON schema: one message for all."""
-
-    def checked(value: Any) -> Any:
-        if not any(fits(value) for fits, _ in kinds):
-            raise ValueError(f"must be {allowed}, got {shown(value)}")
-        return value
-
-    schema = pydantic.WithJsonSchema({"anyOf": [schema for _, schema in kinds]})
-    return Annotated[Any, pydantic.BeforeValidator(checked), schema]
-
-
-_NUMBER = _is_number, {"type": "number"}
-_NUMBERS = _are_numbers, {"type": "array", "items": {"type": "number"}}
-_ROWS = _are_rows, {"type": "array", "minItems": 1, "items": _NUMBERS[1]}
-_WORD = (lambda value: type(value) is str), {"type": "string"}
-_RULE = (lambda value: value == "likelihood"), {"const": "likelihood"}
+# of one that is not finite the object says where it is
+_Number = Annotated[float, Field(allow_inf_nan=True)]
+_Rows = Annotated[list[list[_Number]], Field(min_length=1), pydantic.AfterValidator(_equal)]
 _AS_READ = {
-    float | list[float]: _any_of("an angle or a list of numbers", _NUMBER, _NUMBERS),
-    float | Literal["likelihood"]: _any_of('a number or "likelihood"', _NUMBER, _RULE),
-    float | list[list[float]]: _any_of(
-        "a number or a list of equal rows of numbers", _NUMBER, _ROWS
+    float | list[float]: _in_words(_Number | list[_Number], "an angle or a list of numbers"),
+    float | Literal["likelihood"]: _in_words(
+        _Number | Literal["likelihood"], 'a number or "likelihood"'
     ),
-    str | list[list[float]]: _any_of(f"{_NAME} or a list of equal rows of numbers", _WORD, _ROWS),
-    str | list[float] | list[list[float]]: _any_of(
-        f"{_NAME}, a list of angles or a list of equal rows of numbers", _WORD, _NUMBERS, _ROWS
+    float | list[list[float]]: _in_words(
+        _Number | _Rows, "a number or a list of equal rows of numbers"
+    ),
+    str | list[list[float]]: _in_words(str | _Rows, f"{_NAME} or a list of equal rows of numbers"),
+    str | list[float] | list[list[float]]: _in_words(
+        str | list[_Number] | _Rows,
+        f"{_NAME}, a list of angles or a list of equal rows of numbers",
     ),
 }
 
@@ -623,11 +616,7 @@ _MEASURES = [DensityTable, FlowMapTable, ParticlesTable]
 AnyMeasureTable: Any = _one_of(_MEASURES)
 
 
-def _count_or_times(value: Any) -> Any:
-    times = type(value) is list
-    if not {*map(type, value if times else [value])} <= ({int, float} if times else {int}):
-        raise ValueError(f"must be an integer >= 1 or a list of times, got {shown(value)}")
-    return value
+_CountOrTimes: Any = _in_words(int | list[_Number], "an integer >= 1 or a list of times")
 
 
 class RunTable(Table):
@@ -636,7 +625,7 @@ class RunTable(Table):
     t_end: float = Field(
         description="the final time, a number > 0", json_schema_extra={"exclusiveMinimum": 0}
     )
-    save_at: Annotated[int | list[float], pydantic.BeforeValidator(_count_or_times)] = told(
+    save_at: _CountOrTimes = told(
         "that many equal intervals, at most 10^7, or a list of ascending times up to t_end",
         20,
         minimum=1,
@@ -662,18 +651,9 @@ class RunTable(Table):
         return np.random.default_rng(np.random.SeedSequence(self.rng, spawn_key=(1,)))
 
 
-_PLACES = "uniform", "centre", "start"
-
-
-def _place(value: Any) -> Any:
-    if value not in _PLACES:
-        raise ValueError(
-            f"must be {', '.join(map(repr, _PLACES))} or a law, a table, got {shown(value)}"
-        )
-    return value
-
-
-_Place = Annotated[Literal["uniform", "centre", "start"], pydantic.BeforeValidator(_place)]
+_Place: Any = _in_words(
+    Literal["uniform", "centre", "start"], "'uniform', 'centre', 'start' or a law, a table"
+)
 # tags that are no keys
 _Target = Annotated[
     Annotated[_Place, pydantic.Tag("a word")] | Annotated[AnyLawTable, pydantic.Tag("a table")],
