@@ -29,7 +29,7 @@ import meanfield as mf
 from meanfield.cli.case import case_from_text, read_case
 from meanfield.cli.commands import main
 from meanfield.cli.sweeps import (
-    CaseCell,
+    Cell,
     axis,
     cells_beside,
     checked_grid,
@@ -260,17 +260,17 @@ SPOILT = {
 def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, spoil, reason):
     """As where the folder that a worker writes to is not the one that is seen here."""
 
-    right = CaseCell.run
+    right = Cell.run
 
     def run(cell):
         found = right(cell)
-        if "beta=2" in cell.case._name:
+        if "beta=2" in cell.name:
             spoil(cell.file)
         return found
 
     argv = ["sweep", "case.toml", "--grid", "dynamics.beta=1,2"]
     with monkeypatch.context() as patch:
-        patch.setattr(CaseCell, "run", run)
+        patch.setattr(Cell, "run", run)
         assert main(argv) == 1
     said = capsys.readouterr()
     assert said.out.startswith("2 cells: 1 finished, 1 error\n")
@@ -323,7 +323,7 @@ def test_a_scheduler_that_is_there_and_then_killed(here, scheduler, capsys, monk
     with xr.open_dataset("sweep.nc", engine="h5netcdf") as found:
         np.testing.assert_array_equal(found.final_energy, here.final_energy)
     shutil.rmtree("sweep.nc.cells")
-    read = CaseCell.seen
+    read = Cell.seen
 
     def killed(cell, found):
         process.kill()
@@ -332,7 +332,7 @@ def test_a_scheduler_that_is_there_and_then_killed(here, scheduler, capsys, monk
         distributed.default_client()._timeout = 0.1
         return read(cell, found)
 
-    monkeypatch.setattr(CaseCell, "seen", killed)
+    monkeypatch.setattr(Cell, "seen", killed)
     argv = ["sweep", "tokens.toml", "--grid", "run={t_end = 0.1}," + ENDLESS]
     assert main([*argv, "--executor", "dask", "--scheduler", address]) == 1
     said = capsys.readouterr()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from itertools import product
 from pathlib import Path
@@ -65,8 +66,11 @@ def values_of(text: str) -> list[Any]:
         If it is neither.
     """
     # a quoted word or a list may hold colons, too
-    is_interval = ":" in text and not set("\"'[{,") & set(text)
-    return _interval(text) if is_interval else _listed(text)
+    if ":" in text and not set("\"'[{,") & set(text):
+        return _interval(text)
+    with suppress(ValueError):
+        return list(cases.toml_value(f"[{text}]"))
+    return [cases.toml_value(part.strip()) for part in text.split(",")]
 
 
 def _interval(text: str) -> list[Any]:
@@ -81,13 +85,6 @@ def _interval(text: str) -> list[Any]:
         f"grid must be START:STOP:COUNT of two finite numbers and an integer from 1 to "
         f"{_MOST_CELLS}, got {shown(text)}"
     )
-
-
-def _listed(text: str) -> list[Any]:
-    try:
-        return list(cases.toml_value(f"[{text}]"))
-    except ValueError:
-        return [cases.toml_value(part.strip()) for part in text.split(",")]
 
 
 def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -167,11 +164,21 @@ def outcome(solution: Solution) -> Outcome:
 
 
 @dataclass(frozen=True)
-class CaseCell:
-    """A case, and the file where its run is kept, if it is."""
+class Cell:
+    """A call at one combination of values, and the file where its run is kept, if it is.
 
-    case: Case
-    file: Path | None
+    Attributes
+    ----------
+    name : str
+        What errors call it.
+    call : callable
+        It returns what an outcome can be made of.
+    file : Path or None
+    """
+
+    name: str
+    call: Callable[[], Any]
+    file: Path | None = None
 
     def kept(self) -> Outcome | None:
         """The outcome if the run came to its end in an earlier call, else None."""
@@ -181,7 +188,7 @@ class CaseCell:
         return None
 
     def run(self) -> Outcome:
-        """Run the cell, or resume it; what it raises is its outcome.
+        """Call it, which may resume a run; what it raises is its outcome.
 
         Raises
         ------
@@ -189,18 +196,11 @@ class CaseCell:
             If it is interrupted; then its file holds what it had.
         """
         try:
-            solution = self._solution()
-        except CaseError as error:
-            return Outcome(ERROR, str(error))
+            return _outcome_of(self.call())
         except Exception as error:
+            if str(error).startswith(f"{self.name}: "):
+                return Outcome(ERROR, str(error))
             return self.failed(f"{type(error).__name__}: {error}")
-        if self.file is not None and self.kept() is None:
-            # a run only warns where its file can't be written
-            try:
-                solution.save(self.file)
-            except OSError as error:
-                return self.failed(str(error))
-        return outcome(solution)
 
     def seen(self, found: Outcome) -> Outcome:
         """The outcome as its file has it: what is not there to be read is not finished."""
@@ -216,65 +216,47 @@ class CaseCell:
 
     def failed(self, why: str) -> Outcome:
         """The outcome of a cell that has none."""
-        return Outcome(ERROR, one_line(f"{self.case._name}: {why}"))
+        return Outcome(ERROR, one_line(f"{self.name}: {why}"))
 
-    def _solution(self) -> Solution:
-        case = self.case
-        if self.file is not None:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                saved = loaded(self.file)
-                monitors = case._build_monitors(saved.measures[0]) if saved._resumption else {}
-                return resume_from(saved, self.file, monitors=monitors)
-            except FileInUseError:
-                raise
-            except ValueError:
-                # there is no file, or it can't be resumed: the cell is run again
-                self.file.unlink(missing_ok=True)
+    def lost(self, what: str) -> Outcome:
+        """The outcome of a cell whose workers were killed."""
+        return self.failed(f"{what}; was there enough memory?")
+
+
+def _ran(case: Case, file: Path | None) -> Solution:
+    """The run of a case, or what it has left in its file, resumed; then the file has it.
+
+    Raises
+    ------
+    CaseError
+        If the case can't be run, or the file not be written.
+    """
+    solution = None if file is None else _resumed(case, file)
+    if solution is None:
         measure, dynamics, keywords = case._build()
         with case._errors("run"):
-            return solve(measure, dynamics, **keywords, checkpoint=self.file)
-
-
-@dataclass(frozen=True)
-class CallCell:
-    """A function with its keyword arguments, whose result is kept nowhere."""
-
-    function: Callable[..., Any]
-    keywords: Mapping[str, Any]
-    file: None = None
-
-    def kept(self) -> None:
-        """None: there is no file."""
-
-    def run(self) -> Outcome:
-        """Call the function; what it raises is its outcome."""
+            solution = solve(measure, dynamics, **keywords, checkpoint=file)
+    if file is not None and solution._file is None:
+        # a run only warns where its file can't be written
         try:
-            return _outcome_of(self.function(**self.keywords))
-        except Exception as error:
-            return self.failed(f"{type(error).__name__}: {error}")
-
-    def seen(self, found: Outcome) -> Outcome:
-        """The outcome as it is."""
-        return found
-
-    def failed(self, why: str) -> Outcome:
-        """The outcome of a cell that has none."""
-        given = ", ".join(f"{key}={value!r:.80}" for key, value in self.keywords.items())
-        return Outcome(ERROR, one_line(f"with {given}: {why}"))
+            solution.save(file)
+        except OSError as error:
+            raise CaseError(f"{case._name}: {error}") from None
+    return solution
 
 
-Cell = CaseCell | CallCell
-
-
-def run_cell(cell: Cell) -> Outcome:
-    """The outcome of a cell that is run."""
-    return cell.run()
-
-
-def lost(cell: Cell, what: str) -> Outcome:
-    """The outcome of a cell whose workers were killed."""
-    return cell.failed(f"{what}; was there enough memory?")
+def _resumed(case: Case, file: Path) -> Solution | None:
+    """The run that the file has a part of; None where it can't be resumed, and then no file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        saved = loaded(file)
+        monitors = case._build_monitors(saved.measures[0]) if saved._resumption else {}
+        return resume_from(saved, file, monitors=monitors)
+    except FileInUseError:
+        raise
+    except ValueError:
+        file.unlink(missing_ok=True)
+        return None
 
 
 def _outcome_of(found: Any) -> Outcome:
@@ -291,7 +273,7 @@ def _outcome_of(found: Any) -> Outcome:
         return outcome(found)
     if isinstance(found, xr.Dataset):
         # coordinates that are no index are numbers as others
-        return Outcome("finished", "", _renamed(found.reset_coords()))
+        return Outcome("finished", "", found.reset_coords())
     numbers = found if isinstance(found, Mapping) else {"value": found}
     plain = {name: np.asarray(one) for name, one in numbers.items()}
     if any(one.ndim > 0 or one.dtype.kind not in "biufc" for one in plain.values()):
@@ -299,12 +281,7 @@ def _outcome_of(found: Any) -> Outcome:
             f"the function must return a number, a mapping of numbers, a Solution or a Dataset, "
             f"got {shown(found)}"
         )
-    return Outcome("finished", "", _renamed(xr.Dataset({n: ((), one) for n, one in plain.items()})))
-
-
-def _renamed(theirs: xr.Dataset) -> xr.Dataset:
-    """Numbers of a call, none of them called as what the sweep says of each cell."""
-    return theirs.rename({name: f"value_{name}" for name in _WORDS if name in theirs})
+    return Outcome("finished", "", xr.Dataset({name: ((), one) for name, one in plain.items()}))
 
 
 SWEEP, SWEEP_VERSION = "meanfield-sweep", 2
@@ -340,8 +317,8 @@ def assembled(
         for name, (dims, rows, about) in columns.items()
     }
     coords |= {names[key]: (names[key], one, {"long_name": key}) for key, one in axes.items()}
-    attrs: dict[str, Any] = {"Conventions": "CF-1.11", "title": "Sweep", "format": SWEEP}
-    attrs |= {"format_version": SWEEP_VERSION, **versions()}
+    about = {"format": SWEEP, "format_version": SWEEP_VERSION, **versions()}
+    attrs = {"Conventions": "CF-1.11", "title": "Sweep", **about}
     return xr.Dataset(variables, coords=coords, attrs=attrs)
 
 
@@ -351,8 +328,8 @@ Columns = dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]]
 def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
     """Each variable as its dimensions, a row for each cell, and attributes; and coordinates.
 
-    Coordinates are those of all cells, and no variable is called as one of them. Numbers that a
-    cell does not have are nan, words are "".
+    Coordinates are those of all cells, and no variable is called as one of them, or as what the
+    sweep says of each cell. Numbers that a cell does not have are nan, words are "".
     """
     found = [(row, one.dataset) for row, one in enumerate(outcomes) if one.dataset is not None]
     indexes: dict[str, Any] = {}
@@ -384,9 +361,10 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
             # cells may have energies of several kinds: what they are called differs then
             for key in [key for key, told in about.items() if one.attrs.get(key) != told]:
                 del about[key]
-    for name in sorted(columns.keys() & indexes.keys()):
+    taken = {*indexes, *_WORDS}
+    for name in sorted(columns.keys() & taken):
         free = f"value_{name}"
-        while free in columns or free in indexes:
+        while free in columns or free in taken:
             free = f"value_{free}"
         columns[free] = columns.pop(name)
     return columns, {name: (name, indexes[name], about_index[name]) for name in indexes}
@@ -523,7 +501,6 @@ def sweep(
     axes = checked_grid(grid)
     kept_in = None if folder is None else Path(folder).resolve()
     combinations = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
-    tasks: Sequence[Cell]
     as_word: Callable[[Any], str] = repr
     taken: set[str] = set()
     about: dict[str, Any] = {}
@@ -543,7 +520,7 @@ def sweep(
     missing = [number for number, one in enumerate(outcomes) if one is None]
     # two cells may be one, as beta = 1 and beta = 1.0 are not
     results = mapped_by(
-        executor, run_cell, [tasks[number] for number in missing], workers=workers, lost=lost
+        executor, Cell.run, [tasks[number] for number in missing], workers=workers, lost=Cell.lost
     )
     bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
     # what ends the loop ends the tasks
@@ -564,7 +541,7 @@ def _calls(
     combinations: Sequence[Mapping[str, Any]],
     overrides: Mapping[str, Any],
     folder: Path | None,
-) -> list[CallCell]:
+) -> list[Cell]:
     """A cell for each combination.
 
     Raises
@@ -574,15 +551,19 @@ def _calls(
     """
     if folder is not None:
         raise ValueError(f"folder must be left out with a function, got {str(folder)!r}")
-    calls = [CallCell(function, {**overrides, **one}) for one in combinations]
+    keywords = [{**overrides, **one} for one in combinations]
     try:
-        signature(function).bind(**calls[0].keywords)
+        signature(function).bind(**keywords[0])
     except TypeError as error:
         name = getattr(function, "__name__", function)
         raise ValueError(
             f"grid and overrides must have the keywords of {name}, but {error}"
         ) from None
-    return calls
+    return [Cell(f"with {_told(one)}", partial(function, **one)) for one in keywords]
+
+
+def _told(keywords: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value!r:.80}" for key, value in keywords.items())
 
 
 def _base(case: Any, overrides: Mapping[str, Any] | None) -> Case:
@@ -608,9 +589,10 @@ def _made(folder: Path) -> set[Path]:
     return set(folder.iterdir())
 
 
-def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> CaseCell:
+def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> Cell:
     for key in settings:
         cases.checked_key(key)
     case = base._with(settings, "--grid")
     case = case._placed(base._folder.resolve(), base._origin)
-    return CaseCell(case, folder and folder / f"{case._digest()[:_DIGITS]}.nc")
+    file = folder and folder / f"{case._digest()[:_DIGITS]}.nc"
+    return Cell(case._name, partial(_ran, case, file), file)
