@@ -555,6 +555,18 @@ def check_measure(name: str, value: Any) -> None:
     raise ValueError(f"{name} must be a Density, FlowMap or Particles, got {shown(value)}{remedy}")
 
 
+def check_type(name: str, value: Any, kinds: Any, allowed: str) -> None:
+    """Check that a value is of one of these types.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, its value and what is allowed.
+    """
+    if not isinstance(value, kinds):
+        raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
+
+
 def generator(name: str, rng: Any) -> np.random.Generator:
     """Return `rng` when it is a numpy Generator, or that of an integer >= 0.
 

@@ -18,7 +18,7 @@ import pydantic
 import tomli_w
 from pydantic.json_schema import GenerateJsonSchema
 
-from meanfield._checks import cut, shown
+from meanfield._checks import check_type, cut, shown
 from meanfield.cli import tables
 from meanfield.cli.tables import Fault, Table, located, tables_in
 from meanfield.dynamics import AnyDynamics, adapt
@@ -324,12 +324,9 @@ class Case:
     def __init__(
         self, toml: str, *, folder: str | os.PathLike[str] = ".", name: str = "the case"
     ) -> None:
-        if not isinstance(name, str):
-            raise ValueError(f"name must be a word, got {shown(name)}")
-        if not isinstance(toml, str):
-            raise ValueError(f"toml must be the text of a case file, got {shown(toml)}")
-        if not isinstance(folder, (str, os.PathLike)):
-            raise ValueError(f"folder must be the name of a folder, got {shown(folder)}")
+        check_type("name", name, str, "a word")
+        check_type("toml", toml, str, "the text of a case file")
+        check_type("folder", folder, (str, os.PathLike), "the name of a folder")
         raw = _parsed(toml, name)
         try:
             self._tables = tables.CaseTable.model_validate(raw)
@@ -351,8 +348,7 @@ class Case:
         meanfield.exceptions.CaseError
             If the file can't be read, is not TOML, or is no case.
         """
-        if not isinstance(path, (str, os.PathLike)):
-            raise ValueError(f"path must be the name of a case file, got {shown(path)}")
+        check_type("path", path, (str, os.PathLike), "the name of a case file")
         return read_case(path)
 
     def __repr__(self) -> str:
@@ -370,7 +366,7 @@ class Case:
 
     def __reduce__(self) -> Any:
         # classes that are made of dataclasses can't be pickled
-        return _again, (self._text, self._name, self._folder, self._origin)
+        return case_from_text, (self._text, self._name, self._folder, None, "", self._origin)
 
     def to_toml(self) -> str:
         """The text of a case file with the same tables."""
@@ -388,8 +384,7 @@ class Case:
         """
         if not isinstance(changes, Mapping):
             raise ValueError(f"changes must map keys to values, got {shown(changes)}")
-        settings = {checked_key(key): _plain(key, value) for key, value in changes.items()}
-        return self._with(settings)
+        return self._with({checked_key(key): _plain(key, one) for key, one in changes.items()})
 
     def run(
         self,
@@ -421,15 +416,7 @@ class Case:
 
     def _with(self, settings: Mapping[str, Any] | None, option: str = "") -> Case:
         """The case with these keys set, which errors name with the option that they came by."""
-        return case_from_text(self._text, self._name, self._folder, settings, option)._placed(
-            self._folder, self._origin
-        )
-
-    def _placed(self, folder: Path, origin: About) -> Case:
-        """The case with its token files in `folder`, and what is known of where it comes from."""
-        case = object.__new__(Case)
-        case.__dict__ |= self.__dict__ | {"_folder": folder, "_origin": origin}
-        return case
+        return case_from_text(self._text, self._name, self._folder, settings, option, self._origin)
 
     def _content(self) -> dict[str, Any]:
         """What a run depends on: all tables but `output`, and the token files.
@@ -585,11 +572,10 @@ def read_case(path: str | os.PathLike[str], settings: Mapping[str, Any] | None =
         raise CaseError(f"can't read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise CaseError(f"{path}: must be TOML in UTF-8, but {error}") from None
-    case = case_from_text(text.replace("\r\n", "\n"), str(path), path.parent, settings)
-    origin: About = {CASE_FILE: str(path.resolve())}
+    text, origin = text.replace("\r\n", "\n"), {CASE_FILE: str(path.resolve())}
     if commit := git_commit(path.resolve()):
         origin["git_commit"] = commit
-    return case._placed(path.parent, origin)
+    return case_from_text(text, str(path), path.parent, settings, origin=origin)
 
 
 def case_from_text(
@@ -598,11 +584,12 @@ def case_from_text(
     folder: str | Path = ".",
     settings: Mapping[str, Any] | None = None,
     option: str = "--set",
+    origin: Mapping[str, Any] | None = None,
 ) -> Case:
     r"""The case in a TOML text; `name` is what errors call it, `folder` holds its point clouds.
 
     With `settings` its text is written anew, without comments, and errors name them and the
-    `option` that they were given by.
+    `option` that they were given by. Of its `origin` the attributes of a run tell.
 
     Raises
     ------
@@ -620,11 +607,9 @@ def case_from_text(
         text = overridden(text, settings, name)
         name += " " if _WITH in name else _WITH
         name += " ".join(f"{option} {key}={as_toml(settings[key])}".lstrip() for key in settings)
-    return Case(text, folder=folder, name=name)
-
-
-def _again(text: str, name: str, folder: Path, about: About) -> Case:
-    return Case(text, folder=folder, name=name)._placed(folder, about)
+    case = Case(text, folder=folder, name=name)
+    case._origin = dict(origin or {})
+    return case
 
 
 def default_case_text() -> str:
@@ -649,18 +634,19 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
         raise CaseError(f"{name} is missing: it must be of a run from a case file, to be run again")
     about = solution.dataset.attrs
     home = Path(str(about.get(CASE_FILE, path))).parent
-    case = case_from_text(solution._case, name, path.parent, settings)
+    origin = {key: about[key] for key in ORIGIN if key in about}
+    case = case_from_text(solution._case, name, path.parent, settings, origin=origin)
     folder = home if _has_all(case, home) or not _has_all(case, path.parent) else path.parent
     with case._errors("law"):
         recorded: dict[str, str] = {}
         with suppress(ValueError, TypeError):
             recorded = dict(json.loads(str(about.get(CLOUD_FILES, "{}"))))
         check_tokens(case._tables, folder, recorded)
-    found = case._placed(folder, {key: about[key] for key in ORIGIN if key in about})
+    case._folder = folder
     if "output" not in (settings := settings or {}):
         given = {key: one for key, one in case._tables.output if f"output.{key}" in settings}
-        found._tables = case._tables.model_copy(update={"output": tables.OutputTable(**given)})
-    return found
+        case._tables = case._tables.model_copy(update={"output": tables.OutputTable(**given)})
+    return case
 
 
 def _has_all(case: Case, folder: Path) -> bool:

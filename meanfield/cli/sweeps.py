@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from meanfield._checks import boolean, one_line, shown
+from meanfield._checks import boolean, check_type, one_line, shown
 from meanfield.cli import case as cases
 from meanfield.cli.case import Case
 from meanfield.evolution import Solution, load, loaded, netcdf, resume_from, solve
@@ -496,8 +496,7 @@ def sweep(
     boolean("progress", progress)
     if not isinstance(overrides, (Mapping, NoneType)):
         raise ValueError(f"overrides must map keys to values, got {shown(overrides)}")
-    if not isinstance(folder, (str, os.PathLike, NoneType)):
-        raise ValueError(f"folder must be the name of a folder, got {shown(folder)}")
+    check_type("folder", folder, (str, os.PathLike, NoneType), "the name of a folder")
     axes = checked_grid(grid)
     kept_in = None if folder is None else Path(folder).resolve()
     combinations = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
@@ -567,14 +566,13 @@ def _told(keywords: Mapping[str, Any]) -> str:
 
 
 def _base(case: Any, overrides: Mapping[str, Any] | None) -> Case:
-    if isinstance(case, Case):
-        return case._with(overrides, "--set")
-    if not isinstance(case, (str, os.PathLike)):
-        raise ValueError(
-            f"case_or_function must be the name of a case file, a Case or a function, got "
-            f"{shown(case)}"
-        )
-    return cases.read_case(Path(case), overrides)
+    allowed = "the name of a case file, a Case or a function"
+    check_type("case_or_function", case, (Case, str, os.PathLike), allowed)
+    is_case = isinstance(case, Case)
+    base = case._with(overrides, "--set") if is_case else cases.read_case(case, overrides)
+    # as workers elsewhere see it
+    base._folder = base._folder.resolve()
+    return base
 
 
 def _made(folder: Path) -> set[Path]:
@@ -590,9 +588,6 @@ def _made(folder: Path) -> set[Path]:
 
 
 def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> Cell:
-    for key in settings:
-        cases.checked_key(key)
-    case = base._with(settings, "--grid")
-    case = case._placed(base._folder.resolve(), base._origin)
+    case = base._with({cases.checked_key(key): one for key, one in settings.items()}, "--grid")
     file = folder and folder / f"{case._digest()[:_DIGITS]}.nc"
     return Cell(case._name, partial(_ran, case, file), file)
