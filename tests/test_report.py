@@ -168,7 +168,7 @@ def test_bad_input(tmp_path, solutions):
     with pytest.raises(ValueError, match="solution must be a Solution, got 3"):
         report.page(3)
     with pytest.raises(ValueError, match=r"path must end in \.html"):
-        report.save(solutions["circle"], tmp_path / "a.pdf")
+        report.save(tmp_path / "a.pdf", solutions["circle"])
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_in_a_browser_nothing_is_cut_or_blank_and_nothing_complains(
     name, way, tmp_path, solutions, browser
 ):
     path = tmp_path / "run.html"
-    report.save(solutions[name], path)
+    report.save(path, solutions[name])
     with browser.open(path, **WAYS[way], ready=READY) as view:
         assert (view.errors, view.overflows(), view.blanks()) == ([], [], [])
         seen = [view.tab.locator(each).first.is_visible() for each in ("#time", "#play", ".stills")]
@@ -235,7 +235,7 @@ DARK = """() => ({
 @pytest.mark.parametrize("name", ["circle", "S^2"])
 def test_in_a_browser_the_slider_moves_the_figures(name, tmp_path, solutions, browser):
     sol, path = solutions[name], tmp_path / "run.html"
-    report.save(sol, path)
+    report.save(path, sol)
     with browser.open(path, ready=READY) as view:
         slider, now = view.tab.locator("#time"), view.tab.locator("#now")
         middle = float(now.inner_text().removeprefix("t = "))
@@ -256,7 +256,7 @@ def test_in_a_browser_the_slider_moves_the_figures(name, tmp_path, solutions, br
 def test_in_a_browser_two_runs_share_their_time(way, tmp_path, solutions, browser):
     one, path = solutions["circle"], tmp_path / "two.html"
     other = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 1.0, save_at=2)
-    report.save(one, path, other, ["series", "nodes"])
+    report.save(path, one, other, names=["series", "nodes"])
     with browser.open(path, **WAYS[way], ready=READY) as view:
         assert (view.errors, view.overflows(), view.blanks()) == ([], [], [])
         if way == "wide":
@@ -420,9 +420,9 @@ def test_a_page_that_can_not_be_written_leaves_the_old_one(solutions, tmp_path, 
     with monkeypatch.context() as patch:
         patch.setattr(type(path), "write_text", full)
         with pytest.raises(OSError, match="No space"):
-            report.save(sol, path)
+            report.save(path, sol)
     assert path.read_text() == "precious"
-    report.save(sol, path)
+    report.save(path, sol)
     assert path.read_text().startswith("<!DOCTYPE html>")
     assert target.read_text() == "precious"
     assert len(list(tmp_path.iterdir())) == 2

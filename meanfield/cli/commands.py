@@ -451,7 +451,7 @@ def report(
     sols = [runs.loaded_run(path) for path in given]
     place = page or file.with_name(f"{'-'.join(path.stem for path in given)}.html")
     with _made(place, "--page", (".html",), reports.source_of_page(sols), force, quiet):
-        reports.save(sols[0], place, None if other is None else sols[1], _names(given))
+        reports.save(place, *sols, names=_names(given))
 
 
 @app.command()

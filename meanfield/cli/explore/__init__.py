@@ -12,9 +12,7 @@ from contextlib import suppress
 from functools import partial, reduce
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from select import select
-from string import Template
 from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -26,7 +24,7 @@ from meanfield._checks import one_line
 from meanfield.cli import tables
 from meanfield.cli.case import Case, overridden, toml_value
 from meanfield.cli.report.curves import over_t
-from meanfield.cli.report.document import measure_views, part_of_page, plotly_script
+from meanfield.cli.report.document import filled, measure_views, part_of_page, plotly_script
 from meanfield.cli.report.measures import POINT_RADIUS
 from meanfield.cli.report.view import View, packed, places
 from meanfield.evolution import Solution, solve
@@ -129,7 +127,7 @@ class Explorer:
     """
 
     def __init__(self, case: Case | None = None) -> None:
-        self.base = case or Case(_part("case.toml"), name="case")
+        self.base = case or Case(part_of_page("explore/case.toml"), name="case")
         given = tomllib.loads(self.base.to_toml())
         given["law"] = {"bumps": 0} if case else {}
         given["measure"]["dim"] = self.base._build_law()[0].dim
@@ -142,12 +140,13 @@ class Explorer:
 
     def page(self) -> str:
         """The page, which asks for all that it shows."""
-        return Template(_part("page.html")).substitute(
-            style=part_of_page("page.css") + _part("page.css"),
+        return filled(
+            "explore/page.html",
+            style=part_of_page("report/page.css") + part_of_page("explore/page.css"),
             controls="\n".join(_control(key, value) for key, value in self.start.items()),
             plotly=plotly_script(),
-            time=part_of_page("time.html"),
-            program=part_of_page("figures.js") + _part("page.js"),
+            time=part_of_page("report/time.html"),
+            program=part_of_page("report/figures.js") + part_of_page("explore/page.js"),
         )
 
     def moved(self, changed: Mapping[str, Any]) -> tuple[Case, dict[str, Any]]:
@@ -227,7 +226,7 @@ class Explorer:
             tokens = case.replace({"measure": {"type": "Particles", "n": n}})
             sols, names = [sol, _solved(tokens, step)], ["measure", f"{n} tokens"]
         saved = reduce(np.intersect1d, [one.t for one in sols])
-        t, views, notes = measure_views([sol], [""], saved, _ROOM)
+        t, views = measure_views([sol], [""], saved, _ROOM)
         for beside in sols[1:]:
             tokens_at = [beside.measures[i] for i in np.flatnonzero(np.isin(beside.t, t)).tolist()]
             lay_over(views[0], tokens_at, sol.measures[0].axis)
@@ -253,7 +252,7 @@ class Explorer:
             _numbers({title: f"{energy:.6f}", "clusters": len(some), "masses": _listed(some)})
             for energy, some in zip(energies[0], masses, strict=True)
         ]
-        notes += [note for view in views for note in view.notes]
+        notes = [note for view in views for note in view.notes]
         pictures = [view.as_read() for view in views]
         said = {"said": sol.message, "bad": not sol.success}
         return said | {"t": t.tolist(), "views": pictures, "numbers": numbers, "notes": notes}
@@ -284,10 +283,6 @@ def _control(key: str, value: Any) -> str:
     low, high, step = min(how[0], value), max(how[1], value), how[2]
     slider = f'<input name="{key}" type="range" min="{low}" max="{high}" step="{step}"'
     return f'<label>{title}: <output>{shown}</output>{slider} value="{shown}"></label>'
-
-
-def _part(name: str) -> str:
-    return (files("meanfield.cli.explore") / name).read_text("utf-8")
 
 
 class _Server(ThreadingHTTPServer):

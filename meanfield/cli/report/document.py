@@ -19,7 +19,7 @@ import numpy as np
 import tomli_w
 
 from meanfield import plot
-from meanfield._checks import shown, tell_apart
+from meanfield._checks import check_type, tell_apart
 from meanfield.cli import text
 from meanfield.cli.report import curves
 from meanfield.cli.report.curves import comparison_views, curve_views
@@ -63,7 +63,7 @@ _MOST_TIMES = 61
 _ROOM = 3_000_000
 
 
-def page(solution: Solution, other: Solution | None = None, names: Sequence[str] = "ab") -> str:
+def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
     """One HTML page about a run, or two beside each other, which works offline, below 10 MB.
 
     It opens with what was run and what came out. The measure has a slider for the time and a button
@@ -76,7 +76,7 @@ def page(solution: Solution, other: Solution | None = None, names: Sequence[str]
 
     Parameters
     ----------
-    solution, other : Solution
+    *sols : Solution
         The second, if any, on the same sphere.
     names : sequence of str
         What two runs are called.
@@ -98,69 +98,62 @@ def page(solution: Solution, other: Solution | None = None, names: Sequence[str]
     >>> text.startswith("<!DOCTYPE html>"), len(text) < 6_000_000
     (True, True)
     """
-    sols = [solution] if other is None else [solution, other]
     for sol in sols:
-        if not isinstance(sol, Solution):
-            raise ValueError(f"solution must be a Solution, got {shown(sol)}")
-    script, labels = plotly_script(), [""] if other is None else list(names)
-    if other is None:
-        title, paragraphs, curves = run_title(solution), [], curve_views(solution)
-        saved = solution.t
-        stills = [plot.solution(solution, panels=2)]
+        check_type("solution", sol, Solution, "a Solution")
+    script, first = plotly_script(), sols[0]
+    stills = [plot.solution(sol, panels=2) for sol in sols]
+    if len(sols) == 1:
+        title, labels, saved = run_title(first), [""], first.t
+        paragraphs, curves = [], curve_views(first)
     else:
-        compared = compare(solution, other)
+        compared, labels = compare(*sols), list(names)
         title, saved = " and ".join(labels), compared["t"].values
         paragraphs = [_words(str(compared.attrs["verdict"]))]
         curves = comparison_views(compared, labels)
-        stills = [plot.solution(sol, panels=2) for sol in sols]
         for still, label, sol in zip(stills, labels, sols, strict=True):
             still.suptitle(f"{label}: {run_title(sol)}", fontsize=NORMAL + 1)
         stills.append(plot.comparison(compared.assign_coords(run=labels)))
-    times, measures, notes = measure_views(sols, labels, saved)
+    times, measures = measure_views(sols, labels, saved)
     ran = zip(labels, map(_outcome, sols), strict=True)
     paragraphs += [(f"<b>{escape(name)}</b>: " if name else "") + told for name, told in ran]
     found = [checks(sol) for sol in sols]
     views = [*measures, *curves]
-    opening = float(solution.t[instants(solution, 3)[len(solution.t) > 2]])
+    opening = float(first.t[instants(first, 3)[len(first.t) > 2]])
     start = int(np.abs(times - opening).argmin())
     data = {"t": times.tolist(), "start": start, "views": [one.as_read() for one in views]}
-    notes += [note for one in views for note in one.notes]
+    notes = dict.fromkeys(note for one in views for note in one.notes)
     all_checks = [check for some in found for check in some]
-    return Template(part_of_page("page.html")).substitute(
+    return filled(
+        "report/page.html",
         title=escape(title),
         source=source_of_page(sols),
-        style=part_of_page("page.css"),
+        style=part_of_page("report/page.css"),
         plotly=script,
-        time=part_of_page("time.html"),
-        kind="one" if other is None else "two",
+        time=part_of_page("report/time.html"),
+        kind="one" if len(sols) == 1 else "two",
         lead="".join(f"<p>{line}</p>" for line in paragraphs),
         verdict=_verdict(all_checks),
         state="good" if all(check.passed for check in all_checks) else "bad",
         measures="".join(map(_figure, measures)),
-        notes="".join(f"<p>{escape(note)}</p>" for note in dict.fromkeys(notes)),
+        notes="".join(f"<p>{escape(note)}</p>" for note in notes),
         curves="".join(map(_figure, curves)),
         stills="".join(embedded(still, f"Figure of {title}", _DPI) for still in stills),
         runs="".join(map(_about, labels, sols, found)),
         # it may stand inside a script element
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
-        program=part_of_page("figures.js"),
+        program=part_of_page("report/figures.js"),
     )
 
 
-def save(
-    solution: Solution,
-    path: str | os.PathLike[str],
-    other: Solution | None = None,
-    names: Sequence[str] = "ab",
-) -> None:
+def save(path: str | os.PathLike[str], *sols: Solution, names: Sequence[str] = "ab") -> None:
     """Write the page of a run, or of two.
 
     Parameters
     ----------
-    solution, other, names
-        As of `page`.
     path : str or path-like
         Ending in .html.
+    *sols, names
+        As of `page`.
 
     Raises
     ------
@@ -169,7 +162,7 @@ def save(
     OSError
         If it can't be written there.
     """
-    place, text = check_path(path, (".html",), ".html"), page(solution, other, names)
+    place, text = check_path(path, (".html",), ".html"), page(*sols, names=names)
     remove_leftovers(place)
     with whole_file(place) as beside:
         beside.write_text(text, encoding="utf-8")
@@ -183,8 +176,8 @@ def source_of_page(sols: Sequence[Solution]) -> str:
 
 def measure_views(
     sols: Sequence[Solution], labels: Sequence[str], saved: Array, room: int = _ROOM
-) -> tuple[Array, list[View], list[str]]:
-    """The times of the slider, which all runs have saved; figures of the measures; notes.
+) -> tuple[Array, list[View]]:
+    """The times of the slider, which all runs have saved, and figures of the measures.
 
     The figures have as many of these times as there is room for, in characters.
     """
@@ -199,7 +192,6 @@ def measure_views(
     fit = thinned(len(saved), max(2, room // len(sols) // heaviest))
     times = saved[fit]
     views: list[View] = []
-    notes = []
     for sol, label, some, picture in zip(sols, labels, measures, pictures, strict=True):
         data, layout, drawn, said = picture
         if "scene" in layout:
@@ -209,12 +201,12 @@ def measure_views(
             layout["title"] = {"text": label, "x": 0.02, "y": 0.98, "yanchor": "top"}
         numbers = {"length of the mean": means}
         title, name = f"{label} measure".strip(), f"measure{len(views)}"
-        views.append(View(name, title, times, numbers, data, layout, [drawn[i] for i in fit], said))
         if len(fit) < len(sol.t):
             few = f"The slider has {len(fit)} of {len(sol.t)} saved times"
             of = f" of {label}: both runs have them" if label else "; the curves have more"
-            notes.append(f"{few}{of}.")
-    return times, views, notes
+            said = (f"{few}{of}.", *said)
+        views.append(View(name, title, times, numbers, data, layout, [drawn[i] for i in fit], said))
+    return times, views
 
 
 def _drawing(measure: AnyMeasure) -> Callable[[Sequence[Any], Look], Drawn]:
@@ -269,30 +261,32 @@ def _figure(view: View) -> str:
         "<tr>" + "".join(f"<td>{values[i]:.8g}</td>" for values in columns.values()) + "</tr>"
         for i in kept
     )
-    return (
-        f'<figure><div class="plot {"measure" if view.frames else "curve"}" id="{view.name}" '
-        f'role="img" aria-label="{escape(told)}"></div><details><summary>Numbers</summary>'
-        f'<div class="wide"><table><caption>{escape(view.title)}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></details></figure>"
+    return filled(
+        "report/figure.html",
+        kind="measure" if view.frames else "curve",
+        name=view.name,
+        told=escape(told),
+        title=escape(view.title),
+        head=head,
+        rows=rows,
     )
 
 
 def _about(label: str, sol: Solution, found: list[Check]) -> str:
     """Checks, facts, versions and case of a run; of two, each opens at a click or if it fails."""
-    head = '<tr><th scope="col"></th>' + "".join(
-        f'<th scope="col">{name}</th>' for name in ("check", "this run", "threshold", "why")
+    about = filled(
+        "report/run.html",
+        run=escape(label or "the run"),
+        checks=_rows(found),
+        facts=_table(_facts(sol)),
+        versions=_table(sol._versions),
+        case=escape(_case(sol._case) or "This run was started without a case file."),
     )
-    case = _case(sol._case) or "This run was started without a case file."
+    if not label:
+        return about
     opens = "" if all(check.passed for check in found) else "open"
     summary = f"<summary>{escape(label)}: checks, the run and its case</summary>"
-    before, after = (f"<details {opens}>{summary}", "</details>") if label else ("", "")
-    return (
-        f'{before}<section class="checks"><h2>Checks of {escape(label or "the run")}</h2><table>'
-        f"<thead>{head}</tr></thead><tbody>{_rows(found)}</tbody></table></section>"
-        f'<section class="about"><div><h2>The run</h2><table class="facts">{_table(_facts(sol))}'
-        f'</table><h2>Made with</h2><table class="facts">{_table(sol._versions)}</table></div>'
-        f"<div><h2>Case</h2><pre>{escape(case)}</pre></div></section>{after}"
-    )
+    return f"<details {opens}>{summary}{about}</details>"
 
 
 def _case(text: str) -> str:
@@ -366,8 +360,13 @@ def _table(entries: dict[str, str]) -> str:
 
 
 def part_of_page(name: str) -> str:
-    """The text of a file that pages are made of."""
-    return (files("meanfield.cli.report") / name).read_text(encoding="utf-8")
+    """The text of a file that pages are made of, by its name in `cli/`."""
+    return (files("meanfield.cli") / name).read_text(encoding="utf-8")
+
+
+def filled(name: str, /, **parts: str) -> str:
+    """The text of such a file with these parts at their places."""
+    return Template(part_of_page(name)).substitute(parts)
 
 
 # of a figure in print
@@ -401,9 +400,11 @@ class Check:
 
 def checks(sol: Solution) -> list[Check]:
     """The verdict of a run: how it ended, its balance, mass, energies and resolution."""
-    found = [_status(sol), _mass(sol)]
+    why = "A run that stops early keeps its results so far."
+    found = [Check("status", sol.status, " or ".join(GOOD), why, sol.success)]
     if (error := text.defect(sol)) is not None:
-        found.insert(1, _balance(sol, error))
+        found.append(_balance(sol, error))
+    found.append(_mass(sol))
     if monotone := curves.monotone_energy(sol):
         found.append(_monotone(sol, *monotone))
     found += [
@@ -414,11 +415,6 @@ def checks(sol: Solution) -> list[Check]:
     if "tail" in sol.dataset and np.isfinite(sol.dataset["tail"].values).any():
         found.append(_resolution(sol))
     return found
-
-
-def _status(sol: Solution) -> Check:
-    why = "A run that stops early keeps its results so far."
-    return Check("status", sol.status, " or ".join(GOOD), why, sol.success)
 
 
 def _tolerance(sol: Solution) -> float:
