@@ -178,8 +178,7 @@ def boolean(name: str, value: Any) -> bool:
     ValueError
         Otherwise: a word would count as True, "False" and "no" among them.
     """
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+    check_type(name, value, (bool, np.bool_), "True or False")
     return bool(value)
 
 

@@ -17,9 +17,10 @@ import meanfield as mf
 from meanfield.cli import explore
 from meanfield.cli.commands import main
 from meanfield.cli.explore import Explorer
+from meanfield.cli.report.document import part_of_page
 
 SHORT = {"run.t_end": 0.4, "run.save_at": 4}
-START = mf.Case(explore._part("case.toml"))
+START = mf.Case(part_of_page("explore/case.toml"))
 
 
 def case(dim, kind="Density", **keys):

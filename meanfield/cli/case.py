@@ -49,7 +49,7 @@ _LARGEST_LIST = 1 << 24
 def clouds(case: Table) -> Iterator[tuple[str, str]]:
     """The keys and names of the token files that a case refers to, bundled ones left out."""
     for where, table in tables_in(case):
-        if table.token_file:
+        if isinstance(table, tables.TokenFileTable) and table.token_file:
             yield f"{where}.points", table.token_file
 
 

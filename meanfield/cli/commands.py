@@ -316,12 +316,8 @@ def compare(
 
     one, other = runs.loaded_run(a), runs.loaded_run(b)
     source = runs.source_of("compare", one._source, other._source)
-    for path, option, suffixes in (
-        (output, "--output", (".nc",)),
-        (figure, "--figure", runs.FIGURE_SUFFIXES),
-    ):
-        if path is not None:
-            check_output(path, option, suffixes, source, force)
+    check_output(output, "--output", (".nc",), source, force)
+    check_output(figure, "--figure", runs.FIGURE_SUFFIXES, source, force)
     progress = sys.stderr.isatty() and not quiet
     with refusals(), runs.killed_like_ctrl_c():
         found = compared(one, other, save_at=save_at, gap=gap, progress=progress)

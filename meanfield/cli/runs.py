@@ -49,14 +49,16 @@ def outputs(
     """
     key, figure_key = keys
     check_output(file, key, (".nc",), source, force)
-    figure_key = f"the figure beside {key}" if figure is None else figure_key
-    picture = file.with_suffix(".png") if figure is None else figure
-    check_output(picture, figure_key, FIGURE_SUFFIXES, source, force)
-    return picture
+    if figure is None:
+        figure, figure_key = file.with_suffix(".png"), f"the figure beside {key}"
+    check_output(figure, figure_key, FIGURE_SUFFIXES, source, force)
+    return figure
 
 
-def check_output(path: Path, key: str, suffixes: Sequence[str], source: str, force: bool) -> None:
-    """Make sure that a file of that name can be written, and write nothing.
+def check_output(
+    path: Path | None, key: str, suffixes: Sequence[str], source: str, force: bool
+) -> None:
+    """Make sure that a file of that name can be written, if there is to be one; write nothing.
 
     What is there has to be made from the same, unless it may be replaced all the same.
 
@@ -65,6 +67,8 @@ def check_output(path: Path, key: str, suffixes: Sequence[str], source: str, for
     Refusal
         Naming the option or key, the path and what is allowed.
     """
+    if path is None:
+        return
     from meanfield.evolution.files import is_made_from
 
     allowed = f"a file name that ends in {' or '.join(suffixes)}"

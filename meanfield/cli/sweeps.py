@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Executor
@@ -126,12 +127,9 @@ def dimension_names(keys: Sequence[str], taken: Container[str] = ()) -> dict[str
     names = {}
     for key, one in zip(keys, last, strict=True):
         whole = key if key != one else f"grid_{key}"
-        names[key] = _variable(one if last.count(one) == 1 and one not in taken else whole)
+        name = one if last.count(one) == 1 and one not in taken else whole
+        names[key] = re.sub(r"\W", "_", name.replace("]", ""))
     return names
-
-
-def _variable(key: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in key.replace("]", ""))
 
 
 ERROR = "error"
@@ -153,14 +151,34 @@ class Outcome:
     dataset: xr.Dataset | None = None
 
 
-def outcome(solution: Solution) -> Outcome:
-    """The outcome of a run: its numbers over t, and those at the last save."""
-    over_t = [name for name, one in solution.dataset.data_vars.items() if one.dims == ("t",)]
-    numbers = solution.dataset[over_t]
-    for name, one in numbers.isel(t=-1).reset_coords("t").items():
-        what = f"final {one.attrs.get('long_name', name)}"
-        numbers[f"{FINAL}{name}"] = one.assign_attrs(long_name=what)
-    return Outcome(solution.status, solution.message, numbers)
+def outcome_of(found: Any) -> Outcome:
+    """The outcome of a call by what it returned: of a run its numbers over t, and at the last save.
+
+    Raises
+    ------
+    ValueError
+        If that is nothing of which a dataset can be made.
+    """
+    import xarray as xr
+
+    if isinstance(found, Solution):
+        over_t = [name for name, one in found.dataset.data_vars.items() if one.dims == ("t",)]
+        numbers = found.dataset[over_t]
+        for name, one in numbers.isel(t=-1).reset_coords("t").items():
+            what = f"final {one.attrs.get('long_name', name)}"
+            numbers[f"{FINAL}{name}"] = one.assign_attrs(long_name=what)
+        return Outcome(found.status, found.message, numbers)
+    if isinstance(found, xr.Dataset):
+        # coordinates that are no index are numbers as others
+        return Outcome("finished", "", found.reset_coords())
+    given = found if isinstance(found, Mapping) else {"value": found}
+    plain = {name: np.asarray(one) for name, one in given.items()}
+    if any(one.ndim > 0 or one.dtype.kind not in "biufc" for one in plain.values()):
+        raise ValueError(
+            f"the function must return a number, a mapping of numbers, a Solution or a Dataset, "
+            f"got {shown(found)}"
+        )
+    return Outcome("finished", "", xr.Dataset({name: ((), one) for name, one in plain.items()}))
 
 
 @dataclass(frozen=True)
@@ -184,7 +202,7 @@ class Cell:
         """The outcome if the run came to its end in an earlier call, else None."""
         with suppress(ValueError):
             if self.file is not None and (kept := loaded(self.file)).status != "interrupted":
-                return outcome(kept)
+                return outcome_of(kept)
         return None
 
     def run(self) -> Outcome:
@@ -196,7 +214,7 @@ class Cell:
             If it is interrupted; then its file holds what it had.
         """
         try:
-            return _outcome_of(self.call())
+            return outcome_of(self.call())
         except Exception as error:
             if str(error).startswith(f"{self.name}: "):
                 return Outcome(ERROR, str(error))
@@ -212,7 +230,7 @@ class Cell:
             return self.failed(f"the run is done, but {error}")
         if solution.status == "interrupted":
             return self.failed(f"the run is done, but {self.file} is not")
-        return outcome(solution)
+        return outcome_of(solution)
 
     def failed(self, why: str) -> Outcome:
         """The outcome of a cell that has none."""
@@ -257,31 +275,6 @@ def _resumed(case: Case, file: Path) -> Solution | None:
     except ValueError:
         file.unlink(missing_ok=True)
         return None
-
-
-def _outcome_of(found: Any) -> Outcome:
-    """The outcome of a call by what it returned.
-
-    Raises
-    ------
-    ValueError
-        If that is nothing of which a dataset can be made.
-    """
-    import xarray as xr
-
-    if isinstance(found, Solution):
-        return outcome(found)
-    if isinstance(found, xr.Dataset):
-        # coordinates that are no index are numbers as others
-        return Outcome("finished", "", found.reset_coords())
-    numbers = found if isinstance(found, Mapping) else {"value": found}
-    plain = {name: np.asarray(one) for name, one in numbers.items()}
-    if any(one.ndim > 0 or one.dtype.kind not in "biufc" for one in plain.values()):
-        raise ValueError(
-            f"the function must return a number, a mapping of numbers, a Solution or a Dataset, "
-            f"got {shown(found)}"
-        )
-    return Outcome("finished", "", xr.Dataset({name: ((), one) for name, one in plain.items()}))
 
 
 SWEEP, SWEEP_VERSION = "meanfield-sweep", 2

@@ -76,10 +76,15 @@ def read_arrays(file: str, folder: Path, beside: str) -> dict[str, Array]:
         table = _read((files("meanfield") / "data" / BUNDLED[file]).read_text("utf-8"))
     else:
         path = _checked_file(folder / file)
-        kind = path.suffix.lower()
-        if kind == ".npz":
-            return _npz_arrays(path, beside)
-        table = _npy_table(path) if kind == ".npy" else _read(_cloud_text(path))
+        match path.suffix.lower():
+            case ".npz":
+                return _npz_arrays(path, beside)
+            case ".npy":
+                table = _npy_table(path)
+            case _:
+                with _readable(path, "a CSV file in UTF-8"):
+                    text = path.read_text("utf-8-sig")
+                table = _read(text)
     if beside == "weights":
         return {"points": table}
     rows = table[:, :-1]
@@ -104,42 +109,43 @@ def _check_size(path: Path, size: int) -> None:
         )
 
 
-def _cloud_text(path: Path) -> str:
+@contextmanager
+def _readable(path: Path, what: str) -> Iterator[None]:
+    """Inside, a file is read that must be such a one.
+
+    Raises
+    ------
+    ValueError
+        With what is wrong.
+    """
     try:
-        return path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"must be a CSV file in UTF-8, but {path}: {error}") from None
+        yield
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        # NumPy says of objects that it could not be asked to read them
+        is_of_objects = isinstance(error, ValueError) and "object" in str(error).lower()
+        told = "its dtype is object; numbers are allowed" if is_of_objects else error
+        raise ValueError(f"must be {what}, but {path}: {told}") from None
 
 
 def _npy_table(path: Path) -> Array:
-    try:
+    with _readable(path, "an NPY file of numbers"):
         table = np.load(path, allow_pickle=False, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"must be an NPY file of numbers, but {path}: {_told(error)}") from None
     if table.ndim != 2 or table.shape[1] < 2:
         raise ValueError(f"must hold a table of d >= 2 columns, but {path} has shape {table.shape}")
     return real_array("table", table, 2)
 
 
 def _npz_arrays(path: Path, beside: str) -> dict[str, Array]:
-    try:
+    with _readable(path, "an NPZ file of numbers"):
         with zipfile.ZipFile(path) as packed:
             # what is packed may be far larger than its file
             _check_size(path, sum(one.file_size for one in packed.infolist()))
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in ("points", beside) if name in arrays}
             names = list(arrays)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"must be an NPZ file of numbers, but {path}: {_told(error)}") from None
     if "points" not in found:
         raise ValueError(f"must hold an array points, but {path} has {shown(names)}")
     return {name: real_array(name, one, None) for name, one in found.items()}
-
-
-def _told(error: Exception) -> str:
-    """What NumPy says of a file, but of objects, which it could not be asked to read, the kind."""
-    is_of_objects = "object" in str(error).lower()
-    return "its dtype is object; numbers are allowed" if is_of_objects else str(error)
 
 
 def _read(text: str) -> Array:
@@ -207,11 +213,6 @@ class Table(pydantic.BaseModel):
                     raise KeyFault(key, f"missing: it must be {field.description}")
         return data
 
-    @property
-    def token_file(self) -> str:
-        """The file beside the case that it refers to, "" if there is none."""
-        return ""
-
     def check(self, case: Any) -> None:  # noqa: ARG002
         """Check the sizes of a case, before anything is built.
 
@@ -267,21 +268,6 @@ class MadeTable(Table):
                     raise KeyFault("dim", "missing: it must be an integer >= 2")
                 arguments["dim"] = dim
             return self.made(**arguments)
-
-    def check(self, case: Any) -> None:
-        """Check β and the matrices of heads, too.
-
-        Raises
-        ------
-        ValueError
-            Naming key, value and what is allowed.
-        """
-        super().check(case)
-        if (beta := getattr(self, "beta", None)) is not None:
-            number("beta", beta, low=0, high=case.measure.largest_beta)
-        if heads := getattr(self, "heads", None):
-            side = max(len(np.atleast_1d(m)) for head in heads for m in (head.Q, head.K, head.V))
-            _check_product("heads", len(heads), side**2, "heads")
 
 
 def _built(table: Any, where: str, dim: int | None, folder: Path) -> Any:
@@ -414,7 +400,7 @@ class TokenFileTable(MadeTable):
 
     @property
     def token_file(self) -> str:
-        """Its file, unless it is bundled."""
+        """The file beside the case that it refers to, "" if there is none."""
         return "" if isinstance(self.points, list) or self.points in BUNDLED else self.points
 
     def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:
@@ -486,10 +472,28 @@ _TOLD = [made for made in KNOWN if any(one.init and one.metadata for one in fiel
 _DEFAULT = SA.__name__
 
 
+class DynamicsTable(MadeTable):
+    """What moves the measure."""
+
+    def check(self, case: Any) -> None:
+        """Check β and the matrices of heads, too.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        super().check(case)
+        if (beta := getattr(self, "beta", None)) is not None:
+            number("beta", beta, low=0, high=case.measure.largest_beta)
+        if heads := getattr(self, "heads", None):
+            side = max(len(np.atleast_1d(m)) for head in heads for m in (head.Q, head.K, head.V))
+            _check_product("heads", len(heads), side**2, "heads")
+
+
 def _dynamics_table(made: Any, parts: Any = None) -> Any:
-    return _table(
-        made, default=_DEFAULT if made is SA else ..., parts=_HEAD if made is Attention else parts
-    )
+    default, inner = _DEFAULT if made is SA else ..., _HEAD if made is Attention else parts
+    return _table(made, default=default, parts=inner, base=DynamicsTable)
 
 
 _LAYERS = [_dynamics_table(made) for made in _TOLD if made in LAYERS]
@@ -668,10 +672,6 @@ class WatchTable(MadeTable):
         distance: str
         p: float
         beta: float | None
-
-    def check(self, case: Any) -> None:
-        """Check sizes alone: β is not one of a run."""
-        Table.check(self, case)
 
     def tried(self, where: str, measure: AnyMeasure, beta: float, folder: Path) -> DistanceTo:
         """The monitor of a run that starts with the measure, tried on it, with β where it has none.

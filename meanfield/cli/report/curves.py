@@ -139,7 +139,8 @@ def _band(t: Array, ends: tuple[Array, Array], known: Integers, colour: str) -> 
 def _tail(sol: Solution) -> View:
     values, allowed = sol.dataset["tail"].values, tolerances(sol)
     title = "spectral tail" if hasattr(sol.measures[0], "space") else "largest tail of a panel"
-    level = _line(sol.t, allowed, "tolerance", LINE, width=1, dash="dash")
+    at_all = np.arange(len(sol.t))
+    level = _line(sol.t, allowed, "tolerance", LINE, at_all, width=1, dash="dash")
     scale = {"type": "log", "exponentformat": "power"}
     numbers = {"tail": np.where(values > 0.0, values, np.nan)}
     view = over_t("tail", title + " and its tolerance", sol.t, numbers, scale, further=[level])
@@ -166,11 +167,9 @@ def _size(sol: Solution) -> View:
 
 
 def _line(
-    t: Array, values: Array, name: str, colour: str, kept: Integers | None = None, **style: Any
+    t: Array, values: Array, name: str, colour: str, known: Integers, **style: Any
 ) -> dict[str, Any]:
-    kept = np.arange(len(t)) if kept is None else kept
-    if len(kept):
-        kept = kept[frames.thinned(len(kept), MOST_POINTS)]
+    kept = known[frames.thinned(len(known), MOST_POINTS)]
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(kept) < 2 else "lines",

@@ -251,14 +251,12 @@ def _atoms(flow: LineFlowMap) -> Frame:
     axis = np.asarray(flow.axis)
     angles, masses = gathered(flow)
     polar = np.sin(angles) < _POINT_LIKE
-    across = perpendicular(axis)
-    third = np.cross(axis, across)
-    turn = np.linspace(0.0, 2.0 * np.pi, 91)[:, None]
-    circle = np.cos(turn) * across + np.sin(turn) * third
+    across, around = perpendicular(axis), np.linspace(0.0, 2.0 * np.pi, 91)
+    frame = np.array([across, np.cross(axis, across), axis])
     gap = np.full((1, 3), np.nan)
     rings = [np.zeros((0, 3))]
     for angle in angles[~polar]:
-        rings += [POINT_RADIUS * (np.cos(angle) * axis + np.sin(angle) * circle), gap]
+        rings += [POINT_RADIUS * sphere_points(np.full(91, angle), around) @ frame, gap]
     poles = np.cos(angles[polar])[:, None] * axis
     return {_RINGS: places(np.concatenate(rings)), _POINTS: _points(poles, masses[polar], 26.0)}
 
