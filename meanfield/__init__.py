@@ -14,6 +14,7 @@ from typing import Any
 
 import lazy_loader
 
+from meanfield._checks import did_you_mean
 from meanfield._shown import Shown
 
 # `__init__.pyi` has what is public; nothing of it is imported before it is used
@@ -39,10 +40,7 @@ Shown._plot = _load_plot
 def __getattr__(name: str) -> Any:
     """Import a public name; its home is the package: pickles and tracebacks survive a move."""
     if name not in __all__:
-        import difflib
-
-        near = [] if name.startswith("_") else difflib.get_close_matches(name, __all__, 1)
-        meant = f"; did you mean {near[0]}?" if near else ""
+        meant = "" if name.startswith("_") else did_you_mean(name, __all__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
     found = _loaded(name)
     if hasattr(found, "__module__"):

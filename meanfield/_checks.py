@@ -211,10 +211,21 @@ def one_of(name: str, value: Any, allowed: Collection[Word]) -> Word:
     ValueError: start must be one of ('sample', 'quantise'), got 'wild'
     """
     if not isinstance(value, str) or value not in allowed:
-        near = get_close_matches(str(value), allowed, 1)
-        meant = f"; did you mean {near[0]}?" if near else ""
+        meant = did_you_mean(str(value), allowed)
         raise ValueError(f"{name} must be one of {allowed}, got {shown(value)}{meant}")
     return cast(Word, value)
+
+
+def did_you_mean(word: str, words: Collection[str]) -> str:
+    """What else a word may have meant, for the end of a message; "" if none is like it.
+
+    Examples
+    --------
+    >>> did_you_mean("beat", ["beta", "sign"])
+    '; did you mean beta?'
+    """
+    near = get_close_matches(word, words, 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def some_of(name: str, values: Any, allowed: Collection[str]) -> list[str]:

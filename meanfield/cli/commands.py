@@ -533,8 +533,15 @@ def sweep_command(
     source = runs.source_of("sweep", chosen._digest())
     check_output(output, "--output", (".nc",), source, force)
     progress = sys.stderr.isatty() and not quiet
-    with runs.executor_of(executor, workers, scheduler) as where, _swept(folder):
-        found = sweep(chosen, axes, folder=folder, progress=progress, **where)
+    kept = f"finished cells are kept in {folder}, and the same command continues"
+    with runs.executor_of(executor, workers, scheduler) as where:
+        try:
+            with refusals(), runs.killed_like_ctrl_c():
+                found = sweep(chosen, axes, folder=folder, progress=progress, **where)
+        except RuntimeError as error:
+            raise Refusal(f"{error}; {kept}", FAILED_RUN) from None
+        except KeyboardInterrupt:
+            raise Refusal(f"interrupted: {kept}", INTERRUPTED) from None
     with runs.refused(OSError, status=FAILED_RUN):
         runs.write_dataset(found, output, source)
     states = found["status"].values.ravel().tolist()
@@ -546,19 +553,6 @@ def sweep_command(
         first = found["message"].values.ravel()[failed[0]]
         told = f"{len(failed)} of {len(states)} cells failed, the first of them: {first}"
         raise Refusal(told, FAILED_RUN)
-
-
-@contextmanager
-def _swept(folder: Path) -> Iterator[None]:
-    """Inside, say what ended a sweep, and that its cells are kept."""
-    kept = f"finished cells are kept in {folder}, and the same command continues"
-    try:
-        with refusals(), runs.killed_like_ctrl_c():
-            yield
-    except RuntimeError as error:
-        raise Refusal(f"{error}; {kept}", FAILED_RUN) from None
-    except KeyboardInterrupt:
-        raise Refusal(f"interrupted: {kept}", INTERRUPTED) from None
 
 
 # the options are those of the scripts themselves

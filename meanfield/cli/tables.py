@@ -418,8 +418,8 @@ class TokenFileTable(MadeTable):
             found |= read_arrays(self.points, folder, self.beside)
             if self.beside in found and getattr(self, self.beside) is not None:
                 raise ValueError(f"has {self.beside}: {where}.{self.beside} must be left out")
-            made = self.model_copy(update=found)
-            return self.made(**{name: value for name, value in made if name != "type"})
+            arguments = {name: value for name, value in self if name != "type"}
+            return self.made(**arguments | found)
         except ValueError as error:
             if str(error).partition(" ")[0] in {*type(self).model_fields} - {*found}:
                 raise Fault(f"{where}.{error}") from None
