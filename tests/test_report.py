@@ -163,6 +163,13 @@ def test_a_case_can_not_write_into_the_page(solutions):
     assert "<img src=x" not in page
 
 
+def test_a_monitor_can_not_write_into_the_page():
+    monitors = {"w_<img src=x onerror=alert(1)>": lambda mu: mu.mass()}
+    page = report.page(mf.evolve(START, mf.SA(1.0), 0.1, 2, monitors=monitors))
+    assert "<img src=x" not in page
+    assert "w_&lt;img src=x onerror=alert(1)&gt;</th>" in page
+
+
 @pytest.mark.slow
 def test_bad_input(tmp_path, solutions):
     with pytest.raises(ValueError, match="solution must be a Solution, got 3"):

@@ -303,7 +303,7 @@ def _in_words(hint: Any, allowed: str) -> Any:
 
 def _equal(rows: list[list[float]]) -> list[list[float]]:
     if len({len(row) for row in rows}) > 1:
-        raise ValueError("rows must be equally long")
+        raise ValueError(f"rows must be equally long, got {shown(rows)}")
     return rows
 
 

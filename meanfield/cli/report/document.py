@@ -256,7 +256,9 @@ def _figure(view: View) -> str:
     told = re.sub("</?sub>", "", f"{view.title}, from {_span(view.t)}: {'; '.join(ends)}")
     kept = thinned(len(view.t), _MOST_TIMES)
     columns = {"t": view.t, **view.numbers}
-    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
+    # a monitor or a file may be called anything
+    names = (re.sub("&lt;(/?sub)&gt;", r"<\1>", escape(name)) for name in columns)
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
     rows = "".join(
         "<tr>" + "".join(f"<td>{values[i]:.8g}</td>" for values in columns.values()) + "</tr>"
         for i in kept
