@@ -142,12 +142,10 @@ def _table(*names: str, **headed: str) -> Callable[[Any], str]:
     """These variables at the last time, a line for each place; some with a heading of their own."""
 
     def told(found: Any) -> str:
-        last = (found.isel(t=-1) if "t" in found.dims else found).reset_coords()
-        frame = (
-            last[[name for name in (*names, *headed) if name in last]].to_dataframe().reset_index()
-        )
-        frame = frame.rename(columns=headed)
-        return str(frame.to_string(index=False, na_rep="-"))
+        last = found.isel(t=-1, missing_dims="ignore").reset_coords()
+        frame = last[[name for name in (*names, *headed) if name in last]].to_dataframe()
+        shown = frame.reset_index().rename(columns=headed)
+        return str(shown.to_string(index=False, na_rep="-"))
 
     return told
 

@@ -777,7 +777,7 @@ def _keys() -> list[str]:
         "output": [OutputTable],
     }
     found = [f"{name}.{key}" for name in tables for one in tables[name] for key in one.model_fields]
-    return list(dict.fromkeys([*CaseTable.model_fields, *found]))
+    return [*CaseTable.model_fields, *found]
 
 
 def nearest(fault: KeyFault, path: str, keys: Iterable[str]) -> str:
