@@ -406,10 +406,7 @@ class Case:
         meanfield.exceptions.UnfinishedWarning
             If the run ends before `t_end`, with its `message`.
         """
-        measure, dynamics, keywords = self._build()
-        keywords |= {"progress": checked_progress(progress), "checkpoint": checkpoint}
-        with self._errors("run"):
-            solution = solve(measure, dynamics, **keywords)
+        solution = self._solve(progress=checked_progress(progress), checkpoint=checkpoint)
         if not solution.success:
             warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
         return solution
@@ -462,6 +459,18 @@ class Case:
         if self._tables.monitors:
             keywords["monitors"] = self._build_monitors(measure)
         return measure, dynamics, keywords
+
+    def _solve(self, **further: Any) -> Solution:
+        """The run of the case, with further keywords of `evolve`.
+
+        Raises
+        ------
+        CaseError
+            If a value is out of range or the tables don't fit each other.
+        """
+        measure, dynamics, keywords = self._build()
+        with self._errors("run"):
+            return solve(measure, dynamics, **keywords | further)
 
     def _build_monitors(self, measure: AnyMeasure) -> dict[str, DistanceTo]:
         """The monitors of a run that starts with the measure, each tried on it.

@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 from meanfield._checks import boolean, check_type, one_line, shown
 from meanfield.cli import case as cases
 from meanfield.cli.case import Case
-from meanfield.evolution import Solution, load, loaded, netcdf, resume_from, solve
+from meanfield.evolution import Solution, load, loaded, netcdf, resume_from
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import versions
 from meanfield.exceptions import CaseError, FileInUseError, warn_unfinished
@@ -251,9 +251,7 @@ def _ran(case: Case, file: Path | None) -> Solution:
     """
     solution = None if file is None else _resumed(case, file)
     if solution is None:
-        measure, dynamics, keywords = case._build()
-        with case._errors("run"):
-            solution = solve(measure, dynamics, **keywords, checkpoint=file)
+        solution = case._solve(checkpoint=file)
     if file is not None and solution._file is None:
         # a run only warns where its file can't be written
         try:

@@ -27,7 +27,7 @@ from meanfield.cli.report.curves import over_t
 from meanfield.cli.report.document import filled, measure_views, part_of_page, plotly_script
 from meanfield.cli.report.measures import POINT_RADIUS
 from meanfield.cli.report.view import View, packed, places
-from meanfield.evolution import Solution, solve
+from meanfield.evolution import Solution
 from meanfield.evolution.recorder import with_role
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.measures.clusters import clusters
@@ -213,18 +213,20 @@ class Explorer:
         drawn = io.BytesIO()
         with self.lock:
             last, sol = self._last
-            sol = sol if last == case else _solved(case, lambda _: check())
+            if last != case:
+                sol = case._solve(monitors=None, progress=lambda _: check())
             plot.solution(sol).savefig(drawn, format="pdf")
         return drawn.getvalue()
 
     def _shown(self, case: Case, n: int, step: Callable[[float], None]) -> dict[str, Any]:
         """The measure, n tokens over it, energies, clusters, and numbers at each time."""
-        sol = _solved(case, step)
+        sol = case._solve(monitors=None, progress=step)
         self._last = case, sol
         sols, names = [sol], [""]
         if n and not isinstance(sol.final, Particles):
             tokens = case.replace({"measure": {"type": "Particles", "n": n}})
-            sols, names = [sol, _solved(tokens, step)], ["measure", f"{n} tokens"]
+            sols.append(tokens._solve(monitors=None, progress=step))
+            names = ["measure", f"{n} tokens"]
         saved = reduce(np.intersect1d, [one.t for one in sols])
         t, views = measure_views([sol], [""], saved, _ROOM)
         for beside in sols[1:]:
@@ -256,11 +258,6 @@ class Explorer:
         pictures = [view.as_read() for view in views]
         said = {"said": sol.message, "bad": not sol.success}
         return said | {"t": t.tolist(), "views": pictures, "numbers": numbers, "notes": notes}
-
-
-def _solved(case: Case, step: Callable[[float], None]) -> Solution:
-    measure, dynamics, keywords = case._build()
-    return solve(measure, dynamics, **keywords | {"monitors": None, "progress": step})
 
 
 def _listed(masses: Array) -> str:

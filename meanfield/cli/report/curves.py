@@ -56,12 +56,11 @@ def curve_views(sol: Solution) -> list[View]:
 def comparison_views(ds: Any, labels: Sequence[str]) -> list[View]:
     """What two runs have each, a curve for each, and how far they are apart."""
     found = []
-    bounds = {f"{name}{end}" for name in ds.data_vars for end in (LOWER, UPPER, PROVED)}
+    untold = {f"{name}{end}" for name in ds.data_vars for end in (LOWER, UPPER, PROVED)}
+    untold |= {"energy_share"} if "energy" in ds else set()
     for name in map(str, ds.data_vars):
         values, t = ds[name].values, ds["t"].values
-        if name in bounds or ds[name].dims not in (("t",), ("run", "t")):
-            continue
-        if name == "energy_share" and "energy" in ds:
+        if name in untold or ds[name].dims not in (("t",), ("run", "t")):
             continue
         is_pair = ds[name].ndim == 2
         numbers = dict(zip(labels if is_pair else [name], np.atleast_2d(values), strict=True))
