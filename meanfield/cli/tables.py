@@ -247,8 +247,9 @@ class MadeTable(Table):
     parts: ClassVar[list[str]] = []
 
     def told_dim(self) -> int | None:
-        """The dimension, if it determines one."""
-        return getattr(self, "dim", None)
+        """The dimension, if it determines one, or if all objects have it."""
+        of_all = getattr(self.made, "dim", None)
+        return getattr(self, "dim", of_all if isinstance(of_all, int) else None)
 
     def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:
         """The object of the table `where`, in `dim` where the table leaves it open.
@@ -333,7 +334,6 @@ def _table(
     parts: Any = None,
     base: Any = MadeTable,
     told_dim: Callable[[Any], int | None] | None = None,
-    optional: str = "",
 ) -> Any:
     """The table whose keys are the arguments of a dataclass.
 
@@ -349,8 +349,6 @@ def _table(
         The class of the table.
     told_dim : callable, optional
         The dimension, if a table determines one.
-    optional : str
-        A key that may be left out where the constructor needs it.
     """
     name, about = made.__name__, (made.__doc__ or "").partition("\n")[0]
     keys: dict[str, Any] = {}
@@ -361,10 +359,11 @@ def _table(
         note, given = field.metadata, arguments[field.name].default
         hint = _AS_READ.get(note["hint"], note["hint"])
         hint = {list: list[parts], dict: parts}.get(hint, hint) if parts else hint
-        # the dimension may be told by another table
-        given = (
-            None if field.name in ("dim", optional) else ... if given is Parameter.empty else given
-        )
+        # the dimension may be told by another table, and what is beside points by their file
+        if field.name in ("dim", getattr(base, "beside", "")):
+            given = None
+        elif given is Parameter.empty:
+            given = ...
         keys[field.name] = (
             hint if given is not None else hint | None,
             told(note["about"], list(given) if given == () else given, **note["limits"]),
@@ -445,10 +444,10 @@ class TabulatedTable(TokenFileTable):
 _LAWS: list[Any] = [
     _table(Uniform),
     _table(VonMisesFisher, told_dim=lambda table: len(table.mean) if np.ndim(table.mean) else 2),
-    _table(FourierSeries, told_dim=lambda _: 2),
+    _table(FourierSeries),
     _table(ZonalSeries),
     _table(PointCloud, base=TokenFileTable),
-    _table(Tabulated, base=TabulatedTable, optional="values"),
+    _table(Tabulated, base=TabulatedTable),
     # of the first part that has one
     _table(
         Mixture,
@@ -459,11 +458,7 @@ _LAWS: list[Any] = [
 AnyLawTable: Any = _one_of(_LAWS)
 
 
-_SPACES: list[Any] = [
-    _table(Circle, told_dim=lambda _: 2),
-    _table(Sphere, told_dim=lambda _: 3),
-    _table(Zonal),
-]
+_SPACES: list[Any] = [_table(Circle), _table(Sphere), _table(Zonal)]
 AnySpaceTable: Any = _one_of(_SPACES)
 
 _HEAD = _table(Head, default=None)
