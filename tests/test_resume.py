@@ -6,6 +6,7 @@ import signal
 import sys
 import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache, partial
 from itertools import count
 
@@ -461,7 +462,7 @@ def test_a_file_that_is_not_what_it_was_is_refused(damage, stopped, tmp_path):
 @pytest.mark.parametrize("times", [[0.0, 1.0], [[0.0, 1.0]], [], [0.0, 2.0, 1.0], [0.0, np.inf]])
 def test_times_that_are_not_the_runs_are_refused(times, stopped, tmp_path):
     path, solution = tmp_path / "run.nc", mf.load(stopped)
-    solution._resumption.arrays["times"] = np.array(times)
+    solution._resumption = replace(solution._resumption, times=np.array(times))
     solution.save(path)
     with pytest.raises(ValueError, match=r"run\.nc can't be resumed: times must"):
         mf.resume(path, monitors={"m": mass})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -76,19 +76,20 @@ class Absorption:
 
     def kept(self, points: Array) -> Array:
         """1 - χ at points (n, 3), shape (n,), without cancellation near the centres."""
-        kept = np.ones(len(points))
-        with np.errstate(under="ignore"):
-            for centre in self.centres:
-                kept *= -np.expm1(-self._eighth(points, centre))
-        return kept
+        return self._left(points, self.centres)
 
     def taken(self, points: Array, index: int) -> Array:
         """The share of centre `index`, shape (n,); all shares and `kept` sum to 1."""
-        taken = np.ones(len(points))
+        left = self._left(points, self.centres[:index])
         with np.errstate(under="ignore"):
-            for centre in self.centres[:index]:
-                taken *= -np.expm1(-self._eighth(points, centre))
-            return taken * np.exp(-self._eighth(points, self.centres[index]))
+            return left * np.exp(-self._eighth(points, self.centres[index]))
+
+    def _left(self, points: Array, centres: Array) -> Array:
+        left = np.ones(len(points))
+        with np.errstate(under="ignore"):
+            for centre in centres:
+                left *= -np.expm1(-self._eighth(points, centre))
+        return left
 
     def _eighth(self, points: Array, centre: Array) -> Array:
         apart = (points - centre) / self.radius
@@ -196,23 +197,21 @@ class History:
         history = cls(float(arrays["edges"][0]))
         history.edges = [float(t) for t in arrays["edges"]]
         history.pieces = list(arrays["moments"])
-        times = arrays.get("absorption_times", np.zeros(0))
-        for time in np.unique(times):
-            here = times == time
-            history.absorptions.append(
-                Absorption(
-                    float(time),
-                    arrays["absorption_centres"][here],
-                    float(arrays["absorption_radii"][here][0]),
-                )
-            )
-        times = arrays.get("label_times", np.zeros(0))
-        for time in np.unique(times):
-            here = times == time
-            squares = arrays["label_squares"][here].astype(np.int64)
-            patches = Patches(squares, arrays["label_values"][here])
-            history.labels.append(LabelMap(float(time), patches))
+        for time, centres, radii in _by_time(arrays, "absorption", "centres", "radii"):
+            history.absorptions.append(Absorption(time, centres, float(radii[0])))
+        for time, squares, values in _by_time(arrays, "label", "squares", "values"):
+            history.labels.append(LabelMap(time, Patches(squares.astype(np.int64), values)))
         return history
+
+
+def _by_time(
+    arrays: dict[str, NDArray[Any]], what: str, one: str, other: str
+) -> Iterator[tuple[float, NDArray[Any], NDArray[Any]]]:
+    """Each time at which there was such a thing, and its rows of two of the arrays."""
+    times = arrays.get(f"{what}_times", np.zeros(0))
+    for time in np.unique(times):
+        here = times == time
+        yield float(time), arrays[f"{what}_{one}"][here], arrays[f"{what}_{other}"][here]
 
 
 AnyField = SphereField | SphereDepthField
@@ -419,7 +418,7 @@ def feet_of(
     history: History,
     angles: Array,
     times: tuple[float, float],
-    tol: float = _TOLERANCE,
+    tol: float,
 ) -> tuple[Array, Array]:
     """Where characteristics that are at `angles` at times[0] were at times[1], and ∫ div X dt.
 

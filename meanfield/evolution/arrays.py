@@ -37,10 +37,10 @@ from meanfield.typing import Array, ArrayLike, NDArray
 Stored = Mapping[str, Any]
 Save = dict[str, Any]
 
-# of variables: matrices of the dynamics, and arrays that `resume` needs
+# of variables: matrices of the dynamics, and what `resume` needs
 _MATRIX, _RESUME = "dynamics_matrix_", "resume_"
 PREFIXES = (_MATRIX, _RESUME)
-_RESUMPTION = "resumption"
+_RESUMPTION, _TIMES = "resumption", f"{_RESUME}times"
 _DYNAMICS = (*KNOWN, ForgottenDynamics)
 SIZE_NAME = "size"
 SIZE_COMMENT = "n, lmax or kmax of the space in use, or number of nodes"
@@ -197,11 +197,6 @@ class Form:
     counts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     history: tuple[Column, ...] = ()
     to_history: Callable[[Any], History] = History.from_arrays
-
-    @property
-    def names(self) -> list[str]:
-        """Those of all its variables."""
-        return [column.name for column in (*self.columns, *self.history)]
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -802,44 +797,23 @@ def _json(name: str, text: Any) -> Any:
         raise ValueError(f"{name} must be JSON, got {shown(text)}") from error
 
 
-def _arrays_of(stored: Contents, prefix: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose names begin like this, by the rest of their names."""
-    return {
-        str(name).removeprefix(prefix): np.array(variable.values)
-        for name, variable in stored.variables.items()
-        if str(name).startswith(prefix)
-    }
+def _variable_of(name: str, array: Array, axis: str) -> Variable:
+    """An array along dimensions of its own."""
+    return Variable(tuple(f"{name}{axis}{i}" for i in range(array.ndim)), array)
 
 
-def _variables(prefix: str, arrays: Mapping[str, NDArray[Any]], axis: str) -> dict[str, Variable]:
-    """Arrays under names that begin like this, each along dimensions of its own."""
-    return {
-        f"{prefix}{name}": Variable(
-            tuple(f"{prefix}{name}{axis}{i}" for i in range(array.ndim)), array
-        )
-        for name, array in arrays.items()
-    }
-
-
-def dynamics_attributes(dynamics: AnyDynamics) -> dict[str, Any]:
-    """What a file says of the dynamics."""
-    return {"dynamics": json.dumps(_dynamics_record(dynamics)[0])}
-
-
-def dynamics_variables(dynamics: AnyDynamics) -> dict[str, Variable]:
-    """The matrices of a dynamics as variables of a file; none for those without."""
-    matrices = _dynamics_record(dynamics)[1]
-    return _variables(_MATRIX, {str(i): matrix for i, matrix in enumerate(matrices)}, "_axis_")
-
-
-def _dynamics_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
+def dynamics_contents(dynamics: AnyDynamics) -> Contents:
+    """What a file says of the dynamics, with its matrices as variables."""
     matrices: list[Array] = []
     try:
-        return _checks.to_record(dynamics, (*_DYNAMICS, Head), matrices), matrices
+        record = _checks.to_record(dynamics, (*_DYNAMICS, Head), matrices)
     except ValueError:
         # where it, or a part of it, is of a user's own class this is all that can be kept
         told = dynamics.name, describe(dynamics), float(dynamics.noise)
-        return _checks.to_record(ForgottenDynamics(*told), _DYNAMICS), []
+        record, matrices = _checks.to_record(ForgottenDynamics(*told), _DYNAMICS), []
+    named = {f"{_MATRIX}{i}": matrix for i, matrix in enumerate(matrices)}
+    variables = {name: _variable_of(name, one, "_axis_") for name, one in named.items()}
+    return Contents(variables, {"dynamics": json.dumps(record)})
 
 
 def read_dynamics(stored: Contents) -> AnyDynamics:
@@ -851,37 +825,37 @@ def read_dynamics(stored: Contents) -> AnyDynamics:
         If an attribute is missing, of another type or inconsistent with the matrices.
     """
     record = _json("dynamics", text_of(stored, "dynamics"))
-    matrices = _arrays_of(stored, _MATRIX)
-    expected = [str(i) for i in range(len(matrices))]
-    if set(expected) != set(matrices):
-        raise ValueError(f"matrices of the dynamics must be {expected}, got {list(matrices)}")
-    given = [matrices[number] for number in expected]
+    names = [name for name in stored.variables if name.startswith(_MATRIX)]
+    expected = [f"{_MATRIX}{i}" for i in range(len(names))]
+    if set(expected) != set(names):
+        raise ValueError(f"matrices of the dynamics must be {expected}, got {names}")
+    given = [np.array(stored[name].values) for name in expected]
     found: AnyDynamics = from_record(record, _DYNAMICS, given, parts=[Head])
     return found
 
 
 @dataclass(frozen=True)
 class Resumption:
-    """Numbers and arrays of a run at its last save.
+    """What a run needs at its last save.
 
     Attributes
     ----------
     numbers : dict
         Numbers, words and lists of them, as JSON has them.
-    arrays : dict of str to ndarray
-        Of float64.
+    times : ndarray
+        Those to save.
     """
 
     numbers: dict[str, Any]
-    arrays: dict[str, Array] = field(default_factory=dict)
+    times: Array
 
     def attributes(self) -> dict[str, str]:
         """The numbers as an attribute of a file; Python's floats come back to the bit."""
         return {_RESUMPTION: json.dumps(self.numbers)}
 
     def variables(self) -> dict[str, Variable]:
-        """The arrays as variables of a file."""
-        return _variables(_RESUME, self.arrays, "_")
+        """The times as a variable of a file."""
+        return {_TIMES: _variable_of(_TIMES, self.times, "_")}
 
 
 def read_resumption(stored: Contents) -> Resumption | None:
@@ -890,7 +864,7 @@ def read_resumption(stored: Contents) -> Resumption | None:
     Raises
     ------
     ValueError
-        If it is not JSON, or a variable holds a NaN.
+        If it is not JSON, or there are no times, or a NaN among them.
     """
     text = stored.attrs.get(_RESUMPTION)
     if text is None:
@@ -898,14 +872,13 @@ def read_resumption(stored: Contents) -> Resumption | None:
     numbers = _json(_RESUMPTION, text)
     if type(numbers) is not dict:
         raise ValueError(f"{_RESUMPTION} must be a JSON object, got {shown(text)}")
-    arrays = _arrays_of(stored, _RESUME)
-    return Resumption(
-        numbers, {name: _without_nan(f"{_RESUME}{name}", array) for name, array in arrays.items()}
-    )
+    if _TIMES not in stored:
+        raise ValueError(f"{_TIMES} must be a variable, got none")
+    return Resumption(numbers, _without_nan(_TIMES, stored[_TIMES].values[...]))
 
 
 def own_names(stored: Contents) -> list[str]:
     """The variables of a file that are not those of the solution's dataset."""
-    forms = [form for form, _ in _stored_forms(stored)]
-    own = {*_COORDINATES, *(name for form in forms for name in form.names)} - {"size"}
-    return [str(name) for name in stored.variables if name in own or str(name).startswith(PREFIXES)]
+    columns = [c for form, _ in _stored_forms(stored) for c in (*form.columns, *form.history)]
+    own = {*_COORDINATES, *(column.name for column in columns)} - {SIZE_NAME}
+    return [name for name in stored.variables if name in own or name.startswith(PREFIXES)]

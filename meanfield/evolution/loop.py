@@ -309,7 +309,6 @@ def solve(
         monitors=checked_monitors(monitors),
         on_unresolved=on_unresolved,
     )
-    options.check_nodes(measure, known)
     steps_follow = {} if step or known.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
     options.check_float32(measure, known, steps_follow)
     if not isinstance(case, str):

@@ -143,11 +143,13 @@ class Contents:
         return self.variables[name]
 
     @classmethod
-    def of(cls, dataset: xr.Dataset) -> Contents:
-        """What a file keeps of a dataset."""
+    def of(cls, given: Contents | xr.Dataset) -> Contents:
+        """What a file keeps of a dataset, or what is given if it is that."""
+        if isinstance(given, Contents):
+            return given
         from xarray.conventions import encode_dataset_coordinates
 
-        variables, attrs = encode_dataset_coordinates(dataset)
+        variables, attrs = encode_dataset_coordinates(given)
         named = variables.items()
         kept = {str(name): Variable(one.dims, one.values, one.attrs) for name, one in named}
         return cls(kept, dict(attrs))
@@ -271,21 +273,8 @@ def check_suffix(name: str, path: Path) -> None:
         raise ValueError(f"{name} must end in {allowed}, got {str(path)!r}")
 
 
-def write(dataset: xr.Dataset, path: Path) -> None:
-    """Write the dataset beside `path` and rename it, float64 for float64.
-
-    Raises
-    ------
-    OSError
-        If it can't be written there; then `path` is as it was, and nothing is left behind.
-    ValueError
-        If a variable holds neither numbers nor words.
-    """
-    write_contents(Contents.of(dataset), path)
-
-
-def write_contents(contents: Contents, path: Path) -> None:
-    """`write` what may never have been a dataset.
+def write(given: Contents | xr.Dataset, path: Path) -> None:
+    """Write a dataset, or what may never have been one, beside `path` and rename it.
 
     Raises
     ------
@@ -294,7 +283,7 @@ def write_contents(contents: Contents, path: Path) -> None:
     ValueError
         If a variable holds neither numbers nor words, or sizes or names don't fit.
     """
-    content = _encode(contents)
+    content = _encode(Contents.of(given))
     try:
         with whole_file(path) as beside, beside.open("wb") as file:
             file.write(content)

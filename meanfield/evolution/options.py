@@ -102,6 +102,9 @@ def check_start(
                 f"noise must be 0 to evolve {shown(measure)}, got {known.noise:g}: take a Density "
                 f"or Particles"
             )
+        if isinstance(measure, LineFlowMap) and known._isotropic:
+            # refuses a β that these nodes can't resolve
+            measure._resolving(known._reach, measure.max_nodes)
     else:
         for layer in known._layers:
             if not layer._isotropic:
@@ -119,18 +122,6 @@ def _check_flow_layers(dynamics: Dynamics) -> None:
                 f"layers must be no DoublyStochastic for a flow map, got {shown(layer)}: take "
                 f"Particles or a Density"
             )
-
-
-def check_nodes(measure: AnyMeasure, dynamics: Dynamics) -> None:
-    """Refuse a β that a flow map on a line can't resolve with the nodes that it may have.
-
-    Raises
-    ------
-    ValueError
-        Naming β, the nodes that it takes and how many there may be.
-    """
-    if isinstance(measure, LineFlowMap) and dynamics._isotropic:
-        measure._resolving(dynamics._reach, measure.max_nodes)
 
 
 def check_float32(measure: AnyMeasure, dynamics: Dynamics, tolerances: Mapping[str, float]) -> None:

@@ -26,9 +26,8 @@ def checked_progress(progress: Progress) -> Progress:
     ValueError
         If it is neither a bool nor 'lines' nor callable.
     """
-    if isinstance(progress, bool) or callable(progress):
-        return progress
-    if isinstance(progress, str) and progress == LINES:
+    is_lines = isinstance(progress, str) and progress == LINES
+    if is_lines or isinstance(progress, bool) or callable(progress):
         return progress
     raise ValueError(
         f"progress must be True, False, {LINES!r} or a function of t, got {shown(progress)}"

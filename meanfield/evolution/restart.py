@@ -217,7 +217,7 @@ def _dynamics(kept: AnyDynamics, given: OwnDynamics | None) -> AnyDynamics:
 def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
     """What was asked of the run, with all that is read checked."""
     numbers = resumption.numbers
-    times = real_array("times", resumption.arrays["times"], 1)
+    times = real_array("times", resumption.times, 1)
     if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
         raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
     max_step = numbers["max_step"]
@@ -267,7 +267,7 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
     run.recorder.restore(kept, numbers["records"])
     collapses = numbers["records"]["collapses"]
     run.system.collapses = [(t, int(atoms), gap) for t, atoms, gap in collapses]
-    run.system.restore(kept, Resumption(state, resumption.arrays))
+    run.system.restore(kept, state)
     run.recorder.begin(kept.measures[0], len(kept.measures))
     return run
 
@@ -330,9 +330,9 @@ def _on_mesh(plan: Plan, sol: Solution, save: int) -> Any:
     plan = replace(plan, options=replace(plan.options, t_start=start))
     system = plan.system(SphereFlowMap(flow.law, tol=flow.tol, **flow._limits), None)
     history: Any = sol._history
-    layer = system._number_of(system.dynamics._at(now))
+    layer = system.dynamics._layers.index(system.dynamics._at(now))
     remembered = int(np.searchsorted(history.edges, now, side="right")) - 1
     numbers = {name: getattr(system, name) for name in system.kept}
     numbers |= {"t": now, "since": now, "layer": layer, "remembered": remembered}
-    system.restore(_until(sol, save + 1), Resumption(numbers))
+    system.restore(_until(sol, save + 1), numbers)
     return system

@@ -292,13 +292,12 @@ class Run:
             "records": self.recorder.kept() | {"collapses": list(system.collapses)},
             "max_step": plan.max_step,
             "about": dict(plan.about),
-            "run": {name: _plain(getattr(system, name)) for name in system.kept},
+            "run": {name: _plain(getattr(system, name)) for name in system.kept}
+            | {"remembered": len(system.history() or ())},
         }
-        history = system.history()
-        numbers["run"]["remembered"] = 0 if history is None else len(history)
         if library := _library((self.recorder.measures or [system.measure()])[0]):
             numbers["library"] = library
-        return Resumption(numbers, {"times": plan.times})
+        return Resumption(numbers, plan.times)
 
 
 def _plain(value: Any) -> Any:

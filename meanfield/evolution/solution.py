@@ -221,14 +221,15 @@ class Solution(ShownRun, Generic[M_co]):
 
         It is the same for the whole of a run and for a part of it.
         """
-        attrs = self._contents().attrs
+        attrs = Contents.of(self._numbers).attrs
         told = str(attrs.get(SOURCE, ""))
         if _SHA_256.fullmatch(told):
             return told
         first = self.measures[:1]
-        own = arrays.measure_variables(first) | arrays.dynamics_variables(self.dynamics)
+        dynamics = arrays.dynamics_contents(self.dynamics)
+        own = arrays.measure_variables(first) | dynamics.variables
         end = Variable((), np.asarray(attrs.get("t_end", self.t[-1])))
-        about = arrays.measure_attributes(first) | arrays.dynamics_attributes(self.dynamics)
+        about = arrays.measure_attributes(first) | dynamics.attrs
         return Contents(own | {"t_end": end}, about).checksum()
 
     def pdf(self, points: ArrayLike, t: float) -> Array:
@@ -358,7 +359,7 @@ class Solution(ShownRun, Generic[M_co]):
         """
         place = netcdf.file_path(path)
         netcdf.check_suffix("path", place)
-        netcdf.write_contents(self._to_file(), place)
+        netcdf.write(self._to_file(), place)
 
     @property
     def _numbers(self) -> Contents | xr.Dataset:
@@ -366,17 +367,12 @@ class Solution(ShownRun, Generic[M_co]):
         given: Contents | xr.Dataset = vars(self)["dataset"]
         return given
 
-    def _contents(self) -> Contents:
-        """The dataset as plain arrays."""
-        given = self._numbers
-        return given if isinstance(given, Contents) else Contents.of(given)
-
     def _to_file(self) -> Contents:
         own = arrays.measure_variables(self.measures, self._history)
-        own |= arrays.dynamics_variables(self.dynamics)
+        own |= arrays.dynamics_contents(self.dynamics).variables
         if self._resumption is not None:
             own |= self._resumption.variables()
-        kept = self._contents()
+        kept = Contents.of(self._numbers)
         clash = sorted(own.keys() & kept.variables.keys() - {"size"})
         if clash:
             raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
@@ -400,7 +396,7 @@ class Solution(ShownRun, Generic[M_co]):
             "status": self.status,
             "message": self.message,
             "case": self._case,
-            **arrays.dynamics_attributes(self.dynamics),
+            **arrays.dynamics_contents(self.dynamics).attrs,
             **arrays.measure_attributes(self.measures),
             **(self._resumption.attributes() if self._resumption else {}),
             **{f"{name}{_VERSION}": text for name, text in self._versions.items()},

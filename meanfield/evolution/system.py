@@ -11,7 +11,6 @@ import numpy as np
 from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.equations.history import History, step_times
 from meanfield.equations.tendency import tendency
-from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
 from meanfield.evolution.solution import Solution, Status
@@ -104,7 +103,7 @@ class System(Generic[M]):
     def __init__(self, measure: M, dynamics: Dynamics, options: Options) -> None:
         self.dynamics, self.options = dynamics, options
         self.t, self.step_size = options.t_start, 0.0
-        self.layer = self._number_of(next(dynamics._between(self.t, np.inf))[0])
+        self.layer = dynamics._layers.index(next(dynamics._between(self.t, np.inf))[0])
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
         # of what flow maps keep; others leave it empty
@@ -144,15 +143,12 @@ class System(Generic[M]):
     def work(self, value: float) -> None:
         self.state[-1] = value
 
-    def _number_of(self, layer: Dynamics) -> int:
-        return next(i for i, one in enumerate(self.dynamics._layers) if one is layer)
-
     def act(self, layer: Dynamics) -> None:
         """Let a layer act from now on."""
         if layer is not self.acting:
             self._base = None
             measure = self.measure()
-            self.layer = self._number_of(layer)
+            self.layer = self.dynamics._layers.index(layer)
             self.adopt(self._equation(measure), work=0.0)
 
     def begin(self) -> None:
@@ -181,7 +177,7 @@ class System(Generic[M]):
             self.adopt(self._equation(measure), work=self.work)
             self._base = measure
 
-    def restore(self, saved: Solution, resumption: Resumption) -> None:
+    def restore(self, saved: Solution, numbers: Mapping[str, Any]) -> None:
         """Go on where the system of a solution was when it was saved.
 
         Raises
@@ -189,7 +185,6 @@ class System(Generic[M]):
         ValueError
             If what a file has is no number.
         """
-        numbers = resumption.numbers
         for name, read in self.kept.items():
             setattr(self, name, read(numbers[name]))
         if saved._history is not None:
