@@ -7,7 +7,6 @@ from scipy.stats import chi
 
 import meanfield as mf
 from meanfield.evolution.options import Options
-from meanfield.evolution.recorder import checked_monitors
 from meanfield.evolution.token_system import NoisyTokenSystem
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
@@ -105,7 +104,7 @@ def test_a_step_of_noise_has_the_generator_to_third_order(dim, degree):
         def normal(self, size):
             return lengths[:, None] * np.eye(1, dim, 1) * np.ones(size)
 
-    options = Options(1e-9, 1e-12, checked_monitors(None))
+    options = Options(1e-9, 1e-12)
     rng = Kicks(np.random.PCG64(0))
     system = NoisyTokenSystem(mf.Particles(start), mf.SA(0.0, noise=0.5), options, 1.0, rng)
 

@@ -30,7 +30,7 @@ def starts() -> dict[str, mf.Density]:
 
 def _stepped(start: mf.Density, dynamics: mf.SA | mf.USA, count: int) -> Array:
     """The state at t = 1 after equal steps."""
-    options = Options(1e9, 1e9, {})
+    options = Options(1e9, 1e9)
     steps = NoisyDensitySystem(start, dynamics, options).stepper(1.0)
     while steps.status == "running":
         steps.h_abs = 1.0 / count

@@ -15,7 +15,6 @@ from meanfield.dynamics.facts import Dynamics, check_dim
 from meanfield.dynamics.own import layer_step, tells_facts
 from meanfield.equations.density import check_on_space
 from meanfield.equations.tendency import check_moved, check_sums
-from meanfield.evolution.recorder import Monitors
 from meanfield.kernels.direct import float32_error
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, check_measure
 from meanfield.typing import Array
@@ -35,11 +34,10 @@ _LIMITS: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """What a run may do: tolerances, monitors; see the arguments of `evolve`."""
+    """What the system of a run may do, and from when on: see the arguments of `evolve`."""
 
     rtol: float
     atol: float
-    monitors: Monitors
     on_unresolved: str = STOP
     t_start: float = 0.0
 

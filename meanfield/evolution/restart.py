@@ -6,7 +6,7 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,14 +33,6 @@ _FAULTS = (
     *(ValueError, KeyError, TypeError, IndexError, AttributeError),
     *(OverflowError, ZeroDivisionError, StopIteration),
 )
-
-
-class Supplement(TypedDict, total=False):
-    """What a run needs that its file can't keep: see the arguments of `resume`."""
-
-    monitors: Monitors | None
-    law: Law | None
-    dynamics: OwnDynamics | None
 
 
 def resume(
@@ -110,7 +102,10 @@ def resume_from(
     saved: Solution,
     path: str | os.PathLike[str],
     progress: Progress = False,
-    **given: Unpack[Supplement],
+    *,
+    monitors: Monitors | None = None,
+    law: Law | None = None,
+    dynamics: OwnDynamics | None = None,
 ) -> Solution:
     """`resume` with what `loaded` has read from the file, which warns of no ending.
 
@@ -131,7 +126,7 @@ def resume_from(
                 previous(place).unlink(missing_ok=True)
             return saved
         check_suffix("path", place)
-        run = restart(saved, path, **given)
+        run = restart(saved, path, monitors=monitors, law=law, dynamics=dynamics)
         if others := other_versions(saved._versions):
             warnings.warn(
                 f"{path} was written with {', '.join(others)}: the rest of the run may differ "
@@ -226,7 +221,8 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
     return Plan(
         dynamics=saved.dynamics,
         times=times,
-        options=options.Options(**known, monitors=monitors, on_unresolved=on_unresolved),
+        options=options.Options(**known, on_unresolved=on_unresolved),
+        monitors=monitors,
         max_step=None if max_step is None else number("max_step", max_step, above=0),
         case=saved._case,
         about=options.checked_about(numbers.get("about")),
@@ -311,8 +307,8 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     if isinstance(measure, Density) and attrs.get("hand_over_t", np.inf) <= t:
         measure, save = FlowMap(cast(Density, sol.measures[0])), 0
     tolerances = {"rtol": attrs.get("rtol", 1e-9), "atol": attrs.get("atol", 1e-12)}
-    asked = options.Options(**tolerances, monitors={}, t_start=float(sol.t[save]))
-    plan = Plan(sol.dynamics, sol.t, asked, None, "")
+    asked = options.Options(**tolerances, t_start=float(sol.t[save]))
+    plan = Plan(sol.dynamics, sol.t, asked, monitors={})
     is_mesh = isinstance(measure, SphereFlowMap) and save > 0
     system = _on_mesh(plan, sol, save) if is_mesh else plan.system(measure, None)
     try:

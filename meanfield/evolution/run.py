@@ -20,7 +20,7 @@ from meanfield.evolution import density_system, token_system
 from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.line_system import LineSystem
 from meanfield.evolution.options import FLOW_MAP, Options
-from meanfield.evolution.recorder import Recorder, Stop
+from meanfield.evolution.recorder import Monitors, Recorder, Stop
 from meanfield.evolution.solution import Solution, Status
 from meanfield.evolution.sphere_system import SphereSystem
 from meanfield.evolution.steppers import Stepper
@@ -80,8 +80,9 @@ class Plan:
     dynamics: AnyDynamics
     times: Array
     options: Options
-    max_step: float | None
-    case: str
+    monitors: Monitors
+    max_step: float | None = None
+    case: str = ""
     about: Mapping[str, str | int | float] = field(default_factory=dict)
 
     def system(self, measure: AnyMeasure, rng: Any) -> System[Any]:
@@ -180,7 +181,7 @@ class Run:
     def __init__(self, plan: Plan, system: System[Any]) -> None:
         self.plan, self.system = plan, system
         energy = system.dynamics._energy
-        self.recorder = Recorder(energy, plan.options.monitors, system.log_unit)
+        self.recorder = Recorder(energy, plan.monitors, system.log_unit)
 
     def begin(self) -> None:
         """Save the initial measure, resolved.
@@ -286,8 +287,7 @@ class Run:
     def resumption(self) -> Resumption:
         """What the run needs to continue from its present save."""
         plan, system = self.plan, self.system
-        options = {name: value for name, value in vars(plan.options).items() if name != "monitors"}
-        numbers = options | {
+        numbers = vars(plan.options) | {
             "saves": len(self.recorder.measures),
             "records": self.recorder.kept() | {"collapses": list(system.collapses)},
             "max_step": plan.max_step,

@@ -56,30 +56,23 @@ else:
 class _OnDemand:
     """The dataset of a solution, of which there are plain arrays until it is asked for."""
 
-    @overload
-    def __get__(self, sol: None, kind: type) -> _OnDemand: ...
-    @overload
-    def __get__(self, sol: Solution, kind: type) -> xr.Dataset: ...
-    def __get__(self, sol: Solution | None, kind: type) -> xr.Dataset | _OnDemand:
-        """Return the dataset, made once."""
+    def __get__(self, sol: Solution | None, kind: type) -> xr.Dataset:
+        """Return the dataset, made once.
+
+        Raises
+        ------
+        AttributeError
+            Of the class, which a dataclass takes for a field without a default.
+        """
         if sol is None:
-            return self
+            raise AttributeError(f"a dataset is of one {kind.__name__}")
         if isinstance(given := vars(sol)["dataset"], Contents):
             self.__set__(sol, given.dataset())
         found: xr.Dataset = vars(sol)["dataset"]
         return found
 
-    def __set__(self, sol: Solution, given: xr.Dataset | Contents | _OnDemand) -> None:
-        """Keep a dataset, or what makes one.
-
-        Raises
-        ------
-        TypeError
-            If none is given.
-        """
-        # a dataclass takes a descriptor for a default
-        if given is self:
-            raise TypeError("a Solution must be given a dataset")
+    def __set__(self, sol: Solution, given: xr.Dataset | Contents) -> None:
+        """Keep a dataset, or what makes one."""
         vars(sol)["dataset"] = given
 
 
