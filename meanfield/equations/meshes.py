@@ -141,7 +141,7 @@ class Meshes:
             If `limit` nodes do not resolve the density.
         """
         n, (masses, particle_masses) = flow.n_nodes, split_mass(flow)
-        nodes, particles = flow.points[:n], flow.points[n:]
+        nodes, atoms = flow.points[:n], (flow.points[n:], particle_masses)
         smooth_mass, left = float(masses.sum()), self._left(flow, absorption)
         within = self._mesh_tol(smooth_mass)
         # of what is left and of what is taken; the next mesh holds what is left against this one
@@ -188,7 +188,6 @@ class Meshes:
                 history.labels.clear()
         if not history.labels:
             mesh = laid()
-        atoms = particles, particle_masses
         atoms = absorbed_particles(mesh, absorption, atoms, self.scale, 1e-3 * self.tol)
         if len(atoms[0]):
             # without particles the nodes are to tell the entropy, and the least density

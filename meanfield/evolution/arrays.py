@@ -880,5 +880,5 @@ def read_resumption(stored: Contents) -> Resumption | None:
 def own_names(stored: Contents) -> list[str]:
     """The variables of a file that are not those of the solution's dataset."""
     columns = [c for form, _ in _stored_forms(stored) for c in (*form.columns, *form.history)]
-    own = {*_COORDINATES, *(column.name for column in columns)} - {SIZE_NAME}
+    own = {*_COORDINATES, *(column.name for column in columns)} - {_SIZE.name}
     return [name for name in stored.variables if name in own or name.startswith(PREFIXES)]

@@ -303,11 +303,9 @@ def solve(
     known = options.check_start(measure, dynamics, times[-1], max_step=max_step, rng=rng)
     if (step := layer_step(dynamics)) is not None:
         times = options.layer_times(times, step)
-    on_unresolved = options.choose_on_unresolved(measure, known, on_unresolved)
-    chosen = options.Options(
-        **options.checked_numbers({"t_start": t_start, "rtol": rtol, "atol": atol}),
-        on_unresolved=on_unresolved,
-    )
+    choice = options.choose_on_unresolved(measure, known, on_unresolved)
+    given = {"t_start": t_start, "rtol": rtol, "atol": atol, "on_unresolved": choice}
+    chosen = options.checked(given)
     asked = checked_monitors(monitors)
     steps_follow = {} if step or known.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
     options.check_float32(measure, known, steps_follow)

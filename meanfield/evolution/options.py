@@ -42,18 +42,22 @@ class Options:
     t_start: float = 0.0
 
 
-def checked_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of `Options` that are real numbers, each within its limits.
+ON_UNRESOLVED = (FLOW_MAP, STOP)
+
+
+def checked(given: Mapping[str, Any]) -> Options:
+    """The options that are given, each within its limits.
 
     Raises
     ------
     ValueError
         Naming the first that is not.
     """
-    return {name: number(name, given[name], **limits) for name, limits in _LIMITS.items()}
+    numbers = {name: number(name, given[name], **limits) for name, limits in _LIMITS.items()}
+    choice = one_of("on_unresolved", given["on_unresolved"], ON_UNRESOLVED)
+    return Options(**numbers, on_unresolved=choice)
 
 
-ON_UNRESOLVED = (FLOW_MAP, STOP)
 # a time within rounding of a whole number of steps is one
 ROUNDING = 1e-9
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from meanfield._checks import from_record, integer, number, one_of, real_array, shown
+from meanfield._checks import from_record, integer, number, real_array, shown
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, describe, layer_step
 from meanfield.evolution import options
@@ -216,12 +216,10 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
     if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
         raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
     max_step = numbers["max_step"]
-    known = options.checked_numbers(numbers)
-    on_unresolved = one_of("on_unresolved", numbers["on_unresolved"], options.ON_UNRESOLVED)
     return Plan(
         dynamics=saved.dynamics,
         times=times,
-        options=options.Options(**known, on_unresolved=on_unresolved),
+        options=options.checked(numbers),
         monitors=monitors,
         max_step=None if max_step is None else number("max_step", max_step, above=0),
         case=saved._case,
@@ -307,9 +305,10 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     if isinstance(measure, Density) and attrs.get("hand_over_t", np.inf) <= t:
         measure, save = FlowMap(cast(Density, sol.measures[0])), 0
     tolerances = {"rtol": attrs.get("rtol", 1e-9), "atol": attrs.get("atol", 1e-12)}
-    asked = options.Options(**tolerances, t_start=float(sol.t[save]))
-    plan = Plan(sol.dynamics, sol.t, asked, monitors={})
+    # new meshes ask for the moments since the start
     is_mesh = isinstance(measure, SphereFlowMap) and save > 0
+    asked = options.Options(**tolerances, t_start=float(sol.t[0 if is_mesh else save]))
+    plan = Plan(sol.dynamics, sol.t, asked, monitors={})
     system = _on_mesh(plan, sol, save) if is_mesh else plan.system(measure, None)
     try:
         advance(system, t, lambda _: None)
@@ -320,10 +319,9 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
 
 
 def _on_mesh(plan: Plan, sol: Solution, save: int) -> Any:
-    """A flow map on S^2 at a save, with the moments since t_start: new meshes ask for them."""
+    """A flow map on S^2 at a save, with the moments since the start."""
     flow: Any = sol.measures[save]
-    start, now = float(sol.t[0]), float(sol.t[save])
-    plan = replace(plan, options=replace(plan.options, t_start=start))
+    now = float(sol.t[save])
     system = plan.system(SphereFlowMap(flow.law, tol=flow.tol, **flow._limits), None)
     history: Any = sol._history
     layer = system.dynamics._layers.index(system.dynamics._at(now))

@@ -93,10 +93,9 @@ class SphereSystem(System[SphereFlowMap]):
         # a cluster is carried by particles of the same moments long before it is a point; where
         # the dynamics is not isotropic, what contracts may be pulled apart later
         absorbs = dynamics._isotropic and flow.atom_radius > 0.0
-        self._field = field_on_sphere(dynamics)
         self._meshes = Meshes(
             flow,
-            self._field,
+            field_on_sphere(dynamics),
             scale=scale,
             tol=tol * _USA_SHARE if dynamics._fast else tol,
             radius=1.0 / max(4.0, scale) if absorbs else 0.0,
@@ -110,7 +109,7 @@ class SphereSystem(System[SphereFlowMap]):
         super().__init__(first, dynamics, options)
 
     def _equation(self, measure: SphereFlowMap) -> SphereTendency:
-        return SphereTendency(measure, self._field, self.acting)
+        return SphereTendency(measure, self._meshes.field, self.acting)
 
     @property
     def energy(self) -> Energy | None:
@@ -129,12 +128,9 @@ class SphereSystem(System[SphereFlowMap]):
         return _RTOL, np.append(self.equation.errors(tol), tol)
 
     def failed(self, reason: str | None) -> Stop:
-        """What ends the run where there is no next step."""
-        return self.fault(ArithmeticError(reason or "the state is no longer finite"))
-
-    def fault(self, error: Exception) -> Stop:
-        """What ends the run where there is no rate or no mesh."""
-        return self.out_of_room(str(error), "`max_nodes` or `tol` of the flow map")
+        """What ends the run where there is no next step, no rate or no mesh."""
+        what = reason or "the state is no longer finite"
+        return self.out_of_room(what, "`max_nodes` or `tol` of the flow map")
 
     def after(self, stepper: Stepper) -> Verdict:
         """Put the points back on the sphere, and lay a new mesh where that is due."""
