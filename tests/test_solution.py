@@ -168,7 +168,7 @@ def test_a_dataset_is_made_when_it_is_asked_for(tmp_path):
     assert found.stdout.split() == ["False", "False", "True"]
     sol = mf.load(tmp_path / "run.nc")
     assert sol.dataset is sol.dataset
-    with pytest.raises(TypeError, match="required positional argument: 'dataset'"):
+    with pytest.raises(TypeError, match="a Solution must be given a dataset"):
         mf.Solution(sol.t, sol.measures, sol.dynamics, sol.status, sol.message)
     # what is changed in it is what is saved
     sol.dataset.attrs["note"] = "mine"

@@ -56,23 +56,30 @@ else:
 class _OnDemand:
     """The dataset of a solution, of which there are plain arrays until it is asked for."""
 
-    def __get__(self, sol: Solution | None, kind: type) -> xr.Dataset:
-        """Return the dataset, made once.
-
-        Raises
-        ------
-        AttributeError
-            Of the class, which a dataclass takes for a field without a default.
-        """
+    @overload
+    def __get__(self, sol: None, kind: type) -> _OnDemand: ...
+    @overload
+    def __get__(self, sol: Solution, kind: type) -> xr.Dataset: ...
+    def __get__(self, sol: Solution | None, kind: type) -> xr.Dataset | _OnDemand:
+        """Return the dataset, made once."""
         if sol is None:
-            raise AttributeError(f"a dataset is of one {kind.__name__}")
+            return self
         if isinstance(given := vars(sol)["dataset"], Contents):
             self.__set__(sol, given.dataset())
         found: xr.Dataset = vars(sol)["dataset"]
         return found
 
-    def __set__(self, sol: Solution, given: xr.Dataset | Contents) -> None:
-        """Keep a dataset, or what makes one."""
+    def __set__(self, sol: Solution, given: xr.Dataset | Contents | _OnDemand) -> None:
+        """Keep a dataset, or what makes one.
+
+        Raises
+        ------
+        TypeError
+            If none is given.
+        """
+        # a dataclass takes a descriptor for a default
+        if given is self:
+            raise TypeError("a Solution must be given a dataset")
         vars(sol)["dataset"] = given
 
 
