@@ -362,20 +362,18 @@ def pull_of_others(
     (array([[0., 1.],
            [1., 0.]]), array([-0.69314718, -0.69314718]), array([999.306852819, 999.306852819]))
     """
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", under="ignore"):
         log_masses = np.log(masses)
-    if _is_plain(beta, points, precision):
-        sums, unit = _plain_sums(points, log_masses, beta * points, of_others=True)
-        pull, totals, log_unit = sums[:, :-1].copy(), sums[:, -1], np.full(len(points), unit)
-    elif beta <= _PLAIN[precision]:
-        with np.errstate(under="ignore"):
+        if _is_plain(beta, points, precision):
+            sums, unit = _plain_sums(points, log_masses, beta * points, of_others=True)
+            pull, totals, log_unit = sums[:, :-1].copy(), sums[:, -1], np.full(len(points), unit)
+        elif beta <= _PLAIN[precision]:
             pull, totals = _symmetric_sums(points, masses, beta, precision)
-        log_unit = np.full(len(points), beta + float(log_masses.max()))
-    else:
-        pull, totals, log_unit = _shifted_sums(
-            points, log_masses, beta * points, of_others=True, precision=precision
-        )
-    with np.errstate(divide="ignore"):
+            log_unit = np.full(len(points), beta + float(log_masses.max()))
+        else:
+            pull, totals, log_unit = _shifted_sums(
+                points, log_masses, beta * points, of_others=True, precision=precision
+            )
         others = log_unit + np.log(totals)
     pull -= np.vecdot(pull, points)[:, None] * points
     return pull, log_unit, np.logaddexp(others, beta + log_masses)

@@ -72,6 +72,45 @@ def circle_kernel(beta: float, targets: Array, sources: Array) -> Array:
         return np.stack([kernel, -sine * kernel, laplacian])
 
 
+def zonal_kernel(beta: float, dim: int, targets: Array, sources: Array) -> Array:
+    """K, ∂K/β and ΔK/β for polar angles about one axis of S^{d-1}, d >= 3, averaged over latitudes.
+
+    With <x,y> = c + s u, c = cos φ cos ψ, s = sin φ sin ψ and u the cosine between the directions
+    across the axis, a point of S^{n-1}, n = d - 1: ∫ e^{xu} = ₀F₁(n/2; x²/4) = A,
+    ∫ u e^{xu} = x B/n and ∫ (1 - u²) e^{xu} = (n-1) B/n with B = ₀F₁(n/2 + 1; x²/4).
+
+    Parameters
+    ----------
+    beta : float
+        At most 150.
+    dim : int
+        d >= 3.
+    targets, sources : ndarray
+        Polar angles φ and ψ in [0, π], which broadcast against each other.
+
+    Returns
+    -------
+    ndarray, shape (3, ...)
+
+    Examples
+    --------
+    >>> zonal_kernel(0.0, 3, np.array(0.0), np.array(np.pi / 2)).round(15) + 0.0
+    array([1., 0., 0.])
+    """
+    n = dim - 1
+    cos_t, sin_t, cos_s, sin_s = np.cos(targets), np.sin(targets), np.cos(sources), np.sin(sources)
+    c, s = cos_t * cos_s, sin_t * sin_s
+    x = beta * s
+    with np.errstate(under="ignore"):
+        size = np.exp(beta * (c - 1.0))
+        even, odd = size * _bessel_series(0.5 * n, x), size * _bessel_series(0.5 * n + 1.0, x)
+        first = x / n * odd
+        slope = cos_t * sin_s * first - sin_t * cos_s * even
+        across = (cos_t * sin_s) ** 2 + (sin_t * cos_s) ** 2
+        distance = across * even - 2.0 * c * s * first + s * s * (n - 1.0) / n * odd
+        return np.stack([even, slope, beta * distance - n * (c * even + s * first)])
+
+
 def circle_head_kernel(
     query: Array, value: Array, size: float, targets: Array, sources: Array
 ) -> Array:
@@ -121,10 +160,8 @@ def zonal_head_kernel(
     """K = e^{<Mx,y> - size}, A, div A and ∂K for polar angles on S^{d-1}, averaged over latitudes.
 
     M and V are multiples of the identity along the axis and across it, where d = 3 complex ones: a
-    turn about the axis. <Mx,y> = k cos φ cos ψ + x u with x = |a| s, s = sin φ sin ψ, and u the
-    cosine between directions across the axis, a point of S^{n-1}, n = d - 1: ∫ e^{xu} =
-    ₀F₁(n/2; x²/4) and ∫ u e^{xu} = (x/n) ₀F₁(n/2 + 1; x²/4). With k and a of M, p and q of V, and
-    ρ = Re(q a),
+    turn about the axis. With k and a of M, p and q of V, ρ = Re(q a), s = sin φ sin ψ, and ₀F₁ as
+    in `zonal_kernel` at |a| s,
 
         A = e^{k cos φ cos ψ - size} (-p sin φ cos ψ ₀F₁(n/2) + ρ cos φ sin ψ (s/n) ₀F₁(n/2 + 1)).
 
@@ -167,30 +204,6 @@ def zonal_head_kernel(
         d_along = -p * cos_s * d_even + rho / n * sin_s**2 * (cos_t * d_odd - sin_t * odd)
         spread = n * cos_t * along + sin_t * d_along
         return np.stack([even, sin_t * along, spread, d_even])
-
-
-def zonal_kernel(beta: float, dim: int, targets: Array, sources: Array) -> Array:
-    """K, ∂K/β and ΔK/β for polar angles about one axis of S^{d-1}, averaged over latitudes.
-
-    Parameters
-    ----------
-    beta : float
-        At most 150.
-    dim : int
-        d >= 3.
-    targets, sources : ndarray
-        Polar angles φ and ψ in [0, π], which broadcast against each other.
-
-    Returns
-    -------
-    ndarray, shape (3, ...)
-
-    Examples
-    --------
-    >>> zonal_kernel(0.0, 3, np.array(0.0), np.array(np.pi / 2)).round(15) + 0.0
-    array([1., 0., 0.])
-    """
-    return zonal_head_kernel((beta, beta), (1.0, 1.0), beta, dim, targets, sources)[:3]
 
 
 def _bessel_series(a: float, x: Array) -> Array:
