@@ -105,8 +105,9 @@ def scale_of(values: Array) -> dict[str, Any]:
     """Of an axis: logarithmic where positive values are wide apart, else from 0."""
     known = values[np.isfinite(values)]
     if known.max(initial=0.0) > 30.0 * known.min(initial=np.inf) > 0.0:
-        is_short = known.max() < 1e3 * known.min()
-        return {"type": "log", "exponentformat": "power", "dtick": "D1" if is_short else 1}
+        # 1, 2, 5 where there may be no two powers of ten
+        is_short = known.max() < 1e2 * known.min()
+        return {"type": "log", "exponentformat": "power", "dtick": "D2" if is_short else 1}
     linear = {"exponentformat": "power"}
     if known.min(initial=0.0) < 0.0:
         return linear
