@@ -103,7 +103,7 @@ class System(Generic[M]):
     def __init__(self, measure: M, dynamics: Dynamics, options: Options) -> None:
         self.dynamics, self.options = dynamics, options
         self.t, self.step_size = options.t_start, 0.0
-        self.layer = dynamics._layers.index(next(dynamics._between(self.t, np.inf))[0])
+        self.layer = self._number_of(next(dynamics._between(self.t, np.inf))[0])
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
         # of what flow maps keep; others leave it empty
@@ -143,12 +143,16 @@ class System(Generic[M]):
     def work(self, value: float) -> None:
         self.state[-1] = value
 
+    def _number_of(self, layer: Dynamics) -> int:
+        # matrices of many layers take long to compare, and equal layers are one
+        return next(i for i, one in enumerate(self.dynamics._layers) if one is layer)
+
     def act(self, layer: Dynamics) -> None:
         """Let a layer act from now on."""
         if layer is not self.acting:
             self._base = None
             measure = self.measure()
-            self.layer = self.dynamics._layers.index(layer)
+            self.layer = self._number_of(layer)
             self.adopt(self._equation(measure), work=0.0)
 
     def begin(self) -> None:
