@@ -217,7 +217,7 @@ def _gauss(
     return found[0], found[1], found[2]
 
 
-# angles start in [0, 2π) and end below 4π: at these shifts the difference has one sign
+# angles start in [0, 2π) and end below 4π: beyond these shifts the difference has one sign
 _FARTHEST = 2.5
 # steps that a search takes before it asks where most atoms begin together
 _STEPS = 8
@@ -226,8 +226,8 @@ _SHORTEST = 1e-15
 _LEAST_SHARE = 1e-4
 # relative error of the cost that a search leaves, and the bound from which it is looked at
 _SEARCH_ACCURACY, _NEAR = 1e-15, 1e-6
-# atoms from which on their best shift is first looked for among a few
-_MANY_ATOMS, _FEW_ATOMS = 4_000, 1_000
+# angles that tell a first guess, and atoms of whose costs so many quantiles tell the size
+_PLACES, _MANY_ATOMS = 1_001, 4_000
 # how near to a kink a search has come that ends beside one
 _BESIDE_KINK = 1e-12
 
@@ -264,15 +264,14 @@ class _Shifts(NamedTuple):
         return self.at_low < 0.0 < self.at_high
 
 
-def best_shift(mu: Quantiles, nu: Quantiles, p: float, within: float = _SHORTEST) -> float:
-    """The s of the monotone plan Q_mu(u) to Q_nu(u + s) that costs least, at best within so much.
+def best_shift(mu: Quantiles, nu: Quantiles, p: float) -> float:
+    """The s of the monotone plan Q_mu(u) to Q_nu(u + s) that costs least.
 
     Of atoms the slope dC/ds is a staircase, with one large step where many of them begin together.
     """
     shifts, ended = _first_shifts(mu, nu, p), False
     atoms = _both_atoms(mu, nu)
-    if atoms:
-        within = max(within, sliver(len(mu.starts) + len(nu.starts)))
+    within = sliver(len(mu.starts) + len(nu.starts)) if atoms else _SHORTEST
     while not ended:
         width = shifts.high - shifts.low
         shifts, ended = _narrowed(mu, nu, p, shifts, within)
@@ -286,21 +285,21 @@ def best_shift(mu: Quantiles, nu: Quantiles, p: float, within: float = _SHORTEST
 
 
 def _first_shifts(mu: Quantiles, nu: Quantiles, p: float) -> _Shifts:
-    """Two to begin with; many atoms are first thinned."""
-    if (atoms := _both_atoms(mu, nu)) and len(atoms[0].masses) > _MANY_ATOMS:
-        reach = 1.0 / _FEW_ATOMS
-        thin, other = (each.thinned(_FEW_ATOMS) for each in atoms)
-        guess = best_shift(thin, other, p, within=0.1 * reach)
-        while reach < _FARTHEST:
-            shifts = _best_between(mu, nu, p, guess - reach, guess + reach)
-            if shifts.has_root():
-                return shifts
-            reach *= 8.0
-    return _best_between(mu, nu, p, -_FARTHEST, _FARTHEST)
-
-
-def _best_between(mu: Quantiles, nu: Quantiles, p: float, low: float, high: float) -> _Shifts:
-    return _Shifts(low, high, cost_slope(mu, nu, low, p), cost_slope(mu, nu, high, p))
+    """Two about a guess, the best for p = 1: the median of F_nu - F_mu over the circle."""
+    angles = (np.arange(_PLACES) + 0.5) * (mu.turn / _PLACES)
+    shifts = nu.cumulative(angles) - mu.cumulative(angles)
+    shift, reach = float(np.median(shifts)), _SHORTEST
+    spread = float(np.abs(shifts - shift).mean())
+    slope = cost_slope(mu, nu, shift, p)
+    found = _Shifts(shift, shift, slope, slope)
+    # to where the slope has the other sign
+    while slope != 0.0 and not found.has_root() and abs(shift) < _FARTHEST:
+        ahead = shift - reach if slope > 0.0 else shift + reach
+        at_ahead = cost_slope(mu, nu, ahead, p)
+        ends = (ahead, shift, at_ahead, slope) if slope > 0.0 else (shift, ahead, slope, at_ahead)
+        found, shift, slope = _Shifts(*ends), ahead, at_ahead
+        reach = max(8.0 * reach, spread)
+    return found
 
 
 def _narrowed(
@@ -342,7 +341,7 @@ def _about_common_kink(mu: Atoms, nu: Atoms, p: float, shifts: _Shifts, within: 
 def _size(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
     """The cost that errors are held against; of many atoms by the midpoint rule."""
     if (atoms := _both_atoms(mu, nu)) and len(atoms[0].masses) > _MANY_ATOMS:
-        u = (np.arange(_FEW_ATOMS) + 0.5) / _FEW_ATOMS
+        u = (np.arange(_PLACES) + 0.5) / _PLACES
         return float(np.mean(np.abs(mu.quantile(u) - nu.quantile(u + shift)) ** p))
     return cost(mu, nu, shift, p)
 

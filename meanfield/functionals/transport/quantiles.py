@@ -151,11 +151,6 @@ class Atoms:
             and np.allclose(self.masses, other.masses, rtol=_SAME, atol=0.0)
         )
 
-    def thinned(self, count: int) -> Atoms:
-        """So many equal atoms at quantiles."""
-        places = (np.arange(count) + 0.5) / count
-        return Atoms(self.quantile(places), np.full(count, 1.0 / count), self.turn)
-
     def quantile(self, u: Array) -> Array:
         """Q(u) = inf{x : F(x) >= u}, any shape; on the circle for any u."""
         if not self.turn:
@@ -167,8 +162,10 @@ class Atoms:
         return np.asarray(self.angles[place] + self.turn * turns)
 
     def cumulative(self, angles: Array) -> Array:
-        """F(x), the mass up to each angle (n,) of [0, 2π)."""
-        return self.starts[np.searchsorted(self.angles, angles, side="right")]
+        """F(x), the mass up to each angle (n,); F(x + 2π) = F(x) + 1 on the circle."""
+        turns = np.floor(angles / self.turn) if self.turn else np.zeros_like(angles)
+        inside = angles - self.turn * turns
+        return turns + self.starts[np.searchsorted(self.angles, inside, side="right")]
 
     def rank(self, u: Array) -> Indices:
         """How many of `starts` are below u, any shape with values in [0, 1].
