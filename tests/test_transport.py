@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq, linprog, minimize_scalar
 
 import meanfield as mf
-from meanfield.functionals.transport import Bracket
+from meanfield.functionals.transport import Bracket, circle
 from meanfield.functionals.transport.quantiles import Atoms
 from validation.transport import PAIRS, by_search, own_law
 
@@ -488,6 +488,25 @@ def test_bounds_of_clouds_agree_at_large_powers(p):
     rng = np.random.default_rng(5)
     found = mf.wasserstein(cloud(rng, 20, 5), cloud(rng, 25, 5), p)
     assert found.upper - found.lower < 1e-6 * found.upper
+
+
+@pytest.mark.parametrize("p", [1, 2, 4])
+def test_the_best_shift_is_near_its_guess(p, monkeypatch):
+    """Of measures that are almost one, a search from afar would take hundreds of slopes."""
+    real, shifts = circle.cost_slope, []
+
+    def slope(mu, nu, shift, p):
+        shifts.append(shift)
+        return real(mu, nu, shift, p)
+
+    monkeypatch.setattr(circle, "cost_slope", slope)
+    law = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+    assert wasserstein(dense(law), mf.FlowMap(law), p) < 1e-12
+    assert 0 < len(shifts) < 15
+    turned = wasserstein(dense(bump(0.3, 20.0), 128), dense(bump(0.7, 20.0), 128), p)
+    # W_1 moves the lightest of the mass the other way round
+    assert turned == pytest.approx(0.4, rel=1e-8 if p == 1 else 1e-12)
+    assert len(shifts) < 60
 
 
 @pytest.mark.slow
