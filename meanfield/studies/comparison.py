@@ -60,8 +60,8 @@ def compare(
         The times, or how many equal intervals of the time that both cover: where a run has not
         saved, `Solution.at` does a part of it again. By default those that both have saved.
     distances : sequence of {'mmd', 'w1'}, optional
-        Which of them. W_1 takes milliseconds on the circle and about an axis, seconds a time on
-        S^2, and grows with the square of the number of tokens elsewhere.
+        Which of them. W_1 takes tenths of a second a time on the circle and about an axis, seconds
+        on S^2, and grows with the square of the number of tokens elsewhere.
     beta : float, optional
         β > 0 of the mmd; by default that of the dynamics of `a`, else 1.
     gap : float, optional
