@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from math import factorial
 
@@ -13,8 +13,9 @@ from scipy.integrate import solve_ivp
 
 import meanfield as mf
 from meanfield.cli.case import read_case
+from meanfield.dynamics.isotropic import KernelDynamics
 from meanfield.equations.tendency import tendency
-from meanfield.kernels.kernel import Sampled
+from meanfield.kernels.kernel import Sampled, kernel_of
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
 
 
@@ -330,6 +331,31 @@ def test_clusters_become_atoms(dim):
     np.testing.assert_allclose(one.final.mean(), other.final.mean(), atol=1e-9)
     np.testing.assert_allclose(one.dataset.n_clusters, other.dataset.n_clusters)
     np.testing.assert_allclose(one.dataset.energy + 0.125, other.dataset.energy, rtol=1e-9)
+
+
+@dataclass(frozen=True)
+class Bare(KernelDynamics):
+    """What the steps of adding a dynamics ask for, and no more."""
+
+    normalised: bool = False
+    sign: int = 1
+    noise: float = 0.0
+
+    _kernel = kernel_of((pole, pole_slope))
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_kernel_tells_the_facts_of_its_dynamics(normalised, sign):
+    """A dynamics of its own that gives a kernel moves as `Interaction` does, with its atoms."""
+    whole = mf.Interaction((pole, pole_slope), normalised=normalised, sign=sign)
+    bare = Bare(normalised, sign)
+    assert (bare._fast, bare._keeps_clusters) == (whole._fast, whole._keeps_clusters)
+    assert (bare._fast, bare._keeps_clusters) == (not normalised, sign > 0)
+    flow = mf.FlowMap(law(2), atom_radius=1e-3)
+    one, other = (mf.evolve(flow, dynamics, 20.0, 4).final for dynamics in (bare, whole))
+    np.testing.assert_allclose(one.mean(), other.mean(), atol=1e-9)
+    assert len(one.atoms) == len(other.atoms) == (sign > 0)
 
 
 @pytest.mark.slow

@@ -108,7 +108,8 @@ class Dynamics(ShownFields, ABC):
     _smooth : bool
         Whether X has derivatives of all orders.
     _keeps_clusters : bool
-        Whether neighbours attract each other, so that what has gathered at a point stays.
+        Whether neighbours attract each other, so that what has gathered at a point stays: where it
+        has a kernel with ± s(1) > 0.
     _energy : Energy or None
         None where X is no gradient.
     _no_energy : str
@@ -141,9 +142,7 @@ class Dynamics(ShownFields, ABC):
     sign: int = 1
     normalised: bool = False
     dim: int | None = None
-    _fast: bool = False
     _smooth: bool = True
-    _keeps_clusters: bool = False
     _scores: Sequence[Any] = ()
     _values: Sequence[Any] = ()
     _multipliers: Any = None
@@ -164,6 +163,14 @@ class Dynamics(ShownFields, ABC):
     @property
     def _kernel(self) -> Any:
         return None
+
+    @property
+    def _fast(self) -> bool:
+        return False
+
+    @property
+    def _keeps_clusters(self) -> bool:
+        return self._kernel is not None and self.sign * self._kernel.at_one > 0.0
 
     def _matrices(self, dim: int) -> list[tuple[Array, Array]]:
         """M = β KᵀQ and V of each head, shape (d, d) each; none where there are no heads."""

@@ -61,7 +61,6 @@ class Interaction(KernelDynamics):
         kernel, normalised = kernel_of(self.kernel), boolean("normalised", self.normalised)
         sign, noise = plus_or_minus("sign", self.sign), number("noise", self.noise, low=0)
         freeze(self, kernel=kernel, normalised=normalised, sign=sign, noise=noise)
-        freeze(self, _fast=not normalised, _keeps_clusters=sign * kernel.at_one > 0.0)
         if self.normalised and not self.kernel.least_share > 0.0:
             t, value = self.kernel.least
             raise ValueError(

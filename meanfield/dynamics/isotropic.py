@@ -42,6 +42,11 @@ class KernelDynamics(Dynamics):
         """That of the kernel."""
         return self._kernel.reach
 
+    @property
+    def _fast(self) -> bool:
+        """Without a denominator."""
+        return not self.normalised
+
     def output(self, measure: Summable, points: Array) -> Array:
         """± ∫ s y dmu [/ ∫ s dmu], shape (n, d): what is added to tokens at unit rows (n, d)."""
         log_unit, potential, pull = self._kernel.attention(measure, points)
@@ -78,7 +83,6 @@ class Isotropic(KernelDynamics):
         noise, sign = number("noise", self.noise, low=0), plus_or_minus("sign", self.sign)
         beta = beta if beta >= 1e-300 else 0.0
         freeze(self, beta=beta, noise=noise, sign=sign, _scores=[beta], _values=[sign])
-        freeze(self, _fast=not self.normalised, _keeps_clusters=sign > 0)
 
     @cached_property
     def _kernel(self) -> PotentialKernel:  # type: ignore[override]

@@ -82,8 +82,6 @@ class CircleInteraction(Dynamics):
         factors[1 : len(self.cos) + 1] += np.array(self.cos)
         factors[1 : len(self.sin) + 1] += 1j * np.array(self.sin)
         freeze(self, coupling=coupling, noise=noise, _multipliers=0.5 * coupling * factors)
-        # K h'(0) > 0
-        freeze(self, _keeps_clusters=self._kernel.at_one > 0.0)
 
     @property
     def _kmax(self) -> int:
