@@ -43,13 +43,21 @@ def test_a_figure_of_two_runs_has_their_energies_and_distances(files):
     ds = mf.compare(density, tokens)
     figure = mf.plot.comparison(ds)
     energies, apart = figure.axes
-    assert figure.get_suptitle() == ds.attrs["verdict"].partition(":")[0]
+    title = ds.attrs["verdict"].partition(":")[0].replace("W_1", "W$_{1}$")
+    assert figure.get_suptitle() == title
     for (t, values), name in zip(curves(energies), "ab", strict=True):
         assert t.tolist() == [0.0, 0.5, 1.0]
         assert np.array_equal(values, ds.energy.sel(run=name))
     drawn = dict(zip(("w1", "mmd", "mean_difference"), curves(apart), strict=True))
-    assert all(np.allclose(values, np.maximum(ds[n], 1e-17)) for n, (_, values) in drawn.items())
+    assert all(np.array_equal(values, ds[name]) for name, (_, values) in drawn.items())
+    # distances of many sizes have a logarithmic axis, which one of 0 does not stretch
     assert apart.get_yscale() == "log"
+    near = ds.drop_vars("mmd").assign(mean_difference=0.5 * ds.w1)
+    assert mf.plot.comparison(near).axes[1].get_yscale() == "linear"
+    far = ds.assign(w1=ds.w1 * [0.0, 1.0, 1e4])
+    ax = mf.plot.comparison(far).axes[1]
+    assert ax.get_yscale() == "log"
+    assert ax.get_ylim()[0] > 0.1 * min(far[name].values[far[name] > 0.0].min() for name in drawn)
     assert not apart.collections
     told = [text.get_text() for text in apart.get_legend().get_texts()]
     assert told == ["$W_1$", "mmd", "distance of the means"]
@@ -155,7 +163,7 @@ def test_compare_prints_writes_and_draws(files, capsys, monkeypatch):
     assert main(["compare", "a.nc", "b.nc", "-o", "ab.nc", "-q"]) == 0
     assert capsys.readouterr() == ("", "")
     for refused, message in [
-        (["a.nc", "sweep.nc"], "its format must be 'meanfield-solution'"),
+        (["a.nc", "sweep.nc"], "got 'meanfield-sweep': `meanfield info` tells what it holds"),
         (["a.nc", "none.nc"], "there is no file none.nc"),
         (["a.nc", "b.nc", "-o", "a.nc"], "--output must be a new file"),
         (["a.nc", "b.nc", "--gap", "2"], "gap must be a finite number >= 1e-06 and <= 1, got 2"),

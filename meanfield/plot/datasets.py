@@ -18,7 +18,6 @@ _DISTANCES = {"w1": "$W_1$", "mmd": "mmd", "mean_difference": "distance of the m
 _FIRST = ("final_energy_share", "final_order_parameter", "final_energy", "value")
 # an axis, or a distance, that is as wide as this is logarithmic
 _WIDE = 30.0
-_LEAST = 1e-17
 
 
 def comparison(ds: Any) -> Figure:
@@ -51,21 +50,23 @@ def comparison(ds: Any) -> Figure:
         ax.legend(**frames.LEGEND)
     for (name, label), colour in zip(_DISTANCES.items(), frames.CYCLE, strict=False):
         if name in ds:
-            apart.plot(ds["t"], _drawn(ds[name]), "o-", color=colour, markersize=3, label=label)
+            apart.plot(ds["t"], ds[name], "o-", color=colour, markersize=3, label=label)
+    heights, least = np.concatenate([line.get_ydata() for line in apart.lines]), 0.0
+    if _is_wide(heights[heights > 0.0]):
+        # 0 is on no such axis
+        apart.set_yscale("log", nonpositive="mask")
+        least = heights[heights > 0.0].min()
     if "w1" in ds and (ds["w1_upper"] > ds["w1_lower"]).any():
-        ends = _drawn(ds["w1_lower"]), _drawn(ds["w1_upper"])
-        apart.fill_between(ds["t"], *ends, color=frames.CYCLE[0], alpha=0.25, linewidth=0.0)
-    if any(line.get_ydata().max() > _LEAST for line in apart.lines):
-        apart.set_yscale("log")
+        lower, upper = np.maximum(ds["w1_lower"], least), ds["w1_upper"]
+        known = upper >= lower
+        apart.fill_between(
+            ds["t"], lower, upper, known, color=frames.CYCLE[0], alpha=0.25, linewidth=0.0
+        )
     frames.label_axes(apart, "time t")
     # above the curves, which leave no corner free
     apart.legend(**frames.LEGEND, ncols=3, loc="lower left", bbox_to_anchor=(-0.02, 1.0))
-    return frames.finish(figure, str(ds.attrs["verdict"]).partition(":")[0], [*others, apart])
-
-
-def _drawn(values: Any) -> Array:
-    """Values on a logarithmic scale, none less than what rounding leaves."""
-    return np.asarray(np.maximum(values.values, _LEAST))
+    title = frames.subscripts(str(ds.attrs["verdict"]).partition(":")[0], "$_{%s}$")
+    return frames.finish(figure, title, [*others, apart])
 
 
 def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
@@ -143,7 +144,7 @@ def _is_number(coordinate: Any) -> bool:
 
 def _is_wide(values: Array) -> bool:
     """Whether values call for a logarithmic axis."""
-    return bool(values.min() > 0.0 and values.max() > _WIDE * values.min())
+    return bool(values.size and values.min() > 0.0 and values.max() > _WIDE * values.min())
 
 
 def _curves(ax: Axes, found: Any, title: str) -> None:

@@ -205,7 +205,7 @@ def write(
 def finish(figure: Figure, title: str, axes: Iterable[Axes] = (), colour: str = "black") -> Figure:
     """The title of a figure; axes get small numbers, and no frame but the axes themselves."""
     for ax in axes:
-        ax.tick_params(labelsize=SMALL)
+        ax.tick_params(which="both", labelsize=SMALL)
         ax.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title, fontsize=NORMAL + 1, color=colour)
     return figure
