@@ -352,6 +352,7 @@ def test_a_case_is_a_value():
         ({"dynamics.beta": -1.0}, "my.toml with dynamics.beta=-1.0: dynamics.beta must be a fini"),
         ({"dynamics.bta": 1.0}, "dynamics.bta is an unknown key: the keys here are type, beta, "),
         ({"space.n": 8}, "run, output, monitors; did you mean measure.space?"),
+        ({"measure.n": 8}, "type, space, tail_tol, max_size; did you mean measure.space.n?"),
         (
             {"law.type": "Unifrm"},
             "PointCloud, Tabulated, Mixture, got 'Unifrm'; did you mean Uniform?",
@@ -366,6 +367,20 @@ def test_changes_that_make_no_case(changes, message):
     case = mf.Case(PUBLIC, name="my.toml")
     with pytest.raises(ValueError, match=re.escape(message)):
         case.replace(changes)._build()
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        {"type": "Density", "space": {"type": "Sphere", "n": 8}},
+        {"type": "Density", "space": {"type": "Sphere", "lmax": 8}, "n": 8},
+        {"type": "Particles", "lmax": 8},
+    ],
+)
+def test_no_key_is_offered_that_the_case_has_no_room_for(measure):
+    with pytest.raises(ValueError, match="is an unknown key: the keys here are type, ") as caught:
+        mf.Case(PUBLIC).replace({"measure": measure})
+    assert "did you mean" not in str(caught.value)
 
 
 def test_points_of_a_case_may_be_in_it():

@@ -144,6 +144,10 @@ def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
         read.dynamics.output(tokens, tokens.points)
     resumed = mf.resume(path, monitors=again, dynamics=Copied(2.0))
     np.testing.assert_array_equal(resumed.final.points, whole.final.points)
+    # of what is finished, too, nothing else is taken for it
+    assert mf.resume(path, dynamics=Copied(2.0)).dynamics == Copied(2.0)
+    with pytest.raises(ValueError, match=r"dynamics must be that of the run.*got .*Copied\(beta=3"):
+        mf.resume(path, dynamics=Copied(3.0))
     known = tmp_path / "known.nc"
     calls.clear()
     asked = {"checkpoint": known, "monitors": {"calls": killed_later}}

@@ -329,7 +329,7 @@ def test_a_scheduler_that_is_there_and_then_killed(here, scheduler, capsys, monk
         process.kill()
         process.wait()
         # nobody starts another in its place
-        distributed.default_client()._timeout = 0.1
+        distributed.default_client()._timeout = 1.0
         return read(cell, found)
 
     monkeypatch.setattr(Cell, "seen", killed)

@@ -24,7 +24,7 @@ from meanfield.cli.tables import Fault, Table, located, tables_in
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.evolution.arrays import PREFIXES
 from meanfield.evolution.files import SOURCE
-from meanfield.evolution.loop import solve
+from meanfield.evolution.loop import save_times, solve
 from meanfield.evolution.netcdf import memory_of_machine
 from meanfield.evolution.progress import Progress, checked_progress
 from meanfield.evolution.recorder import taken_names
@@ -448,6 +448,8 @@ class Case:
             If a value is out of range or the tables don't fit each other.
         """
         run = self._tables.run
+        with self._errors("run"):
+            save_times(0.0, run.t_end, run.save_at)
         with self._errors("law"):
             dynamics = self._tables.dynamics.build("dynamics")
             measure = self._tables.measure.build(self._tables.law, self._folder, run.rng)

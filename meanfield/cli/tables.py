@@ -761,8 +761,8 @@ def dotted(parts: Iterable[int | str]) -> str:
     return text.removeprefix(".")
 
 
-def _keys() -> list[str]:
-    """All keys of a case, with dots."""
+def _keys(raw: Any) -> list[str]:
+    """All keys of a case, with dots; of a table that tells its type only those of that type."""
     tables: dict[str, Iterable[Any]] = {
         "law": _LAWS,
         "measure": _MEASURES,
@@ -771,8 +771,22 @@ def _keys() -> list[str]:
         "run": [RunTable],
         "output": [OutputTable],
     }
-    found = [f"{name}.{key}" for name in tables for one in tables[name] for key in one.model_fields]
-    return [*CaseTable.model_fields, *found]
+    found = [*CaseTable.model_fields]
+    for name, kinds in tables.items():
+        told = _type_told(raw, name.split("."))
+        here: Iterable[Any] = [one for one in kinds if one is TYPES.get(told)] or kinds
+        if "." not in name or name in found:
+            found += [f"{name}.{key}" for one in here for key in one.model_fields]
+    return found
+
+
+def _type_told(raw: Any, path: list[str]) -> str:
+    """The type that a table tells, if it is there."""
+    for name in [*path, "type"]:
+        match raw:
+            case dict():
+                raw = raw.get(name)
+    return str(raw)
 
 
 def nearest(fault: KeyFault, path: str, keys: Iterable[str]) -> str:
@@ -835,7 +849,7 @@ def schema_fault(error: pydantic.ValidationError, raw: Any) -> str:
             reason = fault["ctx"]["error"]
             if not isinstance(reason, KeyFault):
                 return f"{path} {reason}".lstrip()
-            return f"{path}.{reason}".lstrip(".") + nearest(reason, path, _keys())
+            return f"{path}.{reason}".lstrip(".") + nearest(reason, path, _keys(raw))
         case "model_type" | "model_attributes_type" | "dict_type":
             return f"{path} must be a table, got {shown(value)}"
     return f"{path} {fault['msg'].replace('Input should be ', 'must be ')}, got {shown(value)}"

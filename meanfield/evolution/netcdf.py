@@ -395,7 +395,9 @@ def _check_format(about: Any, kind: str, version: int) -> None:
             f"opens it, and `save` of a run keeps what is read here"
         )
     if str(found) != kind:
-        raise ValueError(f"its format must be {kind!r}, got {shown(found)}")
+        raise ValueError(
+            f"its format must be {kind!r}, got {shown(found)}: `meanfield info` tells what it holds"
+        )
     given = np.ravel(about.get("format_version"))
     its = integer("format_version", given[0] if given.size == 1 else given, low=1)
     if its != version:

@@ -122,6 +122,8 @@ def resume_from(
     with file_lock(place, "path"):
         remove_leftovers(place)
         if saved._resumption is None:
+            if dynamics is not None:
+                saved.dynamics = _dynamics(saved.dynamics, dynamics)
             if place.exists():
                 previous(place).unlink(missing_ok=True)
             return saved

@@ -93,7 +93,8 @@ def law_values(space: Space, law: Law) -> Array:
         if gap:
             raise ValueError(
                 f"law must be axisymmetric about the axis of {space}, but {shown(law)} differs by "
-                f"{gap:.2g} between two meridians: take Sphere for d = 3, Circle for d = 2"
+                f"{gap:.2g} between two meridians: take Zonal(dim, kmax, axis) if it has another "
+                f"axis, Sphere for d = 3, Circle for d = 2, or Particles"
             )
     return values
 

@@ -286,7 +286,7 @@ def best_shift(mu: Quantiles, nu: Quantiles, p: float) -> float:
 
 def _first_shifts(mu: Quantiles, nu: Quantiles, p: float) -> _Shifts:
     """Two about a guess, the best for p = 1: the median of F_nu - F_mu over the circle."""
-    angles = (np.arange(_PLACES) + 0.5) * (mu.turn / _PLACES)
+    angles = np.linspace(0.0, mu.turn, _PLACES, endpoint=False)
     shifts = nu.cumulative(angles) - mu.cumulative(angles)
     shift, reach = float(np.median(shifts)), _SHORTEST
     spread = float(np.abs(shifts - shift).mean())

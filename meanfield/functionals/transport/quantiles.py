@@ -165,7 +165,7 @@ class Atoms:
         """F(x), the mass up to each angle (n,); F(x + 2π) = F(x) + 1 on the circle."""
         turns = np.floor(angles / self.turn) if self.turn else np.zeros_like(angles)
         inside = angles - self.turn * turns
-        return turns + self.starts[np.searchsorted(self.angles, inside, side="right")]
+        return np.asarray(turns + self.starts[np.searchsorted(self.angles, inside, side="right")])
 
     def rank(self, u: Array) -> Indices:
         """How many of `starts` are below u, any shape with values in [0, 1].
