@@ -308,9 +308,11 @@ def transport_plan(mu: Particles, nu: Particles, p: float = 1) -> scipy.sparse.c
 def _monotone(mu: Atoms, nu: Atoms, shift: float, shape: tuple[int, int]) -> scipy.sparse.coo_array:
     """The plan from Q_mu(u) to Q_nu(u + s), atom by atom."""
     cuts = nu.starts - shift
-    cuts = np.unique(np.concatenate([mu.starts, cuts - np.floor(cuts)]))
-    # slivers between sums of masses that should be equal
-    cuts = cuts[np.append(np.diff(cuts) > sliver(len(cuts)), True)]
+    cuts -= np.floor(cuts)
+    # sums of masses of both that should be equal are one cut, that of mu
+    place = np.searchsorted(mu.starts, cuts)
+    apart = np.minimum(mu.starts[place] - cuts, np.abs(cuts - mu.starts[place - 1]))
+    cuts = np.union1d(mu.starts, cuts[apart > sliver(len(mu.starts) + len(cuts))])
     middle = 0.5 * (cuts[1:] + cuts[:-1])
     rows = mu.order[np.searchsorted(mu.starts, middle) - 1]
     ahead = middle + shift
