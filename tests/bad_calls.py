@@ -259,7 +259,7 @@ def arguments_of(name: str) -> Iterator[str]:
 # inner methods, whose arguments were checked before: they run in loops
 _INNER = """
 Clusters FreeTokens SlicedDistance Solution analysis begin between coefficients_on combined embed
-embedded fast_score_sums fast_sums field frame from_parts is_about kernel_sums log_moment matrices
+embedded field frame from_parts has_score_sums is_about kernel_sums log_moment matrices
 mean moments node_sums output plan power queries refined score_moment sums_at synthesis
 transforms
 """

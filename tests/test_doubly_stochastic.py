@@ -11,7 +11,8 @@ import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.equations.tendency import tendency
 from meanfield.evolution import solve
-from meanfield.kernels.sinkhorn import DenseSums, scaling
+from meanfield.kernels.direct import PairSums
+from meanfield.kernels.sinkhorn import scaling
 from meanfield.spaces.geometry import project
 
 E2 = np.exp(2.0)
@@ -66,7 +67,7 @@ def test_two_tokens(beta, angle):
 
 
 def counted(points, masses, beta):
-    sums, calls = DenseSums(points, beta), []
+    sums, calls = PairSums(points, beta), []
 
     def potential(given):
         calls.append(1)

@@ -12,8 +12,9 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.kernels import direct, multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
 from meanfield.kernels.direct import Lost
+from meanfield.kernels.harmonics import SphereNodes, SphereSums
 from meanfield.kernels.kernel import is_divided
-from meanfield.kernels.sinkhorn import SphereNodes, scaling
+from meanfield.kernels.sinkhorn import scaling
 from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.spaces.geometry import project
 from meanfield.spaces.sphere import layout
@@ -94,14 +95,11 @@ class SphereField(ActingField):
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics, self._kernel = dynamics, dynamics._kernel
-        self.at = SphereAt(self._kernel.degree(3))
-        degrees = self.at.degrees
-        series = self._kernel.series(3, self.at.lmax)
+        self._sums = sums = SphereSums(dynamics._kernel)
+        self.at, series = sums.at, sums.series
         self._normalised = dynamics.normalised and is_divided(series.potential)
-        self._potential, self._size = series.potential[degrees], series.size
-        self._energies = 0.5 * series.size * series.primitive
         self._unit = 1.0 if self._normalised else series.size * float(np.exp(series.log_unit))
-        self._slope = dynamics.sign * self._unit * series.primitive[degrees]
+        self._slope = dynamics.sign * self._unit * sums.primitive_factors
         # where ∇G is no multiple of the velocity's series, it is divided by G a second time
         self._lost = _LOST if self._kernel.growth is not None else Lost(10.0 * _LOST.below)
         self._lost_of = f"maximum, where its series has no digits under {shown(dynamics)}"
@@ -132,7 +130,8 @@ class SphereField(ActingField):
             factor = self.dynamics.sign * self._kernel.growth
             divergence -= factor * np.einsum("ij,ij->i", velocity, velocity)
         else:
-            steepness = self.at.gradient(self._potential * moments, places) / potential[:, None]
+            steepness = self.at.gradient(self._sums.potential_factors * moments, places)
+            steepness /= potential[:, None]
             divergence -= np.einsum("ij,ij->i", velocity, steepness)
         if len(small) and sources is not None:
             units = places.units()[small]
@@ -153,18 +152,20 @@ class SphereField(ActingField):
         small = np.zeros(0, dtype=np.intp)
         if not self._normalised:
             return velocity, None, None, small
-        potential = by_series = self.at.values(self._potential * moments, places)
+        potential = by_series = self._sums.potential(moments, places)
         if self.needs_sources:
             potential = potential.copy()
             # the maximum over the sphere is at least the mean
-            largest = max(float(potential.max()), float((self._potential[0] * moments[0]).real))
+            mean = float((self._sums.potential_factors[0] * moments[0]).real)
+            largest = max(float(potential.max()), mean)
             small = self._lost.settle(potential, largest, _verdict(sources, loose), self._lost_of)
         velocity /= potential[:, None]
         return velocity, potential, by_series, small
 
     def scaled_energy(self, moments: Coefficients) -> float:
         """E = ½ Σ S_l |mu_lm|², S_l = Λ_l/β for (3.5), in units of e^{log_unit} of the kernel."""
-        return float(self._energies @ self.at.power(moments))
+        series = self._sums.series
+        return float(0.5 * series.size * series.primitive @ self.at.power(moments))
 
     def scaled_dissipation(self, masses: Array, velocity: Array, potential: Array | None) -> float:
         """∫ |X|² G dmu of what is normalised, else ∫ |X|² dmu, from X (n, 3) at masses (n,).
@@ -177,7 +178,7 @@ class SphereField(ActingField):
         squares = masses * np.einsum("ij,ij->i", velocity, velocity)
         if potential is None or self.dynamics._balanced:
             return float(squares.sum())
-        return float(self._size * (squares @ potential))
+        return float(self._sums.series.size * (squares @ potential))
 
 
 def _verdict(sources: Sources, loose: bool) -> str:

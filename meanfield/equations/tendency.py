@@ -10,7 +10,7 @@ from meanfield.dynamics.facts import Dynamics, check_dim
 from meanfield.dynamics.own import OwnDynamics, adapt
 from meanfield.equations import density as densities
 from meanfield.equations import line, sphere, tokens
-from meanfield.kernels.token_sums import CellSums
+from meanfield.kernels.kernel import Exponential
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
@@ -56,8 +56,10 @@ def token_tendency(
     if in_span and may_span:
         return tokens.ParticleTendency(particles, dynamics, in_span=True)
     fast = particles._kernel_sums(dynamics._kernel)
-    if isinstance(fast, CellSums):
-        return tokens.CircleTendency(particles, dynamics, fast.potential_and_slope)
+    if d == 2 and fast is not None:
+        return tokens.CircleTendency(particles, dynamics, fast)
+    if particles.sums == "float32" and dynamics._kernel.growth is not None:
+        fast = Exponential(dynamics._kernel.growth, particles._precision)
     return tokens.ParticleTendency(particles, dynamics, fast)
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import phase_velocity
+from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
-from meanfield.kernels.token_sums import ScoreSums
+from meanfield.kernels.token_sums import score_sums
 from meanfield.measures.particles import Oscillators, Particles
 from meanfield.spaces.geometry import circle_angles, circle_points, exponential, project
 from meanfield.typing import Array, NDArray
-
-# e^{-β} G and e^{-β} <∇G, tangent> of tokens at angles, by masses, at their own places
-AngleSums = Callable[[Array, Array], tuple[Array, Array]]
 
 
 class TokenOutput:
@@ -38,37 +37,40 @@ class TokenOutput:
 
     def __init__(self, particles: Particles, dynamics: Any) -> None:
         self.dynamics = dynamics
-        # of heads with matrices of their own
-        self._fast: list[ScoreSums | None] = []
+        # which heads with matrices of their own are summed in O(n), by sums of them all
+        self._is_fast: list[bool] = []
         if not dynamics._scores:
             ways = [dynamics._sums]
         elif dynamics._isotropic:
-            fast = particles._fast_sums(dynamics._kernel)
-            is_scaled = dynamics._balanced and fast is None
-            ways = ["direct" if is_scaled else particles._way(fast)]
+            is_fast = particles._kernel_sums(dynamics._kernel) is not None
+            is_scaled = dynamics._balanced and not is_fast
+            ways = ["direct" if is_scaled else particles._way(is_fast)]
         else:
-            ways = [self._choose(particles, m) for m, _ in dynamics._matrices(particles.dim)]
+            matrices = [m for m, _ in dynamics._matrices(particles.dim)]
+            self._is_fast = [particles._has_score_sums(m) for m in matrices]
+            ways = [
+                particles._way(fast or particles._sums_at(particles.points @ m.T) is not None)
+                for m, fast in zip(matrices, self._is_fast, strict=True)
+            ]
+            if any(self._is_fast):
+                self._sums = score_sums(list(compress(matrices, self._is_fast)))
         self.sums = joined(ways)
-
-    def _choose(self, particles: Particles, matrix: Array) -> str:
-        fast = particles._fast_score_sums(matrix)
-        self._fast.append(fast)
-        return particles._way(fast or particles._sums_at(particles.points @ matrix.T))
 
     def __call__(self, particles: Particles) -> Array:
         """Σ_h V_h ∇G [/ G] at the tokens, shape (n, d)."""
-        if not self._fast:
+        if not self._is_fast:
             return np.asarray(self.dynamics.output(particles, particles.points))
         return np.asarray(self.dynamics._combined(self.moments(particles)))
 
     def moments(self, particles: Particles) -> list[tuple[Array, Array]]:
         """log G and ∇G/G of attention at the tokens, head by head."""
-        points = particles.points
+        points, found = particles.points, []
+        if any(self._is_fast):
+            found = self._sums.log_moments(points, particles.weights, points)
+        together = iter(found)
         return [
-            particles.log_moment(z)
-            if fast is None
-            else fast.quick(points, particles.weights, points)
-            for fast, z in zip(self._fast, self.dynamics._queries(points), strict=True)
+            next(together) if is_fast else particles.log_moment(z)
+            for is_fast, z in zip(self._is_fast, self.dynamics._queries(points), strict=True)
         ]
 
 
@@ -182,7 +184,7 @@ class ParticleTendency(TokenTendency):
         self._in_span = in_span
         super().__init__(particles, dynamics)
         self._sums = fast or dynamics._kernel
-        self.sums = "gram" if in_span else "direct" if fast is None else particles._way(fast)
+        self.sums = "gram" if in_span else "direct" if fast is None else particles._way(True)
 
     def begin(self, particles: Particles) -> None:
         """Start from these tokens, see `TokenTendency`."""
@@ -266,8 +268,8 @@ class CircleTendency(TokenTendency):
         On the circle.
     dynamics : SA, USA or CircleInteraction
         Its noise is not part of the tendency.
-    sums : AngleSums
-        For the dynamics.
+    cells : Line
+        Of its kernel.
 
     Attributes
     ----------
@@ -279,9 +281,9 @@ class CircleTendency(TokenTendency):
 
     sums = "transforms"
 
-    def __init__(self, particles: Particles, dynamics: Dynamics, sums: AngleSums) -> None:
+    def __init__(self, particles: Particles, dynamics: Dynamics, cells: Line | None) -> None:
         super().__init__(particles, dynamics)
-        self._sums = sums
+        self._cells: Any = cells
 
     def state_of(self, points: Array) -> Array:
         """The state of tokens at these points."""
@@ -295,10 +297,14 @@ class CircleTendency(TokenTendency):
         """The particles at these angles."""
         return self._at(circle_points(state))
 
+    def _potential_and_slope(self, angles: Array, masses: Array) -> Array:
+        """e^{-u} ∫ s dmu and e^{-u} <∫ s y dmu, tangent> at the tokens, shape (2, n)."""
+        return LineSums(self._cells, angles)(masses, 2)
+
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         masses, dynamics = self._weights, self.dynamics
-        potential, slope = self._sums(state, masses)
+        potential, slope = self._potential_and_slope(state, masses)
         if dynamics.normalised:
             np.divide(slope, potential, out=out)
             self._dissipation = float(np.dot(masses * slope, out))
@@ -357,7 +363,7 @@ class OscillatorTendency(CircleTendency):
     """
 
     def __init__(self, particles: Particles, dynamics: Dynamics, multipliers: Complex) -> None:
-        super().__init__(particles, dynamics, self._potential_and_slope)
+        super().__init__(particles, dynamics, None)
         self._multipliers = multipliers
 
     def begin(self, particles: Particles) -> None:
@@ -373,7 +379,7 @@ class OscillatorTendency(CircleTendency):
             return Oscillators(state, frequencies, self._weights)
         return super().measure(state)
 
-    def _potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
+    def _potential_and_slope(self, angles: Array, masses: Array) -> Array:
         """1, which an interaction does not divide by, and X from moments, in O(n kmax)."""
         moments = np.empty(len(self._multipliers), dtype=np.complex128)
         moments[0] = masses.sum()
@@ -382,7 +388,8 @@ class OscillatorTendency(CircleTendency):
         for k in range(1, len(moments)):
             power *= turn
             moments[k] = masses @ power
-        return np.ones_like(angles), phase_velocity(self._multipliers, moments, angles)
+        slope = phase_velocity(self._multipliers, moments, angles)
+        return np.stack([np.ones_like(angles), slope])
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""

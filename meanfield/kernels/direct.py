@@ -15,7 +15,7 @@ from meanfield._checks import tell_apart
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.spaces import Space, Zonal
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
-from meanfield.spaces.geometry import polar_angles
+from meanfield.spaces.geometry import polar_angles, project
 from meanfield.typing import Array, Indices, NDArray
 
 Precision = type[np.float64 | np.float32]
@@ -377,6 +377,63 @@ def pull_of_others(
         others = log_unit + np.log(totals)
     pull -= np.vecdot(pull, points)[:, None] * points
     return pull, log_unit, np.logaddexp(others, beta + log_masses)
+
+
+# a table of so many pairs is kept
+_MOST_PAIRS = 1 << 24
+
+
+class PairSums:
+    """Sums of e^{β(<x,y>-1)} over masses at points, at these points, for many masses.
+
+    They are over all pairs, in any dimension; a table of up to 2^24 pairs is kept.
+
+    Parameters
+    ----------
+    points : ndarray, shape (n, d)
+    beta : float
+
+    Examples
+    --------
+    >>> sums = PairSums(np.eye(2), 1.0)
+    >>> sums.potential(np.array([0.0, 1.0])).round(6)
+    array([0.367879, 1.      ])
+    """
+
+    def __init__(self, points: Array, beta: float) -> None:
+        self._points, self._beta = points, beta
+        n = len(points)
+        self._table = self._rows(slice(0, n)) if n * n <= _MOST_PAIRS else None
+
+    def _rows(self, part: slice) -> Array:
+        with np.errstate(under="ignore"):
+            exponents = self._points[part] @ (self._beta * self._points).T
+            return np.asarray(np.exp(np.minimum(exponents - self._beta, 0.0)))
+
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
+        n = len(self._points)
+        if self._table is not None:
+            yield slice(0, n), self._table
+            return
+        for part in blocks(n, n, 1 << 21):
+            yield part, self._rows(part)
+
+    def potential(self, masses: Array) -> Array:
+        """G = Σ_j k_ij m_j, shape (n,)."""
+        with np.errstate(under="ignore"):
+            return np.concatenate([rows @ masses for _, rows in self._blocks()])
+
+    def pull(self, masses: Array) -> tuple[Array, Array]:
+        """G (n,) and P_x Σ_j k_ij m_j y_j, shape (n, d), without a node's pull on itself."""
+        weighted, pull = masses[:, None] * self._points, np.empty_like(self._points)
+        potential = np.empty(len(masses))
+        with np.errstate(under="ignore"):
+            for part, rows in self._blocks():
+                potential[part] = rows @ masses
+                others = rows.copy()
+                others[np.arange(len(rows)), np.arange(part.start, part.stop)] = 0.0
+                pull[part] = others @ weighted
+        return potential, project(self._points, pull)
 
 
 def latitude_log_moment(

@@ -15,7 +15,7 @@ with a = V∇K along the target's angle there are four, of which X = A/G and div
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import Self
 
@@ -418,12 +418,17 @@ def latitude_line(
 
 # a pair in three tables takes 24 bytes
 _MOST_KEPT = 1 << 20
-# angles at a time
-_BLOCK = 1 << 14
+# angles at a time, whose Chebyshev polynomials stay in a cache
+_BLOCK = 1 << 13
+# which angles, their cells, and T_k at their places there, shape (16, n)
+_Block = tuple[slice, Indices, Array]
 
 
 class Interpolation:
-    """Between angles of a line and the 16 nodes of the cell that each is in, by Lagrange weights.
+    """Between angles of a line and the 16 nodes of the cell that each is in.
+
+    The Chebyshev polynomials of up to 2^13 angles are kept; those of more are made again, in
+    blocks, for each sum.
 
     Parameters
     ----------
@@ -432,28 +437,36 @@ class Interpolation:
     """
 
     def __init__(self, cells: Line, angles: Array) -> None:
-        self._cell, place = cells.cells(angles)
-        terms = np.empty((NODES, len(place)))
-        chebyshev(place, terms)
-        self._weights, self._size = terms.T @ LAGRANGE, cells.size
+        self._cells, self._angles = cells, angles
+        self._kept = list(self._made()) if len(angles) <= _BLOCK else None
+
+    def _made(self) -> Iterator[_Block]:
+        for start in range(0, len(self._angles), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            cell, place = self._cells.cells(self._angles[part])
+            terms = np.empty((NODES, len(place)))
+            chebyshev(place, terms)
+            yield part, cell, terms
 
     def charges(self, masses: Array) -> Array:
         """Masses at the first angles as charges at the nodes, shape (size,)."""
-        count = len(masses)
-        nodes = self._cell[:count, None] * NODES + ORDER
-        shares = self._weights[:count] * masses[:, None]
-        charges = np.bincount(nodes.ravel(), shares.ravel(), self._size)
-        return np.asarray(charges, dtype=np.float64)
+        moments = np.zeros((NODES, self._cells.size // NODES))
+        for part, cell, terms in self._kept or self._made():
+            given = masses[part]
+            near = cell[: len(given)]
+            for moment, term in zip(moments, terms, strict=True):
+                moment += np.bincount(near, term[: len(given)] * given, len(moment))
+        return np.asarray((moments.T @ LAGRANGE).ravel())
 
     def values(self, fields: Array) -> Array:
         """Values (tables, n) at the angles of what has values (size, tables) at the nodes."""
-        # the nodes of a cell side by side
-        cells = np.ascontiguousarray(fields.reshape(-1, NODES, fields.shape[1]).swapaxes(1, 2))
-        values = np.empty((fields.shape[1], len(self._cell)))
-        for start in range(0, len(self._cell), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            near = cells.take(self._cell[part], axis=0)
-            values[:, part] = np.einsum("ij,ifj->fi", self._weights[part], near)
+        # the Chebyshev series of a cell side by side
+        cells = LAGRANGE @ fields.reshape(-1, NODES, fields.shape[1])
+        series = np.ascontiguousarray(cells.swapaxes(1, 2))
+        values = np.empty((fields.shape[1], len(self._angles)))
+        for part, cell, terms in self._kept or self._made():
+            each = np.ascontiguousarray(terms.T)
+            np.einsum("ij,ifj->fi", each, series.take(cell, axis=0), out=values[:, part])
         return values
 
 
@@ -496,13 +509,12 @@ class LineSums:
     def __call__(self, masses: Array, tables: int | None = None) -> Array:
         """The (first) tables summed at the angles, shape (tables, n); see `LineField`."""
         tables = self._cells.tables if tables is None else tables
-        near, count = self._gathered, len(masses)
-        sums = np.zeros((tables, count))
-        if not tables:
-            return sums
-        if near:
+        near, sums = self._gathered, np.zeros((tables, len(masses)))
+        if near and tables:
             charges = self._nodes.charges(masses[:near])
-            sums += self._nodes.values(self._cells.fields(charges, tables))
+            sums = self._nodes.values(self._cells.fields(charges, tables))
+        if near == len(masses) or not tables:
+            return sums
         if self._kept is not None:
             return np.asarray(sums + self._kept[:tables] @ masses[near:])
         for place, mass in zip(self._places, masses[near:], strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import rows
-from meanfield.kernels.direct import Lost, blocks, point_log_moment
+from meanfield.kernels.direct import PairSums, point_log_moment
+from meanfield.kernels.harmonics import SphereNodes
 from meanfield.kernels.line import (
     LARGEST_CIRCLE_BETA,
     Line,
@@ -19,10 +20,10 @@ from meanfield.kernels.line import (
     line,
     zonal_kernel,
 )
-from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
-from meanfield.spaces import Places, Space, Sphere, SphereAt
-from meanfield.spaces.geometry import circle_angles, polar_angles, project
-from meanfield.typing import Array, ArrayLike, Indices, NDArray
+from meanfield.kernels.multipliers import bandwidth
+from meanfield.spaces import Space, Sphere
+from meanfield.spaces.geometry import circle_angles, polar_angles
+from meanfield.typing import Array, ArrayLike
 
 # steps whose residuals are combined; more of them gain nothing where the best rate is 0.17 a step
 _MEMORY = 6
@@ -111,117 +112,6 @@ def _combined(path: list[tuple[Array, Array]]) -> Array:
     )
 
 
-# a table of so many pairs is kept
-_MOST_KEPT = 1 << 24
-_TINY = 1e-300
-
-
-class DenseSums:
-    """Over all pairs, in any dimension; a table of up to 2^24 pairs is kept.
-
-    Parameters
-    ----------
-    points : ndarray, shape (n, d)
-    beta : float
-
-    Examples
-    --------
-    >>> sums = DenseSums(np.eye(2), 1.0)
-    >>> sums.potential(np.array([0.0, 1.0])).round(6)
-    array([0.367879, 1.      ])
-    """
-
-    def __init__(self, points: Array, beta: float) -> None:
-        self._points, self._beta = points, beta
-        n = len(points)
-        self._table = self._rows(slice(0, n)) if n * n <= _MOST_KEPT else None
-
-    def _rows(self, part: slice) -> Array:
-        with np.errstate(under="ignore"):
-            exponents = self._points[part] @ (self._beta * self._points).T
-            return np.asarray(np.exp(np.minimum(exponents - self._beta, 0.0)))
-
-    def _blocks(self) -> Iterator[tuple[slice, Array]]:
-        n = len(self._points)
-        if self._table is not None:
-            yield slice(0, n), self._table
-            return
-        for part in blocks(n, n, 1 << 21):
-            yield part, self._rows(part)
-
-    def potential(self, masses: Array) -> Array:
-        """G = Σ_j k_ij m_j, shape (n,)."""
-        with np.errstate(under="ignore"):
-            return np.concatenate([rows @ masses for _, rows in self._blocks()])
-
-    def pull(self, masses: Array) -> tuple[Array, Array]:
-        """G (n,) and P_x Σ_j k_ij m_j y_j, shape (n, d), without a node's pull on itself."""
-        weighted, pull = masses[:, None] * self._points, np.empty_like(self._points)
-        potential = np.empty(len(masses))
-        with np.errstate(under="ignore"):
-            for part, rows in self._blocks():
-                potential[part] = rows @ masses
-                others = rows.copy()
-                others[np.arange(len(rows)), np.arange(part.start, part.stop)] = 0.0
-                pull[part] = others @ weighted
-        return potential, project(self._points, pull)
-
-
-class SphereNodes:
-    """Through spherical harmonics on S^2; rows of small G over all pairs.
-
-    Parameters
-    ----------
-    points : ndarray, shape (n, 3)
-    beta : float
-    most_pairs : int
-        So many terms may be summed one by one, at the smallest G first. The error of a G that is a
-        share s < 1e-3 of the largest, and is not among them, is about 1e-15/s.
-    """
-
-    def __init__(self, points: Array, beta: float, most_pairs: int = _MOST_KEPT) -> None:
-        self._points, self._beta = points, beta
-        self._places, self._at = Places.of(points), SphereAt(bandwidth(beta, 3))
-        factors = scaled_eigenvalues(beta, 3, self._at.lmax)
-        slope = factors / beta if beta > 0.0 else np.eye(1, self._at.lmax + 1, 1)[0] / 3.0
-        self._kernel, self._slope = factors[self._at.degrees], slope[self._at.degrees]
-        self._most_pairs = most_pairs
-        self._small: Indices | None = None
-        self._rows = np.zeros((0, len(points)))
-
-    def potential(self, masses: Array) -> Array:
-        """G = Σ_j k_ij m_j, shape (n,)."""
-        return self._potential(self._at.moments(self._places, masses), masses)
-
-    def _potential(self, moments: NDArray[np.complex128], masses: Array) -> Array:
-        potential = self._at.values(self._kernel * moments, self._places)
-        if self._small is None:
-            self._keep_small(potential)
-        if len(self._rows):
-            with np.errstate(under="ignore"):
-                potential[self._small] = self._rows @ masses
-        # a sum with errors is at least its own term
-        return np.maximum(potential, masses)
-
-    def _keep_small(self, potential: Array) -> None:
-        """Keep the rows of the kernel at nodes where the first G is small."""
-        lost = Lost(1e-3, self._most_pairs)
-        self._small = lost.places(potential, float(potential.max()), len(self._points))
-        with np.errstate(under="ignore"):
-            exponents = self._points[self._small] @ (self._beta * self._points).T - self._beta
-            self._rows = np.exp(np.minimum(exponents, 0.0))
-
-    def pull(self, masses: Array) -> tuple[Array, Array]:
-        """G (n,) and P_x Σ_j k_ij m_j y_j, shape (n, 3)."""
-        moments = self._at.moments(self._places, masses)
-        potential = self._potential(moments, masses)
-        pull = self._at.gradient(self._slope * moments, self._places)
-        if len(self._rows):
-            with np.errstate(under="ignore"):
-                pull[self._small] = self._rows @ (masses[:, None] * self._points)
-        return np.maximum(potential, _TINY), project(self._points, pull)
-
-
 class LineNodes(LineSums):
     """Through the cells of a line, at points of the circle."""
 
@@ -229,10 +119,10 @@ class LineNodes(LineSums):
         """G (n,) and P_x Σ_j k_ij m_j y_j, shape (n, 2)."""
         potential, slope = self(masses, 2)
         tangents = np.column_stack([-np.sin(self._angles), np.cos(self._angles)])
-        return np.maximum(potential, np.maximum(masses, _TINY)), slope[:, None] * tangents
+        return np.maximum(potential, np.maximum(masses, 1e-300)), slope[:, None] * tangents
 
 
-def point_sums(points: Array, beta: float) -> DenseSums | SphereNodes | LineNodes:
+def point_sums(points: Array, beta: float) -> PairSums | SphereNodes | LineNodes:
     """The sums over masses at points (n, d): in O(n) on the circle and S^2 up to β = 20000.
 
     Examples
@@ -243,7 +133,7 @@ def point_sums(points: Array, beta: float) -> DenseSums | SphereNodes | LineNode
     dim = points.shape[1]
     # beyond it tables and moments, unlike blocks of pairs, leave memory
     if beta > LARGEST_CIRCLE_BETA or dim > 3:
-        return DenseSums(points, beta)
+        return PairSums(points, beta)
     if dim == 2:
         return LineNodes.repeated(line(beta, 2), circle_angles(points))
     return SphereNodes(points, beta)
@@ -377,7 +267,7 @@ class Balanced:
         points: Array,
         masses: Array,
         beta: float,
-        sums: DenseSums | SphereNodes | LineSums,
+        sums: PairSums | SphereNodes | LineSums,
         axis: Array | None = None,
     ) -> Balanced:
         """That of masses >= 0 at points, by the sums over them."""

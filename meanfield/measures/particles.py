@@ -9,9 +9,10 @@ import numpy as np
 from meanfield import _checks
 from meanfield._checks import generator, integer, number, one_of, read_only, real_array, unit_rows
 from meanfield.kernels import token_sums
-from meanfield.kernels.direct import Precision, log_moment
+from meanfield.kernels.direct import PairSums, Precision, log_moment
+from meanfield.kernels.harmonics import SphereNodes, SphereSums
 from meanfield.kernels.kernel import Exponential, SmoothKernel
-from meanfield.kernels.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
+from meanfield.kernels.sinkhorn import Balanced, LineNodes, point_sums
 from meanfield.laws.law import Law, check_law
 from meanfield.laws.quantisation import quantised_points
 from meanfield.measures.measure import Measure
@@ -188,55 +189,43 @@ class Particles(Measure):
 
     def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, d), M = `scores`, over many tokens in O(n)."""
-        fast = self._fast_score_sums(scores, len(points))
-        if fast is None:
+        if not self._has_score_sums(scores, len(points)):
             return super()._score_moment(points, scores)
-        return fast.quick(self.points, self.weights, points)
+        sums = token_sums.score_sums([scores])
+        return sums.log_moments(self.points, self.weights, points)[0]
 
     @property
     def _precision(self) -> Precision:
         """Of sums of e^{<z,y>} over all pairs."""
         return np.float32 if self.sums == "float32" else np.float64
 
-    def _way(self, fast: Any) -> str:
-        """How sums of e^{<z,y>} are done, where these are those in O(n) or there are none."""
+    def _way(self, is_fast: bool) -> str:
+        """How sums of e^{<z,y>} are done, which are in O(n) or not."""
         if self.sums == "float32":
             return self.sums
-        return "direct" if fast is None else "transforms"
+        return "transforms" if is_fast else "direct"
 
-    def _sums_at(self, z: Array) -> Any:
+    def _sums_at(self, z: Array) -> token_sums.CircleSums | SphereSums | None:
         """The sums in O(n) that `log_moment` takes at rows z (m, d), None for direct sums."""
         lengths = np.linalg.norm(z, axis=1)
         beta = float(lengths.mean())
         if beta == 0.0 or np.ptp(lengths) > _ONE_LENGTH * beta:
             return None
-        return self._fast_sums(Exponential(beta), len(z))
-
-    def _fast_sums(
-        self, kernel: Exponential | SmoothKernel, targets: int | None = None
-    ) -> token_sums.KernelSums | None:
-        """The sums in O(n) of a kernel at the tokens, time and again, None for direct sums.
-
-        Or once at so many targets.
-        """
-        fewest = token_sums.fewest_pairs(kernel.reach, self.dim, once=targets is not None)
-        return token_sums.kernel_sums(kernel, self.dim) if self._is_fast(fewest, targets) else None
+        fewest = token_sums.fewest_pairs(beta, self.dim, once=True)
+        return token_sums.moment_sums(beta, self.dim) if self._is_fast(fewest, len(z)) else None
 
     def _kernel_sums(self, kernel: Exponential | SmoothKernel) -> Any:
-        """The sums of a kernel that a run takes, in O(n) or in float32; None if over pairs."""
-        if self.sums == "float32" and kernel.growth is not None:
-            return Exponential(kernel.growth, np.float32)
-        return self._fast_sums(kernel)
+        """The sums in O(n) that a run takes of a kernel, None for direct sums."""
+        fewest = token_sums.fewest_pairs(kernel.reach, self.dim)
+        return token_sums.kernel_sums(kernel, self.dim) if self._is_fast(fewest) else None
 
-    def _fast_score_sums(
-        self, matrix: Array, targets: int | None = None
-    ) -> token_sums.ScoreSums | None:
-        """The sums in O(n) of e^{<Mx,y>} for a matrix (d, d), None for direct sums.
+    def _has_score_sums(self, matrix: Array, targets: int | None = None) -> bool:
+        """Whether sums of e^{<Mx,y>} for a matrix (d, d) are done in O(n).
 
-        At the tokens, time and again, or once at so many targets, as `fast_sums`.
+        At the tokens, time and again, or once at so many targets.
         """
         fewest = token_sums.fewest_score_pairs(matrix, once=targets is not None)
-        return token_sums.score_sums(matrix) if self._is_fast(fewest, targets) else None
+        return self._is_fast(fewest, targets)
 
     def _is_fast(self, fewest: float, targets: int | None = None) -> bool:
         if fewest == np.inf or self.sums in ("direct", "gram", "float32"):
@@ -244,11 +233,11 @@ class Particles(Measure):
         pairs = len(self.points) * (len(self.points) if targets is None else targets)
         return self.sums == "transforms" or pairs >= fewest
 
-    def _node_sums(self, beta: float) -> DenseSums | SphereNodes | LineNodes:
+    def _node_sums(self, beta: float) -> PairSums | SphereNodes | LineNodes:
         """Sums over masses at the tokens, at the tokens, to be asked for many masses."""
         if self._is_fast(token_sums.fewest_pairs(beta, self.dim)):
             return point_sums(self.points, beta)
-        return DenseSums(self.points, beta)
+        return PairSums(self.points, beta)
 
     def _balanced(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, in O(n) where sums are.
