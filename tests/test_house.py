@@ -263,8 +263,8 @@ VELOCITIES = {
     "DensityTendency._evaluate": lambda: mf.Density(mf.Circle(32), CIRCLE),
     "AngularField.velocity": lambda: mf.FlowMap(CIRCLE),
     "SphereField.rates": lambda: mf.FlowMap(BUMPS, tol=1e-3),
-    "ParticleTendency._velocity": lambda: mf.Particles.sample(mf.Uniform(5), 20, TWO),
-    "CircleTendency.__call__": lambda: mf.Particles.sample(mf.Uniform(2), 2000, TWO),
+    "KernelField.__call__": lambda: mf.Particles.sample(mf.Uniform(5), 20, TWO),
+    "CellField.__call__": lambda: mf.Particles.sample(mf.Uniform(2), 2000, TWO),
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
+import numpy as np
+
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics, check_dim
 from meanfield.dynamics.own import OwnDynamics, adapt
@@ -45,22 +47,27 @@ def token_tendency(
         If `sums` is 'gram' and tokens leave their span, see `check_sums`.
     """
     check_sums(particles, dynamics, may_span=may_span)
+    field: tokens.TokenField
+    chart: tokens.Points | tokens.Angles = tokens.Points()
+    (n, d), kernel = particles.points.shape, dynamics._kernel
     if dynamics._balanced:
-        return tokens.BalancedParticleTendency(particles, dynamics)
-    if (multipliers := dynamics._multipliers) is not None:
-        return tokens.OscillatorTendency(particles, dynamics, multipliers)
-    if dynamics._kernel is None:
-        return tokens.OutputTendency(particles, dynamics)
-    n, d = particles.points.shape
-    in_span = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
-    if in_span and may_span:
-        return tokens.ParticleTendency(particles, dynamics, in_span=True)
-    fast = particles._kernel_sums(dynamics._kernel)
-    if d == 2 and fast is not None:
-        return tokens.CircleTendency(particles, dynamics, fast)
-    if particles.sums == "float32" and dynamics._kernel.growth is not None:
-        fast = Exponential(dynamics._kernel.growth, particles._precision)
-    return tokens.ParticleTendency(particles, dynamics, fast)
+        field = tokens.BalancedField(particles, dynamics)
+    elif dynamics._multipliers is not None:
+        chart, field = tokens.Angles(), tokens.PhaseField(dynamics)
+    elif kernel is None:
+        field = tokens.OutputField(particles, dynamics)
+    elif may_span and (particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)):
+        chart, field = tokens.Span(), tokens.KernelField(dynamics, kernel, "gram")
+    elif particles.sums == "float32" and kernel.growth is not None:
+        single = Exponential(kernel.growth, np.float32)
+        field = tokens.KernelField(dynamics, single, particles.sums)
+    elif (fast := particles._kernel_sums(kernel)) is None:
+        field = tokens.KernelField(dynamics, kernel, "direct")
+    elif d == 2:
+        chart, field = tokens.Angles(), tokens.CellField(dynamics, fast)
+    else:
+        field = tokens.KernelField(dynamics, fast, "transforms")
+    return tokens.TokenTendency(particles, chart, field)
 
 
 def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = True) -> None:

@@ -16,7 +16,7 @@ from meanfield.kernels.sinkhorn import scaling
 from meanfield.kernels.token_sums import score_sums
 from meanfield.measures.particles import Oscillators, Particles
 from meanfield.spaces.geometry import circle_angles, circle_points, exponential, project
-from meanfield.typing import Array, NDArray
+from meanfield.typing import Array
 
 
 class TokenOutput:
@@ -86,312 +86,314 @@ def joined(ways: Iterable[str]) -> str:
     return " and ".join(sorted(each - {"none"})) or "none"
 
 
-class TokenTendency(ABC):
-    """d/dt of tokens; a state holds their points, if nothing else is said.
+class Points:
+    """Tokens as rows of R^d, to which a field is extended as |x| X(x/|x|), so that |x_i| stays."""
 
-    The sums over tokens stay for a whole run, wherever the tokens come to.
+    def begin(self, particles: Particles) -> Array:
+        """Start from these tokens: their state."""
+        self._shape = particles.points.shape
+        return self.state_of(particles.points)
+
+    def state_of(self, points: Array) -> Array:
+        """The state of tokens at unit rows (n, d)."""
+        return points.flatten()
+
+    def points(self, state: Array) -> Array:
+        """Unit rows (n, d) of a state."""
+        points = state.reshape(self._shape)
+        return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
+
+    def move(self, state: Array, kicks: Array) -> Array:
+        """The state after steps along geodesics, by the tangential parts of `kicks` (n, d)."""
+        points = self.points(state)
+        return self.state_of(exponential(points, project(points, kicks)))
+
+    def rate(self, field: TokenField, masses: Array, state: Array, out: Array) -> float:
+        """Write d/dt of `state` into `out`; the dissipation."""
+        points = state.reshape(len(masses), -1)
+        radii = np.sqrt(np.vecdot(points, points))[:, None]
+        velocity, dissipation = field(points / radii, masses)
+        np.multiply(velocity, radii, out=out.reshape(points.shape))
+        return dissipation
+
+
+class Span(Points):
+    """Tokens as combinations of an orthonormal basis of their span, which they never leave.
+
+    There are at most n coordinates for each, whatever d is: a triangular factor of the Gram matrix.
+    """
+
+    def begin(self, particles: Particles) -> Array:
+        """Start from these tokens, and from a basis of their span."""
+        # orthonormal rows
+        self._basis = np.linalg.qr(particles.points.T).Q.T
+        return super().begin(particles)
+
+    def state_of(self, points: Array) -> Array:
+        """The state of tokens at unit rows (n, d)."""
+        return super().state_of(points @ self._basis.T)
+
+    def points(self, state: Array) -> Array:
+        """Unit rows (n, d) of a state."""
+        return super().points(state.reshape(self._shape[0], -1) @ self._basis)
+
+
+class Angles:
+    """Tokens on the circle as angles, which turn with their frequencies where they have any."""
+
+    def begin(self, particles: Particles) -> Array:
+        """Start from these tokens, `Oscillators` from their angles as they are."""
+        self._frequencies = particles._frequencies
+        if self._frequencies is None:
+            return self.state_of(particles.points)
+        return np.array(particles.angles)  # type: ignore[attr-defined]
+
+    def state_of(self, points: Array) -> Array:
+        """The angles of tokens at unit rows (n, 2)."""
+        return circle_angles(points)
+
+    def points(self, state: Array) -> Array:
+        """Unit rows (n, 2) of angles."""
+        return circle_points(state)
+
+    def move(self, state: Array, kicks: Array) -> Array:
+        """The angles after steps along the circle, by the tangential parts of `kicks` (n, 2)."""
+        return (state + (np.cos(state) * kicks[:, 1] - np.sin(state) * kicks[:, 0])) % (2.0 * np.pi)
+
+    def rate(self, field: TokenField, masses: Array, state: Array, out: Array) -> float:
+        """Write d/dt of the angles into `out`; the dissipation."""
+        velocity, dissipation = field(state, masses)
+        out[:] = velocity
+        if self._frequencies is not None:
+            out += self._frequencies
+        return dissipation
+
+
+class TokenField(ABC):
+    """X at tokens, at their own places.
 
     Parameters
     ----------
-    particles : Particles
     dynamics : Dynamics
-        Its noise is not part of the tendency.
+        Its noise is not part of the field.
 
     Attributes
     ----------
-    initial_state : ndarray
-        The points as one vector.
     sums : str
         How sums are done, see `TokenOutput`.
     """
 
-    sums: str
+    sums = "transforms"
 
-    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
+    def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
-        self.begin(particles)
-
-    def begin(self, particles: Particles) -> None:
-        """Start from these tokens, of the number, weights and way to sum of those before."""
-        self._particles, self._dissipation = particles, 0.0
-        self._weights, self._shape = particles.weights, particles.points.shape
-        self.initial_state = self.state_of(particles.points)
 
     @abstractmethod
-    def __call__(self, state: Array, out: Array) -> None:
-        """Write d/dt of `state` into `out`."""
+    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
+        """X at unit rows (n, d), or along the circle at angles (n,), and the dissipation.
 
-    def state_of(self, points: Array) -> Array:
-        """The state of tokens at these points."""
-        return points.flatten()
-
-    def measure(self, state: Array) -> Particles:
-        """The particles of a state, put back on the sphere."""
-        points = state.reshape(self._shape)
-        return self._at(points / np.linalg.norm(points, axis=1, keepdims=True))
-
-    def _at(self, points: Array) -> Particles:
-        return Particles(points, self._weights, sums=self._particles.sums)
-
-    def moved(self, state: Array, kicks: Array) -> Array:
-        """The state after steps along geodesics, by the tangential parts of `kicks` (n, d)."""
-        points = self.measure(state).points
-        return self.state_of(exponential(points, project(points, kicks)))
+        That is Σ m |X|², Σ m |X|² G where X is normalised, in units of e^{log_unit} of the kernel.
+        """
 
     def output(self, measure: Particles) -> Array:
         """What the dynamics adds to tokens of this number, shape (n, d)."""
         return self.dynamics.output(measure, measure.points)
 
-    def scale(self, state: Array) -> Array:
-        """1 for each entry, what a tolerance is relative to."""
-        return np.ones_like(state)
-
-    def scaled_dissipation(self) -> float:
-        """Σ w |X|², Σ w |X|² G where X is normalised, in units of e^{log_unit} of the kernel.
-
-        For attention that has an energy like USA, or like SA with G(βDx).
-        """
-        return self._dissipation
+    def forget(self) -> None:  # noqa: B027 (of what begins with its last result)
+        """Begin anew, as a run does at each save."""
 
 
-class ParticleTendency(TokenTendency):
-    """dx_i/dt = X[mu](x_i) for the points of a `Particles` measure, (3.1).
-
-    The field is extended to R^d as |x| X(x/|x|), which leaves each |x_i| where it is.
+class KernelField(TokenField):
+    """X of a dynamics with a kernel, (3.1).
 
     Parameters
     ----------
-    particles : Particles
     dynamics : Dynamics
-        With a kernel. Its noise is not part of the tendency.
-    fast : SphereSums or Exponential, optional
-        The sums for its kernel in O(n) on S^2, or in float32; over all pairs if omitted.
-    in_span : bool
-        Whether a state holds coordinates in the span of the tokens, which they never leave: at
-        most n for each, whatever d is. They are a triangular factor of the Gram matrix.
+    sums : SphereSums, Exponential or SmoothKernel
+        The sums of its kernel: in O(n) on S^2, in float32, or the kernel itself for all pairs.
+    way : str
+        How they are done.
     """
 
-    _basis: Array | None = None
+    def __init__(self, dynamics: Dynamics, sums: Any, way: str) -> None:
+        super().__init__(dynamics)
+        self._sums, self.sums = sums, way
 
-    def __init__(
-        self,
-        particles: Particles,
-        dynamics: Dynamics,
-        fast: Any = None,
-        *,
-        in_span: bool = False,
-    ) -> None:
-        self._in_span = in_span
-        super().__init__(particles, dynamics)
-        self._sums = fast or dynamics._kernel
-        self.sums = "gram" if in_span else "direct" if fast is None else particles._way(True)
-
-    def begin(self, particles: Particles) -> None:
-        """Start from these tokens, see `TokenTendency`."""
-        if self._in_span:
-            # orthonormal rows
-            self._basis = np.linalg.qr(particles.points.T).Q.T
-        super().begin(particles)
-
-    def state_of(self, points: Array) -> Array:
-        """The state of tokens at these points."""
-        return super().state_of(points if self._basis is None else points @ self._basis.T)
-
-    def measure(self, state: Array) -> Particles:
-        """The particles of a state, put back on the sphere."""
-        if self._basis is None:
-            return super().measure(state)
-        return super().measure(state.reshape(len(self._weights), -1) @ self._basis)
-
-    def __call__(self, state: Array, out: Array) -> None:
-        """Write d/dt of `state` into `out`."""
-        points = state.reshape(len(self._weights), -1)
-        radii = np.sqrt(np.vecdot(points, points))[:, None]
-        np.multiply(self._velocity(points / radii), radii, out=out.reshape(points.shape))
-
-    def _velocity(self, points: Array) -> Array:
-        dynamics, kernel = self.dynamics, self.dynamics._kernel
-        pull, log_unit, log_g = self._sums.pull_of_others(points, self._weights)
+    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
+        """X at unit rows (n, d), and the dissipation."""
+        dynamics, unit = self.dynamics, self.dynamics._kernel.log_unit
+        pull, log_unit, log_g = self._sums.pull_of_others(places, masses)
         pull *= dynamics.sign
         # |X|² G for SA, |X|² for USA; X itself may be too large to be squared
         log_share = log_unit - 0.5 * log_g if dynamics.normalised else log_unit
         with np.errstate(under="ignore"):
-            shares = pull * np.exp(log_share - 0.5 * kernel.log_unit)[:, None]
-            self._dissipation = float(self._weights @ np.vecdot(shares, shares))
+            shares = pull * np.exp(log_share - 0.5 * unit)[:, None]
             pull *= np.exp(log_unit - log_g if dynamics.normalised else log_unit)[:, None]
-        return np.asarray(pull)
+        return pull, float(masses @ np.vecdot(shares, shares))
 
 
-class OutputTendency(ParticleTendency):
-    """dx_i/dt = P_x output(mu, x_i) for the points of tokens, for any output.
+class OutputField(TokenField):
+    """P_x output(mu, x) for any output: heads, a feed-forward layer, a dynamics of a user's own.
 
     Parameters
     ----------
     particles : Particles
-    dynamics : DoublyStochastic, Attention, FeedForward or one of a user's own
-        Its noise is not part of the tendency.
+        Whose number and `sums` settle how sums are done.
+    dynamics : Dynamics
     """
 
     def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
-        super().__init__(particles, dynamics)
-        self._output = TokenOutput(particles, dynamics)
+        self._output, self._asked = TokenOutput(particles, dynamics), particles.sums
+        super().__init__(self._output.dynamics)
         self.sums = self._output.sums
 
     def output(self, measure: Particles) -> Array:
         """What the dynamics adds to tokens of this number, shape (n, d)."""
         return self._output(measure)
 
-    def _velocity(self, points: Array) -> Array:
-        here, dynamics = self._at(points), self._output.dynamics
+    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
+        """X at unit rows (n, d), and the dissipation: of a gradient flow of E_{β,D} like SA's."""
+        dynamics: Any = self.dynamics
+        here = Particles(places, masses, sums=self._asked)
         log_share: Array | float = 0.0
-        if dynamics._energy is not None:
+        if dynamics._energy is None:
+            velocity = project(places, self._output(here))
+        else:
             moments = self._output.moments(here)
-            velocity = project(points, dynamics._combined(moments))
-            # a gradient flow of E_{β,D}: |X|², or with softmax |X|² G
+            velocity = project(places, dynamics._combined(moments))
+            # |X|², or with softmax |X|² G
             log_g = moments[0][0] if dynamics.normalised else 0.0
             log_share = log_g - dynamics._energy.log_unit
-        else:
-            velocity = project(points, self._output(here))
         if not np.isfinite(velocity).all():
             raise ArithmeticError("the field is not finite")
         squares = np.einsum("ij,ij->i", velocity, velocity)
-        self._dissipation = float(self._weights @ (squares * np.exp(log_share)))
-        return velocity
+        return velocity, float(masses @ (squares * np.exp(log_share)))
 
 
-class CircleTendency(TokenTendency):
-    """dθ_i/dt for the angles of tokens on the circle, with sums in O(n).
-
-    Parameters
-    ----------
-    particles : Particles
-        On the circle.
-    dynamics : SA, USA or CircleInteraction
-        Its noise is not part of the tendency.
-    cells : Line
-        Of its kernel.
-
-    Attributes
-    ----------
-    initial_state : ndarray, shape (n,)
-        The angles.
-    sums : str
-        'transforms'.
-    """
-
-    sums = "transforms"
-
-    def __init__(self, particles: Particles, dynamics: Dynamics, cells: Line | None) -> None:
-        super().__init__(particles, dynamics)
-        self._cells: Any = cells
-
-    def state_of(self, points: Array) -> Array:
-        """The state of tokens at these points."""
-        return circle_angles(points)
-
-    def moved(self, state: Array, kicks: Array) -> Array:
-        """The angles after steps along the circle, by the tangential parts of `kicks` (n, 2)."""
-        return (state + (np.cos(state) * kicks[:, 1] - np.sin(state) * kicks[:, 0])) % (2.0 * np.pi)
-
-    def measure(self, state: Array) -> Particles:
-        """The particles at these angles."""
-        return self._at(circle_points(state))
-
-    def _potential_and_slope(self, angles: Array, masses: Array) -> Array:
-        """e^{-u} ∫ s dmu and e^{-u} <∫ s y dmu, tangent> at the tokens, shape (2, n)."""
-        return LineSums(self._cells, angles)(masses, 2)
-
-    def __call__(self, state: Array, out: Array) -> None:
-        """Write d/dt of `state` into `out`."""
-        masses, dynamics = self._weights, self.dynamics
-        potential, slope = self._potential_and_slope(state, masses)
-        if dynamics.normalised:
-            np.divide(slope, potential, out=out)
-            self._dissipation = float(np.dot(masses * slope, out))
-            out *= dynamics.sign
-        else:
-            self._dissipation = float(
-                np.dot(masses * slope, slope) * np.exp(dynamics._kernel.log_unit)
-            )
-            np.multiply(slope, dynamics.sign * np.exp(dynamics._kernel.log_unit), out=out)
-
-
-class BalancedParticleTendency(OutputTendency):
-    """dx_i/dt = X[mu](x_i) for tokens under `DoublyStochastic`.
+class BalancedField(TokenField):
+    """X of `DoublyStochastic`, scaled from the last u.
 
     Parameters
     ----------
     particles : Particles
+        Whose number and `sums` settle how sums are done.
     dynamics : DoublyStochastic
     """
 
-    _log_u: Array | None = None
+    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
+        super().__init__(dynamics)
+        self.sums, self._asked = TokenOutput(particles, dynamics).sums, particles.sums
+        self._log_u: Array | None = None
 
-    def begin(self, particles: Particles) -> None:
-        """Start from these tokens, and the scaling from 1."""
-        super().begin(particles)
+    def forget(self) -> None:
+        """Begin the next scaling from 1."""
         self._log_u = None
 
-    def _velocity(self, points: Array) -> Array:
-        here, dynamics = self._at(points), self.dynamics
-        if self._weights.all():
+    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
+        """X at unit rows (n, d), and the dissipation."""
+        here, dynamics = Particles(places, masses, sums=self._asked), self.dynamics
+        if masses.all():
             sums = here._node_sums(dynamics._kernel.beta)
-            self._log_u = scaling(sums.potential, self._weights, self._log_u)
-            potential, velocity = sums.pull(self._weights * np.exp(self._log_u))
+            self._log_u = scaling(sums.potential, masses, self._log_u)
+            potential, velocity = sums.pull(masses * np.exp(self._log_u))
             velocity *= (dynamics.sign / potential)[:, None]
         else:
-            velocity = project(points, dynamics.output(here, points))
+            velocity = project(places, dynamics.output(here, places))
         squares = np.einsum("ij,ij->i", velocity, velocity)
-        self._dissipation = float(self._weights @ squares)
-        return velocity
+        return velocity, float(masses @ squares)
 
 
-Complex = NDArray[np.complex128]
-
-
-class OscillatorTendency(CircleTendency):
-    """dθ_i/dt = ω_i + X(θ_i) for tokens on the circle, (7.5); ω = 0 where they have none.
+class CellField(TokenField):
+    """X of a dynamics with a kernel along the circle, through its cells.
 
     Parameters
     ----------
-    particles : Particles
-        On the circle; `Oscillators` have frequencies.
-    dynamics : CircleInteraction
-        Its noise is not part of the tendency.
-    multipliers : ndarray, shape (kmax + 1,)
-        Of the dynamics.
+    dynamics : Dynamics
+    cells : Line
+        Of its kernel.
     """
 
-    def __init__(self, particles: Particles, dynamics: Dynamics, multipliers: Complex) -> None:
-        super().__init__(particles, dynamics, None)
-        self._multipliers = multipliers
+    def __init__(self, dynamics: Dynamics, cells: Line) -> None:
+        super().__init__(dynamics)
+        self._cells = cells
 
-    def begin(self, particles: Particles) -> None:
-        """Start from these tokens, `Oscillators` from their angles as they are."""
-        super().begin(particles)
-        self._frequencies: Array | float = 0.0
-        if isinstance(particles, Oscillators):
-            self._frequencies, self.initial_state = particles.frequencies, particles.angles.copy()
+    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
+        """X at angles (n,), and the dissipation."""
+        potential, slope = LineSums(self._cells, places)(masses, 2)
+        if self.dynamics.normalised:
+            speed = slope / potential
+            return self.dynamics.sign * speed, float(np.dot(masses * slope, speed))
+        size = np.exp(self.dynamics._kernel.log_unit)
+        return self.dynamics.sign * size * slope, float(np.dot(masses * slope, slope) * size)
 
-    def measure(self, state: Array) -> Particles:
-        """The tokens at these angles."""
-        if (frequencies := self._particles._frequencies) is not None:
-            return Oscillators(state, frequencies, self._weights)
-        return super().measure(state)
 
-    def _potential_and_slope(self, angles: Array, masses: Array) -> Array:
-        """1, which an interaction does not divide by, and X from moments, in O(n kmax)."""
-        moments = np.empty(len(self._multipliers), dtype=np.complex128)
+class PhaseField(TokenField):
+    """X of an interaction of phases, (7.5), from moments in O(n kmax)."""
+
+    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
+        """X at angles (n,), and the dissipation."""
+        moments = np.empty(len(self.dynamics._multipliers), dtype=np.complex128)
         moments[0] = masses.sum()
-        turn = np.exp(-1j * angles)
+        turn = np.exp(-1j * places)
         power = np.ones_like(turn)
         for k in range(1, len(moments)):
             power *= turn
             moments[k] = masses @ power
-        slope = phase_velocity(self._multipliers, moments, angles)
-        return np.stack([np.ones_like(angles), slope])
+        speed = phase_velocity(self.dynamics._multipliers, moments, places)
+        return speed, float(np.dot(masses * speed, speed))
+
+
+class TokenTendency:
+    """d/dt of tokens in a chart of their places, by a field.
+
+    The field with its sums stays for a whole run, wherever the tokens come to.
+
+    Parameters
+    ----------
+    particles : Particles
+    chart : Points, Span or Angles
+    field : TokenField
+
+    Attributes
+    ----------
+    initial_state : ndarray
+        The tokens as one vector.
+    dynamics : Dynamics
+    sums : str
+        How sums are done, see `TokenOutput`.
+    """
+
+    def __init__(self, particles: Particles, chart: Points | Angles, field: TokenField) -> None:
+        self._chart, self._field = chart, field
+        self.dynamics, self.sums, self.output = field.dynamics, field.sums, field.output
+        self.begin(particles)
+
+    def begin(self, particles: Particles) -> None:
+        """Start from these tokens, of the number, weights and way to sum of those before."""
+        self._particles, self._dissipation = particles, 0.0
+        self._field.forget()
+        self.initial_state = self._chart.begin(particles)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        super().__call__(state, out)
-        out += self._frequencies
+        weights = self._particles.weights
+        self._dissipation = self._chart.rate(self._field, weights, state, out)
+
+    def measure(self, state: Array) -> Particles:
+        """The particles of a state, put back on the sphere."""
+        given = self._particles
+        if given._frequencies is not None:
+            return Oscillators(state, given._frequencies, given.weights)
+        return Particles(self._chart.points(state), given.weights, sums=given.sums)
+
+    def move(self, state: Array, kicks: Array) -> Array:
+        """The state after steps along geodesics, by the tangential parts of `kicks` (n, d)."""
+        return self._chart.move(state, kicks)
+
+    def scale(self, state: Array) -> Array:
+        """1 for each entry, what a tolerance is relative to."""
+        return np.ones_like(state)
+
+    def scaled_dissipation(self) -> float:
+        """That of the last state, in units of e^{log_unit} of the kernel, see `TokenField`."""
+        return self._dissipation

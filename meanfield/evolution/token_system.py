@@ -146,8 +146,8 @@ class TokenSystem(System[Particles]):
         return value * float(np.exp(unit - self.log_unit))
 
     def _output(self, measure: Particles) -> Array:
-        own = getattr(self.equation, "output", None)
-        return self.acting.output(measure, measure.points) if own is None else own(measure)
+        output: Array = self.equation.output(measure)
+        return output
 
     def _speeds(self, measure: Particles) -> dict[str, float]:
         """Root mean square of |X| over the tokens, X of the layer that acted last."""
@@ -287,4 +287,4 @@ class NoisyTokenSystem(TokenSystem):
         s = 2.0 * self.dynamics.noise * h
         deviation = np.sqrt(s / (1.0 + (self._shape[1] - 2) * s / 6.0))
         kicks = deviation * self.rng.normal(size=self._shape)
-        return np.append(self.equation.moved(state[:-1], kicks), state[-1])
+        return np.append(self.equation.move(state[:-1], kicks), state[-1])
