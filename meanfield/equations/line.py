@@ -104,7 +104,8 @@ class FlowTendency:
     """dθ/dt = X[mu](θ) and d/dt ∫ div X for the nodes of a flow map, which its atoms move with.
 
     The state holds the angles of the nodes that stand at no atom and of the atoms, then ∫ div X
-    for each of them.
+    for each of them. Under `DoublyStochastic` the masses m u make the field, u scaled from its last
+    value.
 
     Parameters
     ----------
@@ -119,8 +120,6 @@ class FlowTendency:
     initial_state : ndarray
     field : AngularField
     """
-
-    _sums_of: Callable[..., LineSums] = LineSums
 
     def __init__(
         self, flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
@@ -143,6 +142,7 @@ class FlowTendency:
                 np.zeros(len(flow._atom_angles)),
             ]
         )
+        self._log_u: Array | None = None
         self._sums = np.zeros((0, self._count))
         self._speed = np.zeros(self._count)
 
@@ -179,11 +179,15 @@ class FlowTendency:
 
     def _sums_at(self, state: Array) -> LineSums:
         gathered = len(self._free) if self._pairwise else None
-        return self._sums_of(self.field.line, state[: self._count], gathered)
+        sums = LineSums.repeated if self.dynamics._balanced else LineSums
+        return sums(self.field.line, state[: self._count], gathered)
 
-    def _attracting(self, sums: LineSums) -> Array:  # noqa: ARG002 (of what rescales them)
-        """The masses that make the field, shape (count,): those of the measure."""
-        return self._masses
+    def _attracting(self, sums: LineSums) -> Array:
+        """The masses that make the field, shape (count,): m u under DoublyStochastic."""
+        if not self.dynamics._balanced:
+            return self._masses
+        self._log_u = scaling(sums.potential, self._masses, self._log_u)
+        return np.asarray(self._masses * np.exp(self._log_u))
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -204,7 +208,12 @@ class FlowTendency:
         return sign * np.einsum("ij,ij->i", velocity, tangents), sign * spread
 
     def scaled_dissipation(self) -> float:
-        """e^{-β} times what dE/dt is of a gradient flow, at the last state."""
+        """e^{-β} times what dE/dt is of a gradient flow, at the last state.
+
+        ∫ |X|² dmu under DoublyStochastic.
+        """
+        if self.dynamics._balanced:
+            return float(self._masses @ self._speed**2)
         return self.field.scaled_dissipation(self._masses, self._speed, self._sums)
 
     def speed(self) -> float:
@@ -385,25 +394,3 @@ def _axial(name: str, matrix: Array, axis: Array) -> tuple[float, complex]:
             f"for this flow map, got {matrix}: take Particles"
         )
     return geometry.axial_part(matrix, axis)
-
-
-class BalancedFlowTendency(FlowTendency):
-    """dθ/dt = X[mu](θ) and d/dt ∫ div X for a flow map on a line under `DoublyStochastic`.
-
-    Parameters
-    ----------
-    flow : LineFlowMap
-    dynamics : DoublyStochastic
-    field : AngularField, optional
-    """
-
-    _log_u: Array | None = None
-    _sums_of = LineSums.repeated
-
-    def _attracting(self, sums: LineSums) -> Array:
-        self._log_u = scaling(sums.potential, self._masses, self._log_u)
-        return np.asarray(self._masses * np.exp(self._log_u))
-
-    def scaled_dissipation(self) -> float:
-        """∫ |X|² dmu at the last state."""
-        return float(self._masses @ self._speed**2)

@@ -136,7 +136,7 @@ _tendency.register(OscillatorDensity)(densities.OscillatorDensityTendency)
 def _(measure: LineFlowMap, dynamics: Dynamics) -> Tendency:
     if not dynamics._isotropic:
         raise _not_isotropic(measure, dynamics)
-    return flow_tendency(measure, dynamics)
+    return line.FlowTendency(measure, dynamics)
 
 
 @_tendency.register
@@ -160,11 +160,3 @@ def _not_isotropic(measure: AnyMeasure, dynamics: Dynamics) -> ValueError:
         f"dynamics must be SA, USA, DoublyStochastic or CircleInteraction for {shown(measure)}, "
         f"got {shown(dynamics)}"
     )
-
-
-def flow_tendency(
-    flow: LineFlowMap, dynamics: Dynamics, field: line.AngularField | None = None
-) -> line.FlowTendency:
-    """The right-hand side for a flow map on a line, whose field there may be already."""
-    kind = line.BalancedFlowTendency if dynamics._balanced else line.FlowTendency
-    return kind(flow, dynamics, field)

@@ -9,7 +9,6 @@ import numpy as np
 from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.atoms import collapsed
 from meanfield.equations.line import FlowTendency, line_field
-from meanfield.equations.tendency import flow_tendency
 from meanfield.evolution.options import LEAST_RTOL, Options
 from meanfield.evolution.solution import Status
 from meanfield.evolution.steppers import Stepper
@@ -69,7 +68,7 @@ class LineSystem(System[LineFlowMap]):
         super().__init__(flow._refined(self._reach), dynamics, options)
 
     def _equation(self, flow: LineFlowMap) -> FlowTendency:
-        return flow_tendency(flow, self.acting, self._fields[id(self.acting)])
+        return FlowTendency(flow, self.acting, self._fields[id(self.acting)])
 
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
