@@ -5,6 +5,7 @@ from __future__ import annotations
 from meanfield.cli import commands
 from meanfield.cli.case import case_from_text, default_case_text, read_case
 from meanfield.cli.runs import Refusal, refusals
+from meanfield.dynamics import adapt
 from meanfield.equations.batch import batch_tendency
 from meanfield.equations.density import AttentionTendency
 from meanfield.equations.line import LineField
@@ -57,6 +58,7 @@ __all__ = [
     "Options",
     "SMALL",
     "TokenOutput",
+    "adapt",
     "bandwidth",
     "batch_tendency",
     "case_from_text",

@@ -4,13 +4,15 @@
 first; the same library, kind of plan and number of threads on either side: one thread, to which
 `python -m validation.benchmarks` holds ducc0 too, which has two from lmax 127 on otherwise. SHTns
 is a peer that may be missing; its transforms take so little that products and quotients at each
-point of the grid, filters and calls are up to a quarter of them.
+point of the grid, filters and calls are up to a quarter of them. A second table has one head of
+identities over SA, on every measure.
 """
 
 from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ducc0
@@ -18,11 +20,24 @@ import numpy as np
 import pyfftw
 
 import meanfield as mf
-from validation._inside import Library, bandwidth, tendency
+from validation._inside import Library, adapt, bandwidth, tendency
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, peer, ratio
 
 BETA, REPEATS = 4.0, 31
+LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+BUMPS = mf.Mixture(
+    [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)]
+)
+ONE_HEAD: dict[str, Callable[[], Any]] = {
+    "density, circle": lambda: mf.Density(mf.Circle(256), LAW),
+    "density, S²": lambda: mf.Density(mf.Sphere(63), BUMPS),
+    "flow map, circle": lambda: mf.FlowMap(LAW),
+    "flow map, S²": lambda: mf.FlowMap(BUMPS, tol=1e-6),
+    "tokens, circle": lambda: mf.Particles.sample(LAW, 2000, np.random.default_rng(0)),
+    "tokens, S²": lambda: mf.Particles.sample(BUMPS, 2000, np.random.default_rng(0)),
+    "tokens, d = 10": lambda: mf.Particles.sample(mf.Uniform(10), 200, np.random.default_rng(0)),
+}
 GOALS = {("circle", 256): 3.0, ("circle", 1024): 2.0, ("sphere", 63): 1.15, ("sphere", 127): 1.15}
 
 
@@ -131,12 +146,7 @@ def allocated(package: Callable[[], Any]) -> int:
 def measure(quick: bool) -> Tables:
     """All comparisons."""
     found = []
-    laws = {
-        "circle": mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]),
-        "sphere": mf.Mixture(
-            [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)]
-        ),
-    }
+    laws = {"circle": LAW, "sphere": BUMPS}
     spaces: list[mf.Circle | mf.Sphere] = [mf.Circle(n) for n in (256, 512, 1024, 4096)]
     spaces += [mf.Sphere(lmax, library) for library in libraries() for lmax in (31, 63, 127)]
     repeats = 3 if quick else REPEATS
@@ -170,7 +180,28 @@ def measure(quick: bool) -> Tables:
                 | times
                 | {"allocated/grid": allocated(package) / (8 * len(space.weights))}
             )
-    return {"": found}
+    return {"": found, "one head of identities": [one_head(place, quick) for place in ONE_HEAD]}
+
+
+def one_head(place: str, quick: bool) -> dict[str, Any]:
+    """A right-hand side of `Attention(β, [Head()])` over that of `SA(β)`: one way for both."""
+    start, repeats = ONE_HEAD[place], 3 if quick else REPEATS
+    ways, size = {}, 0
+    for name, dynamics in ("Attention", mf.Attention(BETA, [mf.Head()])), ("SA", mf.SA(BETA)):
+        measure = start()
+        rate, size = tendency(measure, adapt(dynamics)), len(measure.points)
+        ways[name] = partial(rate, rate.initial_state, np.empty_like(rate.initial_state))
+    calls = 1 if quick else max(3, int(2e5 / size))
+    times = interleaved(ways, repeats, calls=dict.fromkeys(ways, calls))
+    return {
+        "ratio": ratio(times, "Attention", "SA"),
+        "goal": 1.1,
+        "goal is": "at most",
+        "measure": place,
+        "size": size,
+        "Attention us": median(times, "Attention") * 1e6,
+        "SA us": median(times, "SA") * 1e6,
+    }
 
 
 if __name__ == "__main__":
