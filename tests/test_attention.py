@@ -9,7 +9,7 @@ import pytest
 import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.cli.commands import main
-from meanfield.equations.density import AttentionTendency
+from meanfield.equations.density import GridTendency
 from meanfield.evolution import solve
 from meanfield.exceptions import CaseError, UnfinishedWarning
 from meanfield.kernels import harmonics
@@ -48,9 +48,9 @@ def heads(dim, score, count=2, seed=5):
 
 def velocity(density, dynamics):
     """X on the grid by the right-hand side that a run takes, as vectors (N, d)."""
-    rate = AttentionTendency(density, dynamics)
-    frame = rate._velocity._frame
-    components = rate._velocity(density.coefficients)
+    rate = GridTendency(density, dynamics)
+    frame = rate.field._frame
+    components = rate.field(density.coefficients, density.values)
     return np.einsum("cj,cjr,dr->jd", components, frame.tangents, frame.basis)
 
 

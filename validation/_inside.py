@@ -7,7 +7,7 @@ from meanfield.cli.case import case_from_text, default_case_text, read_case
 from meanfield.cli.runs import Refusal, refusals
 from meanfield.dynamics import adapt
 from meanfield.equations.batch import batch_tendency
-from meanfield.equations.density import AttentionTendency
+from meanfield.equations.density import GridTendency
 from meanfield.equations.line import LineField
 from meanfield.equations.tendency import tendency
 from meanfield.equations.tokens import TokenOutput
@@ -39,7 +39,7 @@ from meanfield.studies.free_tokens import evolve_free
 
 __all__ = [
     "AnyMeasure",
-    "AttentionTendency",
+    "GridTendency",
     "BLUE",
     "Contents",
     "Exponential",

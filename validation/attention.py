@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import meanfield as mf
-from validation._inside import AttentionTendency, TokenOutput, tendency
+from validation._inside import GridTendency, TokenOutput, tendency
 from validation.claims import Claim, main
 
 Array = NDArray[np.float64]
@@ -77,8 +77,11 @@ def fields(quick: bool) -> list[Claim]:
         mu = mf.Density(space, mf.VonMisesFisher(PLACES[space.dim], 0.5))
         mu = mf.Density.from_coefficients(space, mu.coefficients)
         dynamics = mf.Attention(1.0, heads(space.dim, score))
-        rate = AttentionTendency(mu, dynamics)
-        found_x, tangents = rate._velocity(mu.coefficients), space._frame(np.arange(len(mu.values)))
+        rate = GridTendency(mu, dynamics)
+        found_x, tangents = (
+            rate.field(mu.coefficients, mu.values),
+            space._frame(np.arange(len(mu.values))),
+        )
         expected = np.einsum("cjr,jr->cj", tangents, dynamics.velocity(mu, at=space.points))
         off = float(np.abs(found_x - expected).max())
         what = f"{space}, two heads, |KᵀQ| = {score:g}: X less sums of positive terms"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -36,24 +37,42 @@ class LostDigitsError(ArithmeticError):
     """What moves a density is made of the rounding of its values."""
 
 
-class SpectralTendency:
-    """Coefficients of a density as a real vector, and what a run asks about them.
+# share of its maximum below which a density is rounding
+_EMPTY = 1e-14
+
+
+class SpectralTendency(ABC):
+    """Coefficients of a density as a real vector, what a run asks about them, and their flux f X.
 
     Parameters
     ----------
     density : Density
         Any density on the space.
+    dynamics : Dynamics
+        Its noise is not part of the tendency.
 
     Attributes
     ----------
+    dynamics : Dynamics
     space : Circle, Sphere or Zonal
     initial_state : ndarray
         The density's coefficients as a real vector.
+    speed_unit : float
+        X in units of the flux.
     """
 
-    def __init__(self, density: Density) -> None:
-        self.space, self._limits = density.space, density._limits
+    speed_unit = 1.0
+    # those of the grid that f X is on, which may be finer than the space's own
+    _grid: Space
+    _transforms: Transforms
+
+    def __init__(self, density: Density, dynamics: Dynamics) -> None:
+        self.dynamics, self.space, self._limits = dynamics, density.space, density._limits
         self.initial_state = np.array(density.coefficients).view(np.float64)
+
+    @abstractmethod
+    def _evaluate(self, coefficients: NDArray[Any]) -> None:
+        """Fill the transforms with f, and their flux with f X in units of the speed."""
 
     def measure(self, state: Array) -> Density:
         """The density of a real vector."""
@@ -79,9 +98,23 @@ class SpectralTendency:
     def _coefficients(self, state: Array) -> NDArray[Any]:
         return state.view(self.space._coefficient_type)
 
+    def noisy_speed(self, state: Array) -> float:
+        """(∫ |X - τ ∇ log f|² dmu)^{1/2}, the speed with the noise's flux; where f > 0."""
+        coefficients, noise = self._coefficients(state), self._noise
+        self._evaluate(coefficients)
+        noise.evaluate(self.space._embed(coefficients, self._grid))
+        # X may be too large to be squared
+        scale = 1.0 / float(np.sqrt(self.speed_unit))
+        total = scale * self.speed_unit * self._transforms.flux + scale * noise.gradient
+        # where f is rounding, f ∇ log f is not known, and small
+        counted = noise.values > _EMPTY * noise.values.max()
+        squares = np.einsum("ij,ij->j", total, total)[counted] / noise.values[counted]
+        return float(np.sqrt(self._grid.weights[counted] @ squares)) / scale
 
-# share of its maximum below which a density is rounding
-_EMPTY = 1e-14
+    @cached_property
+    def _noise(self) -> Transforms:
+        """f, and -τ ∇f as its gradient."""
+        return self._grid._transforms(np.full(self._grid.kmax + 1, -self.dynamics.noise))
 
 
 class DensityTendency(SpectralTendency):
@@ -99,20 +132,12 @@ class DensityTendency(SpectralTendency):
     density : Density
         Any density on the space.
     dynamics : Dynamics
-        With a kernel; DoublyStochastic has a tendency of its own. Its noise is not part of this.
-
-    Attributes
-    ----------
-    initial_state : ndarray
-        The density's coefficients as a real vector.
-    speed_unit : float
-        X in units of the fields.
+        With a kernel; DoublyStochastic moves by a `GridTendency`.
     """
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
-        super().__init__(density)
-        self.dynamics, kernel = dynamics, dynamics._kernel
-        self._grid: Space = self.space
+        super().__init__(density, dynamics)
+        self._grid, kernel = self.space, dynamics._kernel
         potential, primitive, size, log_unit = kernel.series(density.dim, self.space.kmax)
         self._normalised = dynamics.normalised and is_divided(potential)
         self._can_be_small = self._normalised and kernel.least_share < LOST.below
@@ -120,7 +145,7 @@ class DensityTendency(SpectralTendency):
         # over the power of each degree
         self._energies, slope = 0.5 * size * primitive.real, dynamics.sign * primitive
         # of ∫ f X · numerator dσ
-        self.speed_unit, self._energy_factor = 1.0, float(size)
+        self._energy_factor = float(size)
         if not self._normalised:
             lead = float(size * np.exp(log_unit))
             if log_unit <= _LARGEST_BETA:
@@ -173,27 +198,6 @@ class DensityTendency(SpectralTendency):
         counted = values != 0.0
         np.divide(squares, values, out=squares, where=counted)
         return float(np.sqrt(max(self.space.weights[counted] @ squares[counted], 0.0)))
-
-    def noisy_speed(self, state: Array) -> float:
-        """(∫ |X - τ ∇ log f|² dmu)^{1/2}, the speed with the noise's flux; where f > 0."""
-        coefficients, noise, flux = self._coefficients(state), self._noise, self._transforms.flux
-        self._evaluate(coefficients)
-        noise.evaluate(self._on_grid(coefficients))
-        scale = 1.0 if self._normalised else float(np.exp(-0.5 * self.dynamics._kernel.log_unit))
-        total = scale * self.speed_unit * flux + scale * noise.gradient
-        # where f is rounding, f ∇ log f is not known, and small
-        counted = noise.values > _EMPTY * noise.values.max()
-        squares = np.einsum("ij,ij->j", total, total)[counted] / noise.values[counted]
-        return float(np.sqrt(self._grid.weights[counted] @ squares)) / scale
-
-    @cached_property
-    def _noise(self) -> Transforms:
-        """f, and -τ ∇f as its gradient."""
-        return self._grid._transforms(np.full(self._grid.kmax + 1, -self.dynamics.noise))
-
-    def _on_grid(self, coefficients: NDArray[Any]) -> NDArray[Any]:
-        """The coefficients on the space whose grid the flux is on."""
-        return coefficients
 
     def _sum_small(self, coefficients: NDArray[Any]) -> tuple[Indices, Array]:
         """Sum positive terms where the series of G has no digits left: there, and G in its unit."""
@@ -261,67 +265,53 @@ class DensityBatch:
 _LEAST_VALUE = 1e-16
 
 
-class BalancedDensityTendency(DensityTendency):
-    """dc/dt = ∫ f X · ∇Y dσ for the coefficients c of f under `DoublyStochastic`.
+class BalancedOnGrid:
+    """X of `DoublyStochastic` on a grid, u scaled from its last value.
 
-    On a grid that holds f and twice the kernel's bandwidth, finer than the space's own if need be.
+    The grid holds f and twice the kernel's bandwidth, finer than the space's own if need be.
 
     Parameters
     ----------
     density : Density
     dynamics : DoublyStochastic
+
+    Attributes
+    ----------
+    grid : Circle, Sphere or Zonal
     """
 
+    log_weights = 0.0
+
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
-        super().__init__(density, dynamics)
-        self._grid = working_grid(density.space, dynamics._kernel.beta)
-        self._sums = grid_sums(self._grid, dynamics._kernel.beta)
-        self._transforms = self._grid._transforms(np.zeros(self._grid.kmax + 1))
-        self._log_u = np.zeros(len(self._grid.weights))
-
-    def __call__(self, state: Array, out: Array) -> None:
-        """Write d/dt of `state` into `out`."""
-        self._evaluate(self._coefficients(state))
-        rate = np.empty(self._grid.n_coefficients, dtype=self.space._coefficient_type)
-        self._transforms.weak_divergence(rate)
-        self._coefficients(out)[:] = self._grid._embed(rate, self.space)
-
-    def _on_grid(self, coefficients: NDArray[Any]) -> NDArray[Any]:
-        return self.space._embed(coefficients, self._grid)
-
-    def _evaluate(self, coefficients: NDArray[Any]) -> None:
-        """Fill the transforms' values with f, and their flux with f X."""
-        transforms = self._transforms
-        transforms.evaluate(self._on_grid(coefficients))
-        values = np.maximum(transforms.values, _LEAST_VALUE * transforms.values.max())
-        masses = self._grid.weights * values
-        masses /= masses.sum()
-        self._log_u = scaling(self._sums.potential, masses, self._log_u)
-        potential, self._velocity = self._sums.components(masses * np.exp(self._log_u))
-        self._velocity *= self.dynamics.sign / potential
-        np.multiply(self._velocity, transforms.values, out=transforms.flux)
-
-    def scaled_dissipation(self) -> float:
-        """∫ |X|² dmu at the last state."""
-        return self._transforms.integral(self._velocity)
-
-    def heating(self, state: Array) -> float:
-        """-(1/β) ∫ log u Δf dσ, what heat does to E_DS, with u of the last state, which this is."""
-        grid = self._grid
-        if self.dynamics._kernel.beta == 0.0:
-            mean = self.space._mean(self._coefficients(state))
-            return -(self.space.dim - 1.0) * float(mean @ mean)
-        coefficients = self._on_grid(self._coefficients(state))
-        spread = grid.synthesis(-grid.laplacian * coefficients)
-        return -float((grid.weights * self._log_u) @ spread / self.dynamics._kernel.beta)
+        self._dynamics, self.grid = dynamics, working_grid(density.space, dynamics._kernel.beta)
+        self._sums = grid_sums(self.grid, dynamics._kernel.beta)
+        self.forget()
 
     def forget(self) -> None:
         """Begin the next scaling from 1, not from the last."""
-        self._log_u = np.zeros(len(self._grid.weights))
+        self._log_u = np.zeros(len(self.grid.weights))
 
-    def speed(self) -> float:
-        """(∫ |X|² dmu)^{1/2} at the last state."""
-        return float(np.sqrt(max(self.scaled_dissipation(), 0.0)))
+    def __call__(self, coefficients: Coefficients, values: Array) -> Array:  # noqa: ARG002 (of heads)
+        """Components of X along the frame of the grid, shape (c, N), with f (N,) there."""
+        masses = self.grid.weights * np.maximum(values, _LEAST_VALUE * values.max())
+        masses /= masses.sum()
+        self._log_u = scaling(self._sums.potential, masses, self._log_u)
+        potential, velocity = self._sums.components(masses * np.exp(self._log_u))
+        velocity *= self._dynamics.sign / potential
+        return velocity
+
+    def doubt(self, values: Array) -> float:  # noqa: ARG002 (of heads)
+        """None: attention is largest where mass is."""
+        return 0.0
+
+    def heating(self, coefficients: Coefficients) -> float:
+        """-(1/β) ∫ log u Δf dσ, what heat does to E_DS, of f on the grid, the last one."""
+        grid, beta = self.grid, self._dynamics._kernel.beta
+        if beta == 0.0:
+            mean = grid._mean(coefficients)
+            return -(grid.dim - 1.0) * float(mean @ mean)
+        spread = grid.synthesis(-grid.laplacian * coefficients)
+        return -float((grid.weights * self._log_u) @ spread / beta)
 
 
 class Frame:
@@ -520,14 +510,14 @@ def _exact_grid(space: Zonal, length: float) -> Zonal:
 _LARGEST_SHARE = 1e-9
 
 
-class AttentionTendency(SpectralTendency):
-    """dc/dt = ∫ f X · ∇Y dσ for the coefficients c of f, with X of (2.3) or (2.7).
+class GridTendency(SpectralTendency):
+    """dc/dt = ∫ f X · ∇Y dσ for the coefficients c of f, with X on a grid: (2.3), (2.7), (2.8).
 
-    G(Mx) and ∫ y e^{<Mx,y>} dmu, M = β KᵀQ, are linear in the moments of mu: on the circle and S^2
-    through harmonics (`kernels.bilinear`), about an axis through latitudes. Where G of softmax is
-    below 1e-6 of its scale, and its series has lost the digits, positive terms are summed, in
-    O(N) for each point. X then has errors of 1e-9 at most, 1e-14 where G varies little. Mass is
-    exact, since the test function 1 has no gradient.
+    Of heads, G(Mx) and ∫ y e^{<Mx,y>} dmu, M = β KᵀQ, are linear in moments of mu: on the circle
+    and S^2 through harmonics (`kernels.bilinear`), about an axis through latitudes. Where G of
+    softmax is below 1e-6 of its scale, and its series has lost the digits, positive terms are
+    summed, in O(N) for each point. X then has errors of 1e-9 at most, 1e-14 where G varies little.
+    Mass is exact, since the test function 1 has no gradient.
 
     Heads may look where f is rounding, 1e-16 of its maximum: with negative scores opposite to a
     concentrated mass. Where that would change f X by more than 1e-9 the right-hand side is refused.
@@ -540,8 +530,11 @@ class AttentionTendency(SpectralTendency):
     ----------
     density : Density
         Any density on the space.
-    dynamics : Attention or FeedForward
-        Its noise is not part of the tendency.
+    dynamics : DoublyStochastic, Attention or FeedForward
+
+    Attributes
+    ----------
+    field : BalancedOnGrid, HeadsOnGrid or DriftOnGrid
 
     Raises
     ------
@@ -551,23 +544,40 @@ class AttentionTendency(SpectralTendency):
     """
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
-        super().__init__(density)
-        self.dynamics = dynamics
+        super().__init__(density, dynamics)
+        kind = HeadsOnGrid if dynamics._scores else DriftOnGrid
+        self.field: Any = (BalancedOnGrid if dynamics._balanced else kind)(density, dynamics)
+        self._grid = self.field.grid
         # of values and the divergence only
-        self._transforms = self.space._transforms(np.zeros(self.space.kmax + 1))
-        self._velocity = (HeadsOnGrid if dynamics._scores else _Drift)(density, dynamics)
-        self._speeds = np.zeros_like(self.space.weights)
+        self._transforms = self._grid._transforms(np.zeros(self._grid.kmax + 1))
+        self._speeds = np.zeros_like(self._grid.weights)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        transforms, coefficients = self._transforms, self._coefficients(state)
-        transforms.evaluate(coefficients)
-        velocity = self._velocity(coefficients)
+        self._evaluate(self._coefficients(state))
+        if self._grid is self.space:
+            self._transforms.weak_divergence(self._coefficients(out))
+            return
+        rate = np.empty(self._grid.n_coefficients, dtype=self.space._coefficient_type)
+        self._transforms.weak_divergence(rate)
+        self._coefficients(out)[:] = self._grid._embed(rate, self.space)
+
+    def _evaluate(self, coefficients: NDArray[Any]) -> None:
+        """Fill the transforms with f, and their flux with f X."""
+        transforms, flux = self._transforms, self._transforms.flux
+        on_grid = coefficients
+        if self._grid is not self.space:
+            on_grid = self.space._embed(coefficients, self._grid)
+        transforms.evaluate(on_grid)
+        velocity = self.field(coefficients, transforms.values)
         self._check_digits()
-        flux = transforms.flux
         np.multiply(velocity[: len(flux)], transforms.values, out=flux)
-        transforms.weak_divergence(self._coefficients(out))
         self._speeds = np.linalg.norm(velocity, axis=0)
+
+    def heating(self, state: Array) -> float:
+        """What heat does to E_DS at the last state, which this is: see `BalancedOnGrid`."""
+        coefficients = self.space._embed(self._coefficients(state), self._grid)
+        return float(self.field.heating(coefficients))
 
     def _check_digits(self) -> None:
         """Refuse a field that rounding of f makes where f is.
@@ -578,7 +588,7 @@ class AttentionTendency(SpectralTendency):
             If f X is changed by more than 1e-9 of its maximum, or of f's.
         """
         values = np.maximum(self._transforms.values, 0.0)
-        share = ROUNDING * self._velocity.doubt(values)
+        share = ROUNDING * self.field.doubt(values)
         if share > _LARGEST_SHARE:
             raise LostDigitsError(
                 f"rounding of f, {ROUNDING:g} of its maximum, makes {share:.1e} of the field under "
@@ -590,16 +600,16 @@ class AttentionTendency(SpectralTendency):
         """∫ |X|² dmu, of a softmax ∫ |X|² G(Mx) dmu, of one head, in units of e^β (or Λ_0)."""
         energy = self.dynamics._energy
         log_unit = eigenvalues_in_unit(energy.log_unit if energy else 0.0, self.space.dim, 0)[1]
-        log_weights = self._velocity.log_weights - log_unit
+        log_weights = self.field.log_weights - log_unit
         squares = self._speeds**2 * np.exp(log_weights) * self._transforms.values
-        return float(self.space.weights @ squares)
+        return float(self._grid.weights @ squares)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
         # without softmax it may be too large to be squared
         unit = float(self._speeds.max()) or 1.0
         squares = (self._speeds / unit) ** 2 * self._transforms.values
-        return unit * float(np.sqrt(max(float(self.space.weights @ squares), 0.0)))
+        return unit * float(np.sqrt(max(float(self._grid.weights @ squares), 0.0)))
 
 
 def check_on_space(space: Space, dynamics: Dynamics) -> None:
@@ -608,7 +618,7 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
     Raises
     ------
     ValueError
-        As `AttentionTendency`.
+        As `GridTendency`.
     """
     if dynamics._scores:
         frame = Frame(space)
@@ -643,6 +653,8 @@ class HeadsOnGrid:
 
     Attributes
     ----------
+    grid : Circle, Sphere or Zonal
+        That of the space.
     log_weights : ndarray, shape (N,), or float
         log G(Mx) of the last head under a softmax, else 0.
 
@@ -653,31 +665,31 @@ class HeadsOnGrid:
     """
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
-        self._space, self._normalise = density.space, dynamics.normalised
-        self._frame = frame = Frame(self._space)
+        self.grid, self._normalise = density.space, dynamics.normalised
+        self._frame = frame = Frame(self.grid)
         self.log_weights: Array | float = 0.0
         self._heads: list[tuple[Array, SeriesScores | ZonalScores, Array]] = []
         kernel: SeriesScores | ZonalScores
         # G of the uniform measure, and of the last one, on the grid, head by head
         self._uniform: list[Array] = []
         self._potentials: list[Array] = []
-        one = Density(self._space, np.ones(len(self._space.weights))).coefficients
+        one = Density(self.grid, np.ones(len(self.grid.weights))).coefficients
         for name, scores, values in _matrices(dynamics):
             matrix = frame.matrix(f"KᵀQ of {name}", scores)
             # what V leaves of a vector along each tangent
             along = frame.tangents @ frame.matrix(f"V of {name}", values)
             if frame.latitudes is None:
-                kernel = SeriesScores(self._space, matrix)
+                kernel = SeriesScores(self.grid, matrix)
             else:
                 kernel = ZonalScores(frame.latitudes, frame, matrix)
             self._heads.append((matrix, kernel, along))
             self._uniform.append(np.array(kernel(one)[0][0]))
 
-    def __call__(self, coefficients: Coefficients) -> Array:
+    def __call__(self, coefficients: Coefficients, values: Array) -> Array:  # noqa: ARG002 (of masses)
         """Components of X along the tangents of the frame, shape (c, N)."""
         velocity = np.zeros(self._frame.tangents.shape[:2])
         self._potentials = []
-        for matrix, scores, values in self._heads:
+        for matrix, scores, along in self._heads:
             (potential, *parts), scale = scores(coefficients)
             self._potentials.append(np.array(potential))
             mean = np.array(parts)
@@ -692,7 +704,7 @@ class HeadsOnGrid:
                     with np.errstate(under="ignore"):
                         self._potentials[-1][lost] = np.exp((log_g - scores.log_unit)[lost])
                 self.log_weights = log_g
-            velocity += np.einsum("cjr,rj->cj", values, mean)
+            velocity += np.einsum("cjr,rj->cj", along, mean)
         return velocity
 
     def doubt(self, values: Array) -> float:
@@ -716,14 +728,14 @@ class HeadsOnGrid:
         self, coefficients: Coefficients, matrix: Array, lost: Indices
     ) -> tuple[Array, Array]:
         """log G(Mx) (count,) and its gradient (r, count), by sums of positive terms."""
-        density, basis = Density.from_coefficients(self._space, coefficients), self._frame.basis
+        density, basis = Density.from_coefficients(self.grid, coefficients), self._frame.basis
         z = self._frame.points[lost] @ matrix.T @ basis.T
         log_g, mean = density.log_moment(z)
         return log_g, np.asarray((mean @ basis).T)
 
 
-class _Drift:
-    """X of a feed-forward layer on the grid, for any density."""
+class DriftOnGrid:
+    """X of a feed-forward layer on the grid of a density's space, for any density."""
 
     log_weights = 0.0
 
@@ -733,11 +745,13 @@ class _Drift:
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         check_on_space(density.space, dynamics)
-        frame = Frame(density.space)
+        self.grid = density.space
+        frame = Frame(self.grid)
         output = dynamics.output(density, density.space.points)
         self._components = np.einsum("cjr,jr->cj", frame.tangents, output)
 
-    def __call__(self, coefficients: Coefficients) -> Array:  # noqa: ARG002 (as for heads)
+    def __call__(self, coefficients: Coefficients, values: Array) -> Array:  # noqa: ARG002 (of heads)
+        """Components of X along the tangents of the grid, shape (c, N)."""
         return np.asarray(self._components)
 
 

@@ -24,7 +24,7 @@ Tendency = (
     | line.FlowTendency
     | sphere.SphereTendency
     | tokens.TokenTendency
-    | densities.AttentionTendency
+    | densities.GridTendency
     | densities.OscillatorDensityTendency
 )
 
@@ -146,13 +146,11 @@ def _(measure: SphereFlowMap, dynamics: Dynamics) -> Tendency:
 
 @_tendency.register
 def _(measure: Density, dynamics: Dynamics) -> Tendency:
-    if dynamics._balanced:
-        return densities.BalancedDensityTendency(measure, dynamics)
-    if dynamics._isotropic:
+    if dynamics._isotropic and not dynamics._balanced:
         return densities.DensityTendency(measure, dynamics)
     if not dynamics._scores and dynamics._sums != "none":
         raise _not_isotropic(measure, dynamics)
-    return densities.AttentionTendency(measure, dynamics)
+    return densities.GridTendency(measure, dynamics)
 
 
 def _not_isotropic(measure: AnyMeasure, dynamics: Dynamics) -> ValueError:

@@ -78,7 +78,7 @@ class DensitySystem(System[Density]):
         """
         self._base = measure
         if self.acting._balanced:
-            self.equation.forget()
+            self.equation.field.forget()
             self._known = None
 
     def fault(self, error: Exception) -> Stop:
