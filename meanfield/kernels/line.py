@@ -418,8 +418,8 @@ def latitude_line(
 
 # a pair in three tables takes 24 bytes
 _MOST_KEPT = 1 << 20
-# angles at a time, whose Chebyshev polynomials stay in a cache
-_BLOCK = 1 << 13
+# angles at a time, so that their Chebyshev polynomials stay in a cache, and those that are kept
+_BLOCK, _MOST_ANGLES = 1 << 13, 1 << 14
 # which angles, their cells, and T_k at their places there, shape (16, n)
 _Block = tuple[slice, Indices, Array]
 
@@ -427,7 +427,7 @@ _Block = tuple[slice, Indices, Array]
 class Interpolation:
     """Between angles of a line and the 16 nodes of the cell that each is in.
 
-    The Chebyshev polynomials of up to 2^13 angles are kept; those of more are made again, in
+    The Chebyshev polynomials of up to 2^14 angles are kept; those of more are made again, in
     blocks, for each sum.
 
     Parameters
@@ -438,13 +438,15 @@ class Interpolation:
 
     def __init__(self, cells: Line, angles: Array) -> None:
         self._cells, self._angles = cells, angles
-        self._kept = list(self._made()) if len(angles) <= _BLOCK else None
+        self._kept = list(self._made(len(angles))) if len(angles) <= _MOST_ANGLES else None
 
-    def _made(self) -> Iterator[_Block]:
+    def _made(self, room: int = _BLOCK) -> Iterator[_Block]:
+        """Block by block, in a buffer for so many angles: one of a block is used again."""
+        buffer = np.empty((NODES, room))
         for start in range(0, len(self._angles), _BLOCK):
             part = slice(start, start + _BLOCK)
             cell, place = self._cells.cells(self._angles[part])
-            terms = np.empty((NODES, len(place)))
+            terms = buffer[:, start % room :][:, : len(place)]
             chebyshev(place, terms)
             yield part, cell, terms
 
@@ -460,13 +462,18 @@ class Interpolation:
 
     def values(self, fields: Array) -> Array:
         """Values (tables, n) at the angles of what has values (size, tables) at the nodes."""
-        # the Chebyshev series of a cell side by side
+        # of each table the Chebyshev series of a cell side by side
         cells = LAGRANGE @ fields.reshape(-1, NODES, fields.shape[1])
-        series = np.ascontiguousarray(cells.swapaxes(1, 2))
+        series = np.ascontiguousarray(cells.transpose(2, 0, 1))
         values = np.empty((fields.shape[1], len(self._angles)))
+        # buffers of their own: fresh memory for each block takes longer than the sums
+        by_angle, near = np.empty((2, min(_BLOCK, len(self._angles)), NODES))
         for part, cell, terms in self._kept or self._made():
-            each = np.ascontiguousarray(terms.T)
-            np.einsum("ij,ifj->fi", each, series.take(cell, axis=0), out=values[:, part])
+            each = by_angle[: len(cell)]
+            each[:] = terms.T
+            for value, one in zip(values[:, part], series, strict=True):
+                there = one.take(cell, axis=0, out=near[: len(cell)], mode="clip")
+                np.vecdot(each, there, out=value)
         return values
 
 
