@@ -452,13 +452,14 @@ class Interpolation:
 
     def charges(self, masses: Array) -> Array:
         """Masses at the first angles as charges at the nodes, shape (size,)."""
-        moments = np.zeros((NODES, self._cells.size // NODES))
+        size, moments = self._cells.size, np.zeros(self._cells.size)
+        # of each polynomial, its moments in all cells
+        first = ORDER[:, None] * (size // NODES)
         for part, cell, terms in self._kept or self._made():
             given = masses[part]
-            near = cell[: len(given)]
-            for moment, term in zip(moments, terms, strict=True):
-                moment += np.bincount(near, term[: len(given)] * given, len(moment))
-        return np.asarray((moments.T @ LAGRANGE).ravel())
+            near, shares = first + cell[: len(given)], terms[:, : len(given)] * given
+            moments += np.bincount(near.ravel(), shares.ravel(), size)
+        return np.asarray((moments.reshape(NODES, -1).T @ LAGRANGE).ravel())
 
     def values(self, fields: Array) -> Array:
         """Values (tables, n) at the angles of what has values (size, tables) at the nodes."""
