@@ -39,6 +39,8 @@ ORDER = np.arange(NODES)
 _CELL = 3.0
 _RELATIVE_UP_TO = 100.0
 _TURN = 2.0 * np.pi
+# angles at a time, so that their Chebyshev polynomials stay in a cache, and those that are kept
+_BLOCK, _MOST_ANGLES = 1 << 13, 1 << 14
 
 CHEBYSHEV = np.cos(np.pi * (ORDER + 0.5) / NODES)
 # ℓ_j(x) = Σ_k T_k(x) LAGRANGE[k, j]
@@ -239,7 +241,16 @@ def _length(dim: int) -> float:
     return _TURN if dim == 2 else float(np.pi)
 
 
-class CircleLine:
+class _Cells:
+    """What a line of cells owns besides its tables."""
+
+    @cached_property
+    def rooms(self) -> Array:
+        """Buffers for the sums of a block of angles, which allocate nothing large."""
+        return np.empty((3, NODES * _BLOCK))
+
+
+class CircleLine(_Cells):
     """Cells on the circle, and the kernel between their nodes as a block circulant product.
 
     Above a reach of 100 the product is taken by Fourier transforms of the cells; its error is then
@@ -322,7 +333,7 @@ class CircleLine:
         return fields.reshape(self.size, tables)
 
 
-class DenseLine:
+class DenseLine(_Cells):
     """Cells on the circle or on the polar angles of S^{d-1}, and any kernel between their nodes.
 
     Parameters
@@ -418,8 +429,6 @@ def latitude_line(
 
 # a pair in three tables takes 24 bytes
 _MOST_KEPT = 1 << 20
-# angles at a time, so that their Chebyshev polynomials stay in a cache, and those that are kept
-_BLOCK, _MOST_ANGLES = 1 << 13, 1 << 14
 # which angles, their cells, and T_k at their places there, shape (16, n)
 _Block = tuple[slice, Indices, Array]
 
@@ -438,27 +447,32 @@ class Interpolation:
 
     def __init__(self, cells: Line, angles: Array) -> None:
         self._cells, self._angles = cells, angles
-        self._kept = list(self._made(len(angles))) if len(angles) <= _MOST_ANGLES else None
+        few = len(angles) <= _MOST_ANGLES
+        self._kept = list(self._made(np.empty(NODES * len(angles)))) if few else None
 
-    def _made(self, room: int = _BLOCK) -> Iterator[_Block]:
-        """Block by block, in a buffer for so many angles: one of a block is used again."""
-        buffer = np.empty((NODES, room))
+    def _made(self, room: Array) -> Iterator[_Block]:
+        """Block by block; in a room for less than all of them the next overwrites the last."""
         for start in range(0, len(self._angles), _BLOCK):
             part = slice(start, start + _BLOCK)
             cell, place = self._cells.cells(self._angles[part])
-            terms = buffer[:, start % room :][:, : len(place)]
+            first = NODES * start % max(len(room), 1)
+            terms = room[first : first + NODES * len(cell)].reshape(NODES, -1)
             chebyshev(place, terms)
             yield part, cell, terms
 
     def charges(self, masses: Array) -> Array:
         """Masses at the first angles as charges at the nodes, shape (size,)."""
-        size, moments = self._cells.size, np.zeros(self._cells.size)
+        size, (room, share, index) = self._cells.size, self._cells.rooms
+        moments = np.zeros(size)
         # of each polynomial, its moments in all cells
         first = ORDER[:, None] * (size // NODES)
-        for part, cell, terms in self._kept or self._made():
+        for part, cell, terms in self._kept or self._made(room):
             given = masses[part]
-            near, shares = first + cell[: len(given)], terms[:, : len(given)] * given
-            moments += np.bincount(near.ravel(), shares.ravel(), size)
+            count = NODES * len(given)
+            shares, near = share[:count], index.view(np.intp)[:count]
+            np.multiply(terms[:, : len(given)], given, out=shares.reshape(NODES, -1))
+            np.add(first, cell[: len(given)], out=near.reshape(NODES, -1))
+            moments += np.bincount(near, shares, size)
         return np.asarray((moments.reshape(NODES, -1).T @ LAGRANGE).ravel())
 
     def values(self, fields: Array) -> Array:
@@ -467,14 +481,12 @@ class Interpolation:
         cells = LAGRANGE @ fields.reshape(-1, NODES, fields.shape[1])
         series = np.ascontiguousarray(cells.transpose(2, 0, 1))
         values = np.empty((fields.shape[1], len(self._angles)))
-        # buffers of their own: fresh memory for each block takes longer than the sums
-        by_angle, near = np.empty((2, min(_BLOCK, len(self._angles)), NODES))
-        for part, cell, terms in self._kept or self._made():
-            each = by_angle[: len(cell)]
+        room, by_angle, near = self._cells.rooms
+        for part, cell, terms in self._kept or self._made(room):
+            each, there = (r[: terms.size].reshape(-1, NODES) for r in (by_angle, near))
             each[:] = terms.T
             for value, one in zip(values[:, part], series, strict=True):
-                there = one.take(cell, axis=0, out=near[: len(cell)], mode="clip")
-                np.vecdot(each, there, out=value)
+                np.vecdot(each, one.take(cell, axis=0, out=there, mode="clip"), out=value)
         return values
 
 
