@@ -20,19 +20,11 @@ import pydantic
 from pydantic import Field
 
 from meanfield._checks import integer, number, real_array, shown
-from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap
+from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap, Layers
 from meanfield.dynamics.isotropic import LARGEST_BETA
 from meanfield.dynamics.layers import LAYERS
 from meanfield.functionals.transport.distance import DistanceTo
-from meanfield.laws import (
-    FourierSeries,
-    Mixture,
-    PointCloud,
-    Tabulated,
-    Uniform,
-    VonMisesFisher,
-    ZonalSeries,
-)
+from meanfield.laws import LAWS, Mixture, PointCloud, VonMisesFisher
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
 from meanfield.spaces import Circle, Sphere, Zonal
 from meanfield.typing import Array
@@ -327,14 +319,22 @@ _AS_READ = {
 }
 
 
-def _table(
-    made: Any,
-    *,
-    default: Any = ...,
-    parts: Any = None,
-    base: Any = MadeTable,
-    told_dim: Callable[[Any], int | None] | None = None,
-) -> Any:
+# what tables in tables are
+_PARTS = {
+    Mixture: "AnyLawTable",
+    Attention: "HeadTable",
+    Layers: "AnyLayerTable",
+    LayerMap: "AnyPassedTable",
+    DistanceTo: "AnyTarget",
+}
+# of laws that have no key `dim`; of a mixture that of the first part that has one
+_TOLD_DIM: dict[type, Callable[[Any], int | None]] = {
+    VonMisesFisher: lambda table: len(table.mean) if np.ndim(table.mean) else 2,
+    Mixture: lambda table: next(filter(None, (law.told_dim() for law in table.laws)), None),
+}
+
+
+def _table(made: Any, *, default: Any = ..., base: Any = None) -> Any:
     """The table whose keys are the arguments of a dataclass.
 
     Parameters
@@ -343,24 +343,22 @@ def _table(
         A dataclass whose fields have metadata by `meanfield._checks.key`.
     default : str, optional
         The type of a table without the key; None if there is only one type.
-    parts : type, optional
-        Of the tables in tables or lists of tables.
-    base : type
-        The class of the table.
-    told_dim : callable, optional
-        The dimension, if a table determines one.
+    base : type, optional
+        The class of the table, if it is no other than its arguments ask for.
     """
     name, about = made.__name__, (made.__doc__ or "").partition("\n")[0]
     keys: dict[str, Any] = {}
     if default is not None:
         keys["type"] = (Literal[name], Field(default=default, description=about))
     arguments = signature(made).parameters
+    base = base or (TokenFileTable if "points" in arguments else MadeTable)
+    parts: Any = _PARTS.get(made)
     for field in (field for field in fields(made) if field.init):
         note, given = field.metadata, arguments[field.name].default
         hint = _AS_READ.get(note["hint"], note["hint"])
         hint = {list: list[parts], dict: parts}.get(hint, hint) if parts else hint
-        # the dimension may be told by another table, and what is beside points by their file
-        if field.name in ("dim", getattr(base, "beside", "")):
+        # the dimension may be told by another table, and values by the file of the points
+        if field.name in ("dim", "values"):
             given = None
         elif given is Parameter.empty:
             given = ...
@@ -374,7 +372,7 @@ def _table(
         f"{name}Table", __base__=base, __module__=__name__, __doc__=about, **keys
     )
     model.made = made
-    model.told_dim = told_dim or base.told_dim
+    model.told_dim = _TOLD_DIM.get(made, base.told_dim)
     model.parts = [one.name for one in fields(made) if one.metadata.get("hint") in (list, dict)]
     return model
 
@@ -391,9 +389,8 @@ def _one_of(tables: Iterable[Any], default: str = "") -> Any:
 
 
 class TokenFileTable(MadeTable):
-    """A law of points, which a file may have, and their weights or values."""
+    """A law of points, which a file may have, and their weights or values, the key after them."""
 
-    beside: ClassVar[str] = "weights"
     if TYPE_CHECKING:
         points: Any
 
@@ -410,13 +407,17 @@ class TokenFileTable(MadeTable):
         ValueError
             Naming key, value and what is allowed.
         """
+        beside = fields(self.made)[1].name
         if isinstance(self.points, list):
+            if beside == "values" and getattr(self, beside) is None:
+                must = f"{type(self).model_fields[beside].description}"
+                raise Fault(f"{where}.{beside} is missing: it must be {must}")
             return super().build(where, dim, folder)
         found: dict[str, Array] = {}
         try:
-            found |= read_arrays(self.points, folder, self.beside)
-            if self.beside in found and getattr(self, self.beside) is not None:
-                raise ValueError(f"has {self.beside}: {where}.{self.beside} must be left out")
+            found |= read_arrays(self.points, folder, beside)
+            if beside in found and getattr(self, beside) is not None:
+                raise ValueError(f"has {beside}: {where}.{beside} must be left out")
             arguments = {name: value for name, value in self if name != "type"}
             return self.made(**arguments | found)
         except ValueError as error:
@@ -425,46 +426,10 @@ class TokenFileTable(MadeTable):
             raise Fault(f"{where}.points = {shown(self.points)}: {error}") from None
 
 
-class TabulatedTable(TokenFileTable):
-    """A density by its values at points."""
-
-    beside = "values"
-    if TYPE_CHECKING:
-        values: Any
-
-    def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:
-        """The law, if there are values."""
-        if isinstance(self.points, list) and self.values is None:
-            raise Fault(
-                f"{where}.values is missing: it must be a number >= 0 for each of the points"
-            )
-        return super().build(where, dim, folder)
-
-
-_LAWS: list[Any] = [
-    _table(Uniform),
-    _table(VonMisesFisher, told_dim=lambda table: len(table.mean) if np.ndim(table.mean) else 2),
-    _table(FourierSeries),
-    _table(ZonalSeries),
-    _table(PointCloud, base=TokenFileTable),
-    _table(Tabulated, base=TabulatedTable),
-    # of the first part that has one
-    _table(
-        Mixture,
-        parts="AnyLawTable",
-        told_dim=lambda table: next(filter(None, (law.told_dim() for law in table.laws)), None),
-    ),
-]
+_LAWS = [_table(made) for made in LAWS]
 AnyLawTable: Any = _one_of(_LAWS)
-
-
-_SPACES: list[Any] = [_table(Circle), _table(Sphere), _table(Zonal)]
+_SPACES = [_table(Circle), _table(Sphere), _table(Zonal)]
 AnySpaceTable: Any = _one_of(_SPACES)
-
-_HEAD = _table(Head, default=None)
-# those whose arguments are told as keys; SA has no type to give
-_TOLD = [made for made in KNOWN if any(one.init and one.metadata for one in fields(made))]
-_DEFAULT = SA.__name__
 
 
 class DynamicsTable(MadeTable):
@@ -486,17 +451,16 @@ class DynamicsTable(MadeTable):
             _check_product("heads", len(heads), side**2, "heads")
 
 
-def _dynamics_table(made: Any, parts: Any = None) -> Any:
-    default, inner = _DEFAULT if made is SA else ..., _HEAD if made is Attention else parts
-    return _table(made, default=default, parts=inner, base=DynamicsTable)
-
-
-_LAYERS = [_dynamics_table(made) for made in _TOLD if made in LAYERS]
-_DYNAMICS = [
-    _dynamics_table(made, _one_of(_LAYERS, _DEFAULT)) for made in _TOLD if made is not LayerMap
-]
-_DYNAMICS.append(_dynamics_table(LayerMap, _one_of(_DYNAMICS, _DEFAULT)))
-AnyDynamicsTable: Any = _one_of(_DYNAMICS, _DEFAULT)
+HeadTable: Any = _table(Head, default=None)
+# SA has no type to give
+_DEFAULT = SA.__name__
+_DYNAMICS = {
+    made: _table(made, default=_DEFAULT if made is SA else ..., base=DynamicsTable)
+    for made in KNOWN
+}
+AnyLayerTable: Any = _one_of((_DYNAMICS[made] for made in LAYERS), _DEFAULT)
+AnyPassedTable: Any = _one_of((_DYNAMICS[made] for made in KNOWN if made is not LayerMap), _DEFAULT)
+AnyDynamicsTable: Any = _one_of(_DYNAMICS.values(), _DEFAULT)
 
 
 class MeasureTable(Table):
@@ -654,7 +618,7 @@ _Place: Any = _in_words(
     Literal["uniform", "centre", "start"], "'uniform', 'centre', 'start' or a law, a table"
 )
 # tags that are no keys
-_Target = Annotated[
+AnyTarget: Any = Annotated[
     Annotated[_Place, pydantic.Tag("a word")] | Annotated[AnyLawTable, pydantic.Tag("a table")],
     pydantic.Discriminator(lambda to: "a table" if isinstance(to, (dict, Table)) else "a word"),
 ]
@@ -692,7 +656,7 @@ class WatchTable(MadeTable):
             return monitor
 
 
-MonitorTable: Any = _table(DistanceTo, default=None, parts=_Target, base=WatchTable)
+MonitorTable: Any = _table(DistanceTo, default=None, base=WatchTable)
 
 
 class OutputTable(Table):
@@ -745,7 +709,7 @@ def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
 
 # those that tell their types, which are the names of classes
 TYPES: dict[str, type[Table]] = {
-    one.made.__name__: one for one in (*_LAWS, *_SPACES, *_MEASURES, *_DYNAMICS)
+    one.made.__name__: one for one in (*_LAWS, *_SPACES, *_MEASURES, *_DYNAMICS.values())
 }
 
 
@@ -767,7 +731,7 @@ def _keys(raw: Any) -> list[str]:
         "law": _LAWS,
         "measure": _MEASURES,
         "measure.space": _SPACES,
-        "dynamics": _DYNAMICS,
+        "dynamics": _DYNAMICS.values(),
         "run": [RunTable],
         "output": [OutputTable],
     }
