@@ -231,12 +231,9 @@ class MadeTable(Table):
     ----------
     made : type
         Of the object.
-    parts : list of str
-        The keys that have a table, or a list of tables, of another object.
     """
 
     made: ClassVar[Any]
-    parts: ClassVar[list[str]] = []
 
     def told_dim(self) -> int | None:
         """The dimension, if it determines one, or if all objects have it."""
@@ -253,9 +250,11 @@ class MadeTable(Table):
         """
         with located(where, type(self).model_fields):
             dim = self.told_dim() if dim is None else dim
-            arguments = {name: value for name, value in self if name != "type"}
-            for name in self.parts:
-                arguments[name] = _built(arguments[name], f"{where}.{name}", dim, folder)
+            arguments = {
+                name: _built(value, f"{where}.{name}", dim, folder)
+                for name, value in self
+                if name != "type"
+            }
             if "dim" in arguments and arguments["dim"] is None:
                 if dim is None:
                     raise KeyFault("dim", "missing: it must be an integer >= 2")
@@ -263,10 +262,14 @@ class MadeTable(Table):
             return self.made(**arguments)
 
 
-def _built(table: Any, where: str, dim: int | None, folder: Path) -> Any:
-    if isinstance(table, list):
-        return [_built(one, f"{where}[{i}]", dim, folder) for i, one in enumerate(table)]
-    return table.build(where, dim, folder) if isinstance(table, MadeTable) else table
+def _built(value: Any, where: str, dim: int | None, folder: Path) -> Any:
+    """The objects of a table or of a list of tables; any other value as it is."""
+    match value:
+        case MadeTable():
+            return value.build(where, dim, folder)
+        case [MadeTable(), *_]:
+            return [one.build(f"{where}[{i}]", dim, folder) for i, one in enumerate(value)]
+    return value
 
 
 def _check_product(key: str, count: int, numbers: int, what: str) -> None:
@@ -373,7 +376,6 @@ def _table(made: Any, *, default: Any = ..., base: Any = None) -> Any:
     )
     model.made = made
     model.told_dim = _TOLD_DIM.get(made, base.told_dim)
-    model.parts = [one.name for one in fields(made) if one.metadata.get("hint") in (list, dict)]
     return model
 
 
@@ -627,11 +629,6 @@ AnyTarget: Any = Annotated[
 class WatchTable(MadeTable):
     """A distance at the saves of a run."""
 
-    if TYPE_CHECKING:
-        distance: str
-        p: float
-        beta: float | None
-
     def tried(self, where: str, measure: AnyMeasure, beta: float, folder: Path) -> DistanceTo:
         """The monitor of a run that starts with the measure, tried on it, with β where it has none.
 
@@ -640,18 +637,19 @@ class WatchTable(MadeTable):
         ValueError
             Naming key, value and what is allowed.
         """
-        is_open = self.distance == "mmd" and self.beta is None
-        told = self.model_copy(update={"beta": beta}) if is_open else self
+        given = dict(self)
+        distance, is_open = given["distance"], given["beta"] is None
+        told = self.model_copy(update={"beta": beta}) if distance == "mmd" and is_open else self
         with located(where, type(self).model_fields):
             # as DistanceTo has it, but for 1, which it can't tell from none
-            if "p" in self.model_fields_set and self.distance != "wasserstein":
+            if "p" in self.model_fields_set and distance != "wasserstein":
                 raise ValueError(
-                    f"p must be left out for distance = {self.distance!r}, as it is one of "
-                    f"'wasserstein', got {self.p:g}"
+                    f"p must be left out for distance = {distance!r}, as it is one of "
+                    f"'wasserstein', got {given['p']:g}"
                 )
             monitor: DistanceTo = told.build(where, measure.dim, folder)
             # what can't be computed is refused now, at any gap
-            widest = 1.0 if self.distance == "wasserstein" else None
+            widest = 1.0 if distance == "wasserstein" else None
             replace(monitor, gap=widest).begin(None, 0)(measure)
             return monitor
 
