@@ -209,17 +209,7 @@ def killed_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@contextmanager
-def only_installed_code() -> Iterator[None]:
-    """Inside, new processes import nothing from the present folder, where they else look first."""
-    name = "PYTHONSAFEPATH"
-    before = os.environ.get(name)
-    os.environ[name] = before or "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
+_ONLY_INSTALLED = "PYTHONSAFEPATH"
 
 
 @contextmanager
@@ -238,7 +228,11 @@ def executor_of(
     with ExitStack() as stack:
         with refused(ValueError, before="--"):
             where = stack.enter_context(opened(name, scheduler, workers))
-        with only_installed_code(), refused(RuntimeError, status=FAILED_RUN):
+        # new processes import nothing from the present folder, where they else look first
+        if not os.environ.get(_ONLY_INSTALLED):
+            os.environ[_ONLY_INSTALLED] = "1"
+            stack.callback(os.environ.pop, _ONLY_INSTALLED)
+        with refused(RuntimeError, status=FAILED_RUN):
             yield where
 
 
