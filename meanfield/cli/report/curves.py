@@ -15,7 +15,7 @@ from meanfield.evolution import Solution
 from meanfield.evolution.recorder import LOWER, PROVED, UPPER, with_role
 from meanfield.plot import curves, frames
 from meanfield.plot.frames import ORANGE
-from meanfield.typing import Array, Integers
+from meanfield.typing import Array
 
 
 def monotone_energy(sol: Solution) -> tuple[str, int] | None:
@@ -127,9 +127,9 @@ def _distances(sol: Solution) -> View:
     return over_t("distances", title, sol.t, numbers, scale, bands=bands, has_legend=True)
 
 
-def _band(t: Array, ends: tuple[Array, Array], known: Integers, colour: str) -> list[Any]:
+def _band(t: Array, ends: tuple[Array, Array], colour: str) -> list[Any]:
     """From the lower to the upper bound of a bracket."""
-    edges = (_line(t, end, "bound", colour, known) for end in ends)
+    edges = (_line(t, end, "bound", colour) for end in ends)
     lower, upper = (edge | {"line": {"width": 0}, "showlegend": False} for edge in edges)
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     fill = {"fill": "tonexty", "fillcolor": f"rgba({red},{green},{blue},0.25)"}
@@ -139,8 +139,7 @@ def _band(t: Array, ends: tuple[Array, Array], known: Integers, colour: str) -> 
 def _tail(sol: Solution) -> View:
     values, allowed = sol.dataset["tail"].values, tolerances(sol)
     title = "spectral tail" if hasattr(sol.measures[0], "space") else "largest tail of a panel"
-    at_all = np.arange(len(sol.t))
-    level = _line(sol.t, allowed, "tolerance", LINE, at_all, width=1, dash="dash")
+    level = _line(sol.t, allowed, "tolerance", LINE, width=1, dash="dash")
     scale = {"type": "log", "exponentformat": "power"}
     numbers = {"tail": np.where(values > 0.0, values, np.nan)}
     view = over_t("tail", title + " and its tolerance", sol.t, numbers, scale, further=[level])
@@ -166,9 +165,8 @@ def _size(sol: Solution) -> View:
     return over_t("size", title, sol.t, {"size": values}, scale, shape="hv")
 
 
-def _line(
-    t: Array, values: Array, name: str, colour: str, known: Integers, **style: Any
-) -> dict[str, Any]:
+def _line(t: Array, values: Array, name: str, colour: str, **style: Any) -> dict[str, Any]:
+    known = np.flatnonzero(np.isfinite(values))
     kept = known[frames.thinned(len(known), MOST_POINTS)]
     return {
         "type": "scatter",
@@ -199,11 +197,10 @@ def over_t(
     bands = bands or {}
     columns: dict[str, Array] = {}
     for (label, values), (colour, dash) in zip(numbers.items(), cycle(curves.LINES), strict=False):
-        known = np.flatnonzero(np.isfinite(values))
         if label in bands:
-            traces += _band(t, bands[label], known, colour)
+            traces += _band(t, bands[label], colour)
             columns |= dict(zip((f"{label}, lower", f"{label}, upper"), bands[label], strict=True))
-        traces.append(_line(t, values, label, colour, known, dash=_DASHES[dash], **style))
+        traces.append(_line(t, values, label, colour, dash=_DASHES[dash], **style))
     # the slider moves the first shape
     mark = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": t[0], "x1": t[0]}
     now = {"line": {"color": ORANGE, "width": 1.5}}
