@@ -6,6 +6,7 @@ from handmade import heads_of
 
 import meanfield as mf
 from meanfield.cli.text import summary_of_sweep
+from meanfield.dynamics.attention import HeadsDynamics
 from meanfield.evolution.system import System
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -93,6 +94,18 @@ def test_the_balance_sees_a_wrong_rate(kind, start, monkeypatch):
     monkeypatch.setattr(System, "gain", lambda self, state: 1.01 * gain(self, state))
     error = moved(start, KINDS[kind][0]).dataset.balance_error
     assert np.abs(error).max() > 1e-5
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_heads_may_have_the_energy_of_a_kernel(start):
+    """USA as a head: the sums of heads do not tell its energy, which is computed by itself."""
+
+    class Heads(HeadsDynamics):
+        normalised, _scores, _values, _energy = False, [1.5], [1.0], mf.USA(1.5)._energy
+
+    moved, plain = (mf.evolve(STARTS[start](), one, 0.1, 2) for one in (Heads(), mf.USA(1.5)))
+    np.testing.assert_allclose(moved.dataset.energy, plain.dataset.energy, rtol=1e-8)
+    assert np.abs(moved.dataset.balance_error).max() < 1e-8
 
 
 @pytest.mark.parametrize("start", STARTS)

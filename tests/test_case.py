@@ -226,6 +226,16 @@ type = "Uniform"
 """
 
 
+def test_mmd_without_any_beta_is_refused():
+    """At β = 0 it is 0 between any two measures of one mean, which tells nothing."""
+    circle = REST.replace(ON_SPHERE, ON_CIRCLE)
+    circle = circle.replace("beta = 2", 'type = "Interaction"\nkernel = [1.0, 1.0]')
+    monitor = '[monitors.m]\ndistance = "mmd"\nto = "start"\n'
+    case = case_from_text(f'[law]\ntype = "Uniform"\n{circle}{monitor}', "a.toml")
+    with pytest.raises(ValueError, match=r"monitors.m.*beta must be .* got None"):
+        case._build()
+
+
 @pytest.mark.slow
 def test_monitors():
     circle = REST.replace(ON_SPHERE, ON_CIRCLE)

@@ -484,7 +484,7 @@ class Case:
         """
         monitors = self._tables.monitors
         layers = adapt(self._tables.dynamics.build("dynamics"))._layers
-        beta = next((layer.beta for layer in layers if hasattr(layer, "beta")), 0.0)
+        beta = next((layer.beta for layer in layers if hasattr(layer, "beta")), None)
         taken = taken_names(monitors)
         with self._errors("monitors"):
             for name in monitors:

@@ -629,7 +629,9 @@ AnyTarget: Any = Annotated[
 class WatchTable(MadeTable):
     """A distance at the saves of a run."""
 
-    def tried(self, where: str, measure: AnyMeasure, beta: float, folder: Path) -> DistanceTo:
+    def tried(
+        self, where: str, measure: AnyMeasure, beta: float | None, folder: Path
+    ) -> DistanceTo:
         """The monitor of a run that starts with the measure, tried on it, with β where it has none.
 
         Raises

@@ -217,8 +217,8 @@ class HeadsDynamics(Dynamics):
 class Attention(HeadsDynamics):
     """X[mu](x) = P_x Σ_h V_h ∇G(β K_hᵀQ_h x) [/ G(β K_hᵀQ_h x)], (2.3) and (2.7).
 
-    `SA(beta)` is one `Head()` of identities; V = -1 makes it repulsive. A head of numbers runs as
-    fast as SA, because both use the symmetry of the sphere.
+    `SA(beta)` is one `Head()` of identities; V = -1 makes it repulsive. One head of numbers
+    with KᵀQ >= 0 and V = ±1 runs as fast as SA: it is moved as SA is.
 
     Parameters
     ----------

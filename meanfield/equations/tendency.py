@@ -155,6 +155,6 @@ def _(measure: Density, dynamics: Dynamics) -> Tendency:
 
 def _not_isotropic(measure: AnyMeasure, dynamics: Dynamics) -> ValueError:
     return ValueError(
-        f"dynamics must be SA, USA, DoublyStochastic or CircleInteraction for {shown(measure)}, "
+        f"dynamics must have a kernel, as SA, USA and Interaction have, for {shown(measure)}, "
         f"got {shown(dynamics)}"
     )

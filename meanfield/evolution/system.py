@@ -373,7 +373,8 @@ class System(Generic[M]):
         """
         if self.energy is None:
             return float("nan")
-        if self.energy.is_plain and hasattr(self.equation, "scaled_energy"):
+        own = self.energy.is_plain and self.energy.kernel is self.acting._kernel
+        if own and hasattr(self.equation, "scaled_energy"):
             # the sums of the right-hand side tell it
             return float(self.equation.scaled_energy(self.state[:-1]))
         try:
