@@ -578,3 +578,41 @@ def test_energies_of_which_rounding_makes_a_millionth_are_refused(size):
         mf.energy(mu, heads_of(-1.0, 15.0))
     low = mf.energy(mu, heads_of(-1.0, 10.0))
     assert low == pytest.approx(mf.energy(flow, heads_of(-1.0, 10.0)), rel=1e-7)
+
+
+# ------------------------------------------------------------------ a flow map on S^2, by harmonics
+
+BUMPS = mf.Mixture(
+    [mf.VonMisesFisher([0.0, 0.0, 1.0], 3.0), mf.VonMisesFisher([0.0, 0.8, -0.6], 2.0)], [0.6, 0.4]
+)
+OVAL = np.array([[2.0, 0.3, 0.0], [0.3, 1.5, 0.0], [0.0, 0.0, -0.5]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("normalised", [True, False])
+def test_flow_map_on_s2_keeps_the_balance_of_a_form(normalised, sign):
+    """Its numbers are those of a density, of direct sums over its nodes, and they balance."""
+    heads = [mf.Head(Q=OVAL, V=sign * OVAL)]
+    moving = mf.Attention(1.5, heads, normalised=normalised)
+    flow = mf.evolve(mf.FlowMap(BUMPS, tol=1e-8), moving, 0.3, 2)
+    density = mf.evolve(mf.Density(mf.Sphere(47), BUMPS), moving, 0.3, 2)
+    assert np.abs(flow.dataset.balance_error).max() < 1e-10
+    assert abs(float(flow.dataset.work[-1])) > 1e-2
+    for name in "energy", "dissipation", "work":
+        # the density's tail is 1e-8
+        np.testing.assert_allclose(flow.dataset[name], density.dataset[name], rtol=0, atol=1e-7)
+    cloud = mf.Particles(flow.final.points, flow.final.weights, sums="direct", unit_mass=True)
+    for tell, name in (mf.energy, "energy"), (mf.dissipation, "dissipation"):
+        told = float(flow.dataset[name][-1])
+        assert tell(flow.final, moving) == pytest.approx(told, rel=1e-9)
+        assert tell(cloud, moving) == pytest.approx(told, rel=1e-7)
+
+
+@pytest.mark.slow
+def test_energy_of_a_form_goes_on_where_a_density_becomes_a_flow_map():
+    start = mf.Density(mf.Sphere(23), BUMPS, max_size=40)
+    sol = mf.evolve(start, mf.Attention(1.0, [mf.Head(Q=OVAL, V=OVAL)]), 1.5, 3)
+    assert type(sol.final) is not mf.Density
+    assert np.isfinite(sol.dataset.energy).all()
+    assert np.abs(sol.dataset.balance_error).max() < 1e-8

@@ -231,8 +231,8 @@ class SphereHead:
         units: Array,
         sources: Sources,
         loose: bool,
-    ) -> tuple[Array, Array]:
-        """v (n, 3) and div P_x v (n,) at unit rows."""
+    ) -> Rates:
+        """v (n, 3), div P_x v (n,) at unit rows, and, where it is divided by, the series of G."""
         found = self._bilinear.coefficients(moments)
         series = np.zeros((4, len(self._laplacian)), dtype=np.complex128)
         series[0, self._inside] = found[0]
@@ -240,9 +240,9 @@ class SphereHead:
         pull = np.stack([self._at.values(one, places) for one in series[1:]], axis=1)
         spread = self._at.values(self._divergence(series[1:]), places)
         if not self._normalised:
-            return pull, spread
+            return pull, spread, None
         potential = self._at.values(series[0], places)
-        small = np.zeros(0, dtype=np.intp)
+        by_series, small = potential.copy(), np.zeros(0, dtype=np.intp)
         if self.needs_sources:
             of = f"mean, where its series has no digits at beta |KᵀQ| = {self.log_unit:g}"
             scale = self._bilinear.scale(moments)
@@ -252,7 +252,7 @@ class SphereHead:
         spread = (spread - np.einsum("ij,ij->i", pull, slope)) / potential
         if len(small) and sources is not None:
             pull[small], spread[small] = self._direct(units[small], sources)
-        return pull, spread
+        return pull, spread, by_series
 
     def _divergence(self, series: Coefficients) -> Coefficients:
         """Coefficients of div P_x w, of those of w (3, n)."""
@@ -295,7 +295,7 @@ class SphereHeadsField(ActingField):
     """
 
     def __init__(self, dynamics: Dynamics, lmax: int) -> None:
-        self._normalised = dynamics.normalised
+        self._normalised, self._energy = dynamics.normalised, dynamics._energy
         self._heads = [SphereHead(m, v, self._normalised) for m, v in dynamics._matrices(3)]
         degrees = SphereAt(lmax).degrees
         self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
@@ -306,12 +306,24 @@ class SphereHeadsField(ActingField):
         """See `ActingField`."""
         units = places.units()
         total, spread = np.zeros_like(units), np.zeros(len(units))
+        potential: Array | None = None
         for head, rows in zip(self._heads, self._rows, strict=True):
-            pull, there = head.pulled(moments[rows], places, units, sources, loose)
+            pull, there, potential = head.pulled(moments[rows], places, units, sources, loose)
             unit = 1.0 if self._normalised else float(np.exp(head.log_unit))
             total += unit * pull
             spread += unit * there
-        return project(units, total), spread, None
+        return project(units, total), spread, potential
+
+    def scaled_dissipation(self, masses: Array, velocity: Array, potential: Array | None) -> float:
+        """∫ |X|² dmu, of a softmax ∫ |X|² G(Mx) dmu, of one head, in units of its energy's.
+
+        From X (n, 3) at masses (n,), and the series of G.
+        """
+        log_unit = -self._energy.log_unit if self._energy is not None else 0.0
+        squares = masses * np.einsum("ij,ij->i", velocity, velocity)
+        if potential is None:
+            return float(squares.sum() * np.exp(log_unit))
+        return float(squares @ potential) * float(np.exp(self._heads[0].log_unit + log_unit))
 
 
 class SphereDriftField(ActingField):
@@ -419,8 +431,9 @@ class SphereTendency:
     def __init__(
         self, flow: SphereFlowMap, field: SphereField | SphereDepthField, layer: Any
     ) -> None:
-        self.flow, self._acting = flow, field.of(layer)
+        self.flow = flow
         self._field: Any = field
+        self._acting: Any = field.of(layer)
         self._n_nodes = flow.n_nodes
         logs = flow.log_density[: self._n_nodes]
         self.initial_state = np.concatenate([flow.points.ravel(), logs])
@@ -470,7 +483,7 @@ class SphereTendency:
         """div X at unit rows (k, 3), shape (k,)."""
         sources = self._sources(self.points(state))
         moments = self._field.moments(*sources)
-        return self._acting.rates(moments, Places.of(points), sources)[1]
+        return np.asarray(self._acting.rates(moments, Places.of(points), sources)[1])
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -481,15 +494,14 @@ class SphereTendency:
         self.points(out)[:] = velocity
         np.negative(divergence[: self._n_nodes], out=out[velocity.size :])
         self._velocity = velocity
-        if self._field.dynamics._isotropic:
-            self._dissipation = self._field.scaled_dissipation(
-                self.flow.weights, velocity, potential
-            )
+        if self._field.dynamics._energy is not None:
+            weights = self.flow.weights
+            self._dissipation = self._acting.scaled_dissipation(weights, velocity, potential)
 
     def scaled_dissipation(self) -> float:
-        """e^{-β} ∫ |X|² dmu (USA), e^{-β} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state.
+        """e^{-u} ∫ |X|² dmu (USA), e^{-u} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state.
 
-        ∫ |X|² dmu under DoublyStochastic; 0 where X is no gradient.
+        u is the unit of the energy. ∫ |X|² dmu under DoublyStochastic; 0 where X is no gradient.
         """
         return self._dissipation
 

@@ -153,10 +153,9 @@ def evolve(
     feed-forward layers, `Layers` and an output of your own have no energy. `energy_share` is the
     energy as a share of that of a Dirac. `work` is the signed time integral of the `dissipation`,
     so `balance_error` = (E(t) - E(0) - work)/|E(δ)| checks the run. Tokens with noise or between
-    layers have no work, oscillators with frequencies neither work nor dissipation, and flow maps on
-    S^2 without symmetry under attention no energy. `energy`, `dissipation` and `work` are
-    dimensionless; each is left out if it overflows. Every variable has an attribute `role`, and
-    variables of an energy have its `symbol`.
+    layers have no work, oscillators with frequencies neither work nor dissipation. `energy`,
+    `dissipation` and `work` are dimensionless; each is left out if it overflows. Every variable has
+    an attribute `role`, and variables of an energy have its `symbol`.
 
     With noise τ a density solves ∂_t f = -div(f X) + τ Δf, by an exponential Runge-Kutta method of
     order 4 to which the Laplacian is exact (`evolution.steppers`); what the noise does to the

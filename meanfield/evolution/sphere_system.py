@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from meanfield._checks import shown, tell_apart
-from meanfield.dynamics.facts import Dynamics, Energy
+from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.meshes import Meshes
 from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_mass
 from meanfield.evolution.options import Options
@@ -110,11 +110,6 @@ class SphereSystem(System[SphereFlowMap]):
 
     def _equation(self, measure: SphereFlowMap) -> SphereTendency:
         return SphereTendency(measure, self._meshes.field, self.acting)
-
-    @property
-    def energy(self) -> Energy | None:
-        """The energy that is recorded; none of heads, since no sums of the field tell it."""
-        return self.dynamics._energy if self.dynamics._isotropic else None
 
     def measure(self) -> SphereFlowMap:
         """The measure at the present time."""

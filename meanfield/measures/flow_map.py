@@ -10,6 +10,8 @@ import numpy as np
 
 from meanfield import _checks
 from meanfield._checks import freeze, integer, number, read_only, shown, tell_apart, unit_vector
+from meanfield.kernels.bilinear import SphereBilinear, largest_score
+from meanfield.kernels.harmonics import SphereScoreSums
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
 from meanfield.laws.law import Law, brief, check_law, checked_pdf, has_density, symmetry_axis
 from meanfield.laws.point_cloud import PointCloud
@@ -707,6 +709,12 @@ class SphereFlowMap(FlowMap):
             ) from error
         self._finest = self._moved(0.0, **mesh)
         return self._finest
+
+    def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
+        """log G and ∇ log G at Mx for points x (m, 3), M = `scores` symmetric, in O(n + m)."""
+        if largest_score(scores) > SphereBilinear.largest_score:
+            return super()._score_moment(points, scores)
+        return SphereScoreSums([scores]).log_moments(self.points, self.weights, points)[0]
 
     @cached_property
     def _extent(self) -> float:
