@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import ducc0
@@ -68,12 +67,17 @@ class DuccPlan:
         What ducc0 calls a grid.
     ring_weights : ndarray, shape (n_lat,)
         The quadrature weight of σ at each point of a ring.
+    unit : float
+        What values and gradients are multiplied by: ducc0's harmonics are orthonormal in area.
     """
 
-    def __init__(self, lmax: int, grid: dict[str, Any], ring_weights: Array) -> None:
-        self._lmax, self._grid = lmax, grid
-        ones = np.full(len(ring_weights), SQRT_4PI)
-        self._forth = {"lmax": lmax, "ringfactor": ones, **grid}
+    unit = SQRT_4PI
+
+    def __init__(
+        self, lmax: int, grid: dict[str, Any], ring_weights: Array, unit: float = SQRT_4PI
+    ) -> None:
+        self._grid, self._ring_weights = grid, ring_weights
+        self._forth = {"lmax": lmax, "ringfactor": np.full(len(ring_weights), unit), **grid}
         self._back = {"lmax": lmax, "ringfactor": ring_weights * SQRT_4PI, **grid}
 
     def values(self, coefficients: Coefficients, out: Array) -> None:
@@ -92,34 +96,9 @@ class DuccPlan:
         """out_lm = ∫ field · ∇ conj(Y_lm) dσ, that is minus the divergence."""
         ducc0.sht.adjoint_synthesis(map=field, alm=out[None], spin=1, mode="DERIV1", **self._back)
 
-    def adjoint(self, flux: Array) -> Callable[[Coefficients], None]:
-        """The weak divergence of an array that keeps its place."""
-        return partial(self.weak_divergence, flux)
-
-    def filtered(self, factors: Array, last: int) -> DuccFilter:
-        """Transforms of Λ f, each degree times its factor (lmax + 1,), 0 beyond the last."""
-        starts = positions(np.zeros(1, np.intp), np.arange(last + 1), self._lmax)
-        band = {"lmax": last, "mstart": starts.astype(np.uint64)}
-        return DuccFilter(factors[layout(self._lmax)[0]] * SQRT_4PI, band | self._grid)
-
-
-class DuccFilter:
-    """f ↦ Λ f and ∇Λ f on the grid, which read no degree beyond the last factor that is not 0."""
-
-    def __init__(self, factors: Array, band: dict[str, Any]) -> None:
-        # complex, since numpy would make them so at each call
-        self._factors, self._band = factors.astype(np.complex128), band
-        self._filtered = np.zeros((1, len(factors)), dtype=np.complex128)
-
-    def values(self, coefficients: Coefficients, out: Array) -> None:
-        """Fill `out` with Λ f."""
-        np.multiply(self._factors, coefficients, out=self._filtered[0])
-        ducc0.sht.synthesis(alm=self._filtered, map=out[None], spin=0, **self._band)
-
-    def gradient(self, coefficients: Coefficients, out: Array) -> None:
-        """Fill `out` with ∇Λ f."""
-        np.multiply(self._factors, coefficients, out=self._filtered[0])
-        ducc0.sht.synthesis(alm=self._filtered, map=out, spin=1, mode="DERIV1", **self._band)
+    def of_degree(self, lmax: int) -> DuccPlan:
+        """Transforms of a lower degree on the same grid, for coefficients times `unit`."""
+        return DuccPlan(lmax, self._grid, self._ring_weights, 1.0)
 
 
 # fewer rings may be too few for its vectors, and it then ends the process
@@ -172,11 +151,13 @@ class ShtnsPlan:
         Rings, at least 32, and points on each.
     """
 
+    unit = 1.0
+
     def __init__(self, lmax: int, n_lat: int, n_lon: int) -> None:
         self._arguments = lmax, n_lat, n_lon
-        self._degrees, self._orders = layout(lmax)
+        degrees, _ = layout(lmax)
         # complex, since numpy would make it so at each call
-        self._laplacian = (self._degrees * (self._degrees + 1.0)).astype(np.complex128)
+        self._laplacian = (degrees * (degrees + 1.0)).astype(np.complex128)
 
     def __reduce__(self) -> tuple[type[ShtnsPlan], tuple[int, ...]]:
         return type(self), self._arguments
@@ -202,61 +183,14 @@ class ShtnsPlan:
 
     def weak_divergence(self, field: Array, out: Coefficients) -> None:
         """out_lm = ∫ field · ∇ conj(Y_lm) dσ, that is minus the divergence."""
-        self.adjoint(_aligned(field, np.float64))(out)
+        south, east = _aligned(field, np.float64)
+        found, rest = np.empty((2, len(self._laplacian)), dtype=np.complex128)
+        self._transforms.spat_to_SHsphtor(south, east, found, rest)
+        np.multiply(self._laplacian, found, out=out)
 
-    def adjoint(self, flux: Array) -> Callable[[Coefficients], None]:
-        """The weak divergence of an array that keeps its place."""
-        return ShtnsAdjoint(self, flux)
-
-    def filtered(self, factors: Array, last: int) -> ShtnsFilter:
-        """Transforms of Λ f, each degree times its factor (lmax + 1,), 0 beyond the last."""
-        lmax, n_lat, n_lon = self._arguments
-        return ShtnsFilter(ShtnsPlan(last, n_lat, n_lon), factors, lmax)
-
-
-class ShtnsFilter:
-    """f ↦ Λ f and ∇Λ f on the grid, which read no degree beyond that of their plan.
-
-    Parameters
-    ----------
-    plan : ShtnsPlan
-        Of the last degree whose factor is not 0.
-    factors : ndarray, shape (lmax + 1,)
-    lmax : int
-        Degree of f.
-    """
-
-    def __init__(self, plan: ShtnsPlan, factors: Array, lmax: int) -> None:
-        self._plan = plan
-        self._factors = factors[plan._degrees].astype(np.complex128)
-        self._places = positions(plan._degrees, plan._orders, lmax)
-        self._filtered = np.zeros(len(self._places), dtype=np.complex128)
-
-    def values(self, coefficients: Coefficients, out: Array) -> None:
-        """Fill `out` with Λ f."""
-        self._plan._transforms.SH_to_spat(self._filter(coefficients), out)
-
-    def gradient(self, coefficients: Coefficients, out: Array) -> None:
-        """Fill `out` with ∇Λ f."""
-        self._plan._transforms.SHsph_to_spat(self._filter(coefficients), out[0], out[1])
-
-    def _filter(self, coefficients: Coefficients) -> Coefficients:
-        return np.multiply(coefficients[self._places], self._factors, out=self._filtered)
-
-
-class ShtnsAdjoint:
-    """out_lm = ∫ flux · ∇ conj(Y_lm) dσ of one array, with buffers of its own."""
-
-    def __init__(self, plan: ShtnsPlan, flux: Array) -> None:
-        self._plan = plan
-        self._south, self._east = flux
-        self._found, self._rest = np.empty((2, len(plan._degrees)), dtype=np.complex128)
-
-    def __call__(self, out: Coefficients) -> None:
-        """Fill `out`."""
-        transforms = self._plan._transforms
-        transforms.spat_to_SHsphtor(self._south, self._east, self._found, self._rest)
-        np.multiply(self._plan._laplacian, self._found, out=out)
+    def of_degree(self, lmax: int) -> ShtnsPlan:
+        """Transforms of a lower degree on the same grid, for coefficients times `unit`."""
+        return ShtnsPlan(lmax, *self._arguments[1:])
 
 
 def _aligned(given: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
@@ -266,6 +200,38 @@ def _aligned(given: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
 
 
 Plan = DuccPlan | ShtnsPlan
+
+
+class Filter:
+    """f ↦ Λ f and ∇Λ f on the grid, which read no degree beyond the last factor that is not 0.
+
+    Parameters
+    ----------
+    plan : DuccPlan or ShtnsPlan
+        Of f on the grid.
+    factors : ndarray, shape (lmax + 1,)
+        Of Λ, one for each degree of f.
+    """
+
+    def __init__(self, plan: Plan, factors: Array) -> None:
+        last = max(1, int(np.max(np.nonzero(factors)[0], initial=0)))
+        degrees, orders = layout(last)
+        self._plan = plan.of_degree(last)
+        self._places = positions(degrees, orders, len(factors) - 1)
+        # complex, since numpy would make them so at each call
+        self._factors = (factors[degrees] * plan.unit).astype(np.complex128)
+        self._filtered = np.zeros(len(degrees), dtype=np.complex128)
+
+    def values(self, coefficients: Coefficients, out: Array) -> None:
+        """Fill `out` with Λ f."""
+        self._plan.values(self._filter(coefficients), out)
+
+    def gradient(self, coefficients: Coefficients, out: Array) -> None:
+        """Fill `out` with ∇Λ f."""
+        self._plan.gradient(self._filter(coefficients), out)
+
+    def _filter(self, coefficients: Coefficients) -> Coefficients:
+        return np.multiply(coefficients[self._places], self._factors, out=self._filtered)
 
 
 class SphereTransforms:
@@ -303,9 +269,8 @@ class SphereTransforms:
         self.gradient: Array = np.empty((2, count))
         self.flux: Array = np.empty((2, count))
         self.potential: Array = np.empty(0 if potential is None else count)
-        self._adjoint = plan.adjoint(self.flux)
-        self._slope = plan.filtered(slope, _last(slope))
-        self._factors = None if potential is None else plan.filtered(potential, _last(potential))
+        self._slope = Filter(plan, slope)
+        self._factors = None if potential is None else Filter(plan, potential)
 
     def evaluate(self, coefficients: Coefficients) -> None:
         """Fill `values`, `gradient` and `potential`."""
@@ -316,17 +281,12 @@ class SphereTransforms:
 
     def weak_divergence(self, out: Coefficients) -> None:
         """out_lm = ∫ `flux` · ∇ conj(Y_lm) dσ, that is minus the divergence."""
-        self._adjoint(out)
+        self._plan.weak_divergence(self.flux, out)
 
     def integral(self, field: Array) -> float:
         """∫ `flux` · field dσ over the components of two vector fields, shape (2, N)."""
         one, other = (each.reshape(2, *self._weights.shape) for each in (self.flux, field))
         return float((np.vecdot(one, other) @ self._weights[:, 0]).sum())
-
-
-def _last(factors: Array) -> int:
-    """The last degree whose factor is not 0, at least 1."""
-    return max(1, int(np.max(np.nonzero(factors)[0], initial=0)))
 
 
 def _inner(values: Array) -> Array:
