@@ -13,18 +13,11 @@ import numpy as np
 
 from meanfield._checks import integer, key
 from meanfield.spaces.geometry import GOLDEN, circle_angles, circle_points
-from meanfield.spaces.grid import Grid
+from meanfield.spaces.grid import Grid, power_by_degree
 from meanfield.typing import Array, Coefficients, Indices
 
 # estimated plans are the same in every process, so results repeat bit for bit
 _PLAN = ("FFTW_ESTIMATE",)
-
-
-def _fftw() -> Any:
-    """pyfftw, when the first circle is made: with dask installed, importing it imports dask."""
-    import pyfftw
-
-    return pyfftw
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -104,7 +97,10 @@ class Circle(Grid):
     @cached_property
     def _plans(self) -> tuple[Array, Coefficients, Any, Any]:
         """Values, modes, and the transforms from one to the other."""
-        pyfftw, count = _fftw(), len(self.weights)
+        # when the first circle is used: with dask installed, importing it imports dask
+        import pyfftw
+
+        count = len(self.weights)
         values = pyfftw.empty_aligned(count, dtype=np.float64)
         modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)
         forward = pyfftw.FFTW(values, modes, flags=_PLAN)
@@ -147,10 +143,6 @@ class Circle(Grid):
         values = self.synthesis(coefficients * np.exp(1j * shift * self.degrees))
         return circle_points(self.angles + shift), self.weights, values
 
-    def _power(self, coefficients: Coefficients) -> Array:
-        """Σ |f_k|² over the harmonics of each degree, (..., kmax + 1) as of the coefficients."""
-        return _power(coefficients)
-
     def _mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (2,)."""
         return np.array([coefficients[1].real, -coefficients[1].imag])
@@ -172,13 +164,6 @@ def horner(coefficients: Coefficients, z: Coefficients) -> Coefficients:
             total += coefficient
             total *= z
     return total
-
-
-def _power(coefficients: Coefficients) -> Array:
-    power = 2.0 * (coefficients.real**2 + coefficients.imag**2)
-    # degrees k > 0 stand for -k, too
-    power[..., 0] *= 0.5
-    return np.asarray(power)
 
 
 class CircleTransforms:
@@ -206,13 +191,14 @@ class CircleTransforms:
     """
 
     def __init__(self, space: Circle, slope: Array, potential: Array | None) -> None:
+        import pyfftw
+
         count, modes, many = len(space.angles), space.kmax + 1, slope.shape[:-1]
         k = np.arange(modes)
         rows = [np.ones(modes), 1j * k * slope]
         if potential is not None:
             rows.append(potential)
         self._divergence = -1j * k / count
-        pyfftw = _fftw()
         fields = pyfftw.empty_aligned((len(rows), *many, count), dtype=np.float64)
         spectra = pyfftw.zeros_aligned((len(rows), *many, count // 2 + 1), dtype=np.complex128)
         # without FFTW_DESTROY_INPUT the zeros above kmax stay
@@ -337,7 +323,7 @@ class CircleAt:
 
     def power(self, coefficients: Coefficients) -> Array:
         """Σ |c_k|² over the harmonics of each degree, shape (kmax + 1,)."""
-        return _power(coefficients)
+        return power_by_degree(coefficients, self.degrees, 1)
 
 
 def _places(angles: Array) -> dict[str, Any]:

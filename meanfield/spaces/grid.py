@@ -11,6 +11,18 @@ from meanfield._checks import Record
 from meanfield.typing import Array, Coefficients, Integers
 
 
+def power_by_degree(coefficients: Coefficients, degrees: Integers, n_real: int) -> Array:
+    """Σ |f|² over the harmonics of each degree, shape (..., kmax + 1), as of the coefficients.
+
+    The first `n_real` coefficients stand for one harmonic each, of order 0, the others for two.
+    """
+    squares = coefficients.real**2 + coefficients.imag**2
+    squares[..., n_real:] *= 2.0
+    if len(degrees) == degrees[-1] + 1:
+        return np.asarray(squares)
+    return np.asarray(np.bincount(degrees, weights=squares), dtype=np.float64)
+
+
 class Grid(Record):
     """A space of spectral coefficients and its grid; the subclasses say what each table is."""
 
@@ -41,6 +53,10 @@ class Grid(Record):
     def _doubled(self) -> Self:
         """The space with twice as many degrees: twice the modes, or the largest degree 2k + 1."""
         return self._resized(2 * self.size + (self.size == self.kmax))
+
+    def _power(self, coefficients: Coefficients) -> Array:
+        """Σ |f|² over the harmonics of each degree, (..., kmax + 1), as of the coefficients."""
+        return power_by_degree(coefficients, self.degrees, self.n_real)
 
     def _embed(self, coefficients: Coefficients, space: Any) -> Coefficients:
         """The same function on another space, or in harmonics, of its kind, cut where that ends.

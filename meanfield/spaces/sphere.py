@@ -48,14 +48,6 @@ def rings(colatitudes: Array, n_lon: int, first: float | Array = 0.0) -> dict[st
     }
 
 
-def power_by_degree(coefficients: Coefficients, degrees: Integers) -> Array:
-    """Σ_m |c_lm|² of each degree, shape (lmax + 1,), of all coefficients of that layout."""
-    squares = coefficients.real**2 + coefficients.imag**2
-    # orders m > 0 stand for -m, too
-    squares[int(degrees[-1]) + 1 :] *= 2.0
-    return np.asarray(np.bincount(degrees, weights=squares), dtype=np.float64)
-
-
 class DuccPlan:
     """Transforms of one degree on a grid; fields are (N,), vector fields (2, N) along θ and φ.
 
@@ -370,7 +362,6 @@ class Sphere(Grid):
         colatitudes: ClassVar[Array]
         orders: ClassVar[Integers]
         grid: ClassVar[dict[str, Any]]
-        _ring_weights: ClassVar[Array]
         _plan: ClassVar[Plan]
 
     def __post_init__(self) -> None:
@@ -381,7 +372,7 @@ class Sphere(Grid):
         colatitudes = ducc0.misc.GL_thetas(n_lat)
         ring_weights = ducc0.misc.GL_weights(n_lat, n_lon) / (4.0 * np.pi)
         self._keep(n_lon=n_lon, exactness=min(2 * n_lat - 1, n_lon - 1), colatitudes=colatitudes)
-        self._keep(weights=np.repeat(ring_weights, n_lon), _ring_weights=ring_weights)
+        self._keep(weights=np.repeat(ring_weights, n_lon))
         degrees, orders = layout(size)
         self._keep(degrees=degrees, orders=orders, laplacian=degrees * (degrees + 1.0))
         self._keep(n_real=size + 1, n_coefficients=len(degrees))
@@ -398,7 +389,7 @@ class Sphere(Grid):
         is_quick = rings >= _LEAST_RINGS and lmax <= self.size <= _LARGEST
         if self.library == "shtns" and is_quick:
             return ShtnsPlan(lmax, rings, self.n_lon)
-        return DuccPlan(lmax, self.grid, self._ring_weights)
+        return DuccPlan(lmax, self.grid, self.weights[:: self.n_lon])
 
     @cached_property
     def points(self) -> Array:
@@ -451,10 +442,6 @@ class Sphere(Grid):
         longitudes = shift + 2.0 * np.pi / n_lon * np.arange(n_lon)
         points = sphere_points(np.repeat(rings, n_lon), np.tile(longitudes, len(rings)))
         return points, np.repeat(_inner(self.weights[::n_lon]), n_lon), values
-
-    def _power(self, coefficients: Coefficients) -> Array:
-        """Σ_m |f_lm|² of each degree, shape (lmax + 1,)."""
-        return power_by_degree(coefficients, self.degrees)
 
     def _mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (3,)."""

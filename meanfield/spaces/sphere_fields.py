@@ -10,7 +10,8 @@ import numpy as np
 
 from meanfield._checks import integer
 from meanfield.spaces.circle import EPSILON, added, threads
-from meanfield.spaces.sphere import SQRT_4PI, Sphere, layout, power_by_degree
+from meanfield.spaces.grid import power_by_degree
+from meanfield.spaces.sphere import SQRT_4PI, Sphere, layout
 from meanfield.typing import Array, Coefficients
 
 
@@ -247,4 +248,4 @@ class SphereAt:
 
     def power(self, coefficients: Coefficients) -> Array:
         """Σ_m |c_lm|² of each degree, shape (lmax + 1,)."""
-        return power_by_degree(coefficients, self.degrees)
+        return power_by_degree(coefficients, self.degrees, self.lmax + 1)

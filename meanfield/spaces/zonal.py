@@ -154,10 +154,6 @@ class Zonal(Grid):
         weights = self.weights[:-1] ** (1.0 - GOLDEN) * self.weights[1:] ** GOLDEN
         return points, weights, self._at(coefficients, points)
 
-    def _power(self, coefficients: Coefficients) -> Array:
-        """c_k² of each degree, (..., kmax + 1) as of the coefficients."""
-        return np.asarray(coefficients**2)
-
     def _mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (d,): along the axis."""
         return np.asarray(coefficients[1] / np.sqrt(self.dim) * self.axis)
