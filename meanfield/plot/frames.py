@@ -19,8 +19,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.projections.geo import MollweideAxes
-from matplotlib.projections.polar import PolarAxes
 from scipy.special import gammaln
 
 from meanfield._checks import shown
@@ -56,31 +54,6 @@ class ShownFigure(Figure):
         return drawn.getvalue()
 
 
-class _OfShownFigure:
-    """Axes that a notebook shows with their whole figure."""
-
-    def _repr_png_(self: Any) -> bytes:
-        drawn: bytes = self.get_figure(root=True)._repr_png_()
-        return drawn
-
-
-class ShownAxes(_OfShownFigure, Axes):
-    """Axes of a new figure."""
-
-
-class ShownPolarAxes(_OfShownFigure, PolarAxes):
-    """Polar axes of a new figure."""
-
-
-class ShownMollweideAxes(_OfShownFigure, MollweideAxes):
-    """The map of the sphere on a new figure."""
-
-
-_AXES: dict[str, type[Axes]] = {
-    each.name: each for each in (ShownAxes, ShownPolarAxes, ShownMollweideAxes)
-}
-
-
 def forget_settings() -> None:
     """Take matplotlib's defaults in place of what a `matplotlibrc` has set."""
     matplotlib.rcParams.update(matplotlib.rcParamsDefault)
@@ -94,8 +67,11 @@ def new_figure(width: float, height: float) -> ShownFigure:
 
 
 def new_axes(projection: str = "rectilinear") -> Axes:
-    """Axes of that projection alone on a new figure."""
-    return new_figure(3.4, 2.4).add_subplot(axes_class=_AXES[projection])
+    """Axes of that projection alone on a new figure, which a notebook shows in their place."""
+    figure = new_figure(3.4, 2.4)
+    ax = figure.add_subplot(projection=projection)
+    vars(ax)["_repr_png_"] = figure._repr_png_
+    return ax
 
 
 def new_panels(
