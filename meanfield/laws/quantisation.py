@@ -240,18 +240,10 @@ def quantised_points(law: Law, n: int, rng: Rng | None = None) -> Array:
         return circle_points(angles)
     turns = np.mod(np.arange(n) * _GOLDEN + shifts[1], 1.0)
     axis = symmetry_axis(law)
-    if axis is not None:
-        return _about_axis(law, axis, levels, turns)
-    return ring_points(law, levels, turns)
-
-
-def _about_axis(law: Law, axis: Array, levels: Array, turns: Array) -> Array:
+    if axis is None:
+        return ring_points(law, levels, turns)
     across = perpendicular(axis)
-
-    def mass(polar: Array) -> Array:
-        return checked_pdf(law, line_points(polar, axis)) * np.sin(polar)
-
-    polar = _quantiles(mass, np.pi, levels)
+    polar = _quantiles(lambda a: checked_pdf(law, line_points(a, axis)) * np.sin(a), np.pi, levels)
     frame = np.array([across, np.cross(axis, across), axis])
     return np.asarray(sphere_points(polar, 2.0 * np.pi * turns) @ frame)
 
