@@ -47,7 +47,7 @@ class _Line:
     """f(θ) = Re Σ_{k<=K} c_k e^{ikθ}; where there is an axis, of the angle to it, and even."""
 
     def __init__(self, points: Array, values: Array, axis: Array | None) -> None:
-        self.axis, self.data = axis, values
+        self.axis = axis
         self.at = points if points.ndim == 1 else self._angles(points)
         angles = np.mod(self.at, _TURN)
         if axis is not None:

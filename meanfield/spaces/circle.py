@@ -286,9 +286,6 @@ class CircleAt:
         self.kmax = integer("kmax", kmax, low=1, high=MOST_MODES)
         self.degrees = np.arange(self.kmax + 1)
 
-    def __repr__(self) -> str:
-        return f"CircleAt({self.kmax})"
-
     def moments(self, angles: Array, masses: Array) -> Coefficients:
         """c_k = Σ_j m_j e^{-ikθ_j}, shape (kmax + 1,), of masses (n,) at angles (n,)."""
         if len(angles) * (self.kmax + 1) <= _DIRECT:

@@ -151,9 +151,6 @@ class ShtnsPlan:
         # complex, since numpy would make it so at each call
         self._laplacian = (degrees * (degrees + 1.0)).astype(np.complex128)
 
-    def __reduce__(self) -> tuple[type[ShtnsPlan], tuple[int, ...]]:
-        return type(self), self._arguments
-
     @cached_property
     def _transforms(self) -> Any:
         """SHTns' own object."""

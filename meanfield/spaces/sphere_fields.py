@@ -190,9 +190,6 @@ class SphereAt:
         self.degrees, self.orders = layout(self.lmax)
         self._laplacian = -(self.degrees * (self.degrees + 1.0))
 
-    def __repr__(self) -> str:
-        return f"SphereAt({self.lmax})"
-
     def moments(self, places: Places, masses: Array) -> Coefficients:
         """c_lm = Σ_j m_j conj(Y_lm(x_j)), shape (n_coefficients,), of masses (n,) at places."""
         given = np.ascontiguousarray(masses, dtype=np.float64)[None]

@@ -268,9 +268,6 @@ class ZonalAt:
         self.degrees = np.arange(self.kmax + 1)
         self._norms = np.sqrt(gegenbauer.multiplicities(self.dim, self.kmax))
 
-    def __repr__(self) -> str:
-        return f"ZonalAt(dim={self.dim}, kmax={self.kmax})"
-
     def moments(self, cosines: Array, masses: Array) -> Array:
         """c_k = Σ_j m_j p_k(t_j), shape (kmax + 1,), of masses (n,) at t = <x, axis>, shape (n,).
 

@@ -559,7 +559,7 @@ def test_bad_arguments(make, message):
         make()
 
 
-@pytest.mark.parametrize("at", [CircleAt(400), SphereAt(24)], ids=repr)
+@pytest.mark.parametrize("at", [CircleAt(400), SphereAt(24)], ids=["circle", "sphere"])
 def test_sums_over_many_points_repeat_to_the_bit(at):
     """Two threads of a transform add in any order: a fault that shows in some of 100 calls."""
     rng = np.random.default_rng(0)
