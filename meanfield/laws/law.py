@@ -201,7 +201,8 @@ class KnownLaw(ShownFields, Record, ABC):
     @property
     def symmetry_axis(self) -> Array | None:
         """A unit vector (d,) about which the law is symmetric, None where there is none."""
-        return None
+        axis: Array | None = getattr(self, "axis", None)
+        return axis
 
     def pdf(self, points: ArrayLike) -> Array:
         """f >= 0 at unit rows (n, d), shape (n,), with respect to σ.

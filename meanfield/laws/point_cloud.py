@@ -291,13 +291,11 @@ class PointCloud(KnownLaw):
         tokens_at_once = min(len(self.points), _BLOCK)
         rows_at_once = max(1, _BLOCK // tokens_at_once)
         for first in range(0, len(self.points), tokens_at_once):
-            tokens = self.points[first : first + tokens_at_once]
-            weights = self.weights[first : first + tokens_at_once]
+            tokens = slice(first, first + tokens_at_once)
             for row in range(0, len(points), rows_at_once):
-                block = points[row : row + rows_at_once] @ tokens.T
-                np.clip(block, -1.0, 1.0, out=block)
-                np.arccos(block, out=block)
-                density[row : row + rows_at_once] += self._kernel(block) @ weights
+                rows = slice(row, row + rows_at_once)
+                angles = np.arccos(np.clip(points[rows] @ self.points[tokens].T, -1.0, 1.0))
+                density[rows] += self._kernel(angles) @ self.weights[tokens]
         return np.maximum(density, 0.0)
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:

@@ -306,8 +306,7 @@ class ZonalSeries(law.KnownLaw):
     @cached_property
     def _series(self) -> Array:
         """The coefficients from k = 0 on."""
-        series = np.concatenate([[1.0], self.coefficients])
-        return read_only(series)
+        return read_only(np.append(1.0, self.coefficients))
 
     @cached_property
     def _pieces(self) -> Pieces:
@@ -319,11 +318,6 @@ class ZonalSeries(law.KnownLaw):
         return (
             f"ZonalSeries({self.dim}, {law.brief(self.coefficients)}, axis={law.brief(self.axis)})"
         )
-
-    @property
-    def symmetry_axis(self) -> Array:
-        """The axis, shape (d,)."""
-        return self.axis
 
     def _pdf(self, points: Array) -> Array:
         """f at unit rows (n, d), shape (n,)."""

@@ -361,11 +361,6 @@ class Tabulated(KnownLaw):
             return self.axis.size
         return 2 if self.points.ndim == 1 else int(self.points.shape[1])
 
-    @property
-    def symmetry_axis(self) -> Array | None:
-        """The axis, shape (d,), if one was given."""
-        return self.axis
-
     def _pdf(self, points: Array) -> Array:
         """f at unit rows (n, d), shape (n,); rounding below 0 is cut off."""
         return np.maximum(self._series.pdf(points), 0.0)
