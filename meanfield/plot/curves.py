@@ -123,18 +123,17 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     ax = panel(sol, ax, frames.subscripts(title(sol, name), "$_{%s}$"))
     values = sol._numbers[name].values
     _curve(ax, sol, values)
-    known = values[np.isfinite(values)]
-    _scale(ax, known.min(initial=np.inf), known.max(initial=0.0))
+    _scale(ax, values)
     return ax
 
 
-def _scale(ax: Axes, lowest: float, highest: float, least: float = 0.0) -> None:
+def _scale(ax: Axes, values: Array, least: float = 0.0) -> None:
     """Logarithmic where values are wide apart, and above what is least; else linear from 0."""
-    if highest > 30.0 * lowest > 30.0 * least:
+    if frames.is_wide(values, least):
         ax.set_yscale("log")
         ax.yaxis.set_minor_formatter(NullFormatter())
     else:
-        ax.set_ylim(0.0, 1.1 * highest or 1.0)
+        ax.set_ylim(0.0, 1.1 * values[np.isfinite(values)].max(initial=0.0) or 1.0)
 
 
 def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
@@ -379,7 +378,7 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
     if not names:
         raise ValueError(f"sol must have monitors named w…, got {list(sol.dataset.data_vars)}")
     ax = panel(sol, ax, distances_title(sol, names))
-    lowest, highest = np.inf, 0.0
+    heights: list[Array] = []
     for name, (colour, line) in zip(names, cycle(LINES)):
         values = sol._numbers[name].values
         known = np.isfinite(values)
@@ -393,9 +392,8 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
             low, upper = (end[known] for end in ends)
             ax.fill_between(t, low, upper, color=colour, alpha=0.25, linewidth=0.0)
             upper = np.where(np.isfinite(upper), upper, values)
-        lowest = min(lowest, float(values.min(initial=np.inf)))
-        highest = max(highest, float(upper.max(initial=0.0)))
-    _scale(ax, lowest, highest, _ROUNDING)
+        heights += [values, upper]
+    _scale(ax, np.concatenate(heights), _ROUNDING)
     ax.legend(**frames.LEGEND, handlelength=1.4)
     return ax
 

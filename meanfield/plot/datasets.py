@@ -10,14 +10,11 @@ from matplotlib.figure import Figure
 
 from meanfield._checks import one_of
 from meanfield.plot import frames
-from meanfield.typing import Array
 
 _LINES = ("-", "--")
 # what is drawn of a comparison, and of a sweep by default
 _DISTANCES = {"w1": "$W_1$", "mmd": "mmd", "mean_difference": "distance of the means"}
 _FIRST = ("final_energy_share", "final_order_parameter", "final_energy", "value")
-# an axis, or a distance, that is as wide as this is logarithmic
-_WIDE = 30.0
 
 
 def comparison(ds: Any) -> Figure:
@@ -52,7 +49,7 @@ def comparison(ds: Any) -> Figure:
         if name in ds:
             apart.plot(ds["t"], ds[name], "o-", color=colour, markersize=3, label=label)
     heights, least = np.concatenate([line.get_ydata() for line in apart.lines]), 0.0
-    if _is_wide(heights[heights > 0.0]):
+    if frames.is_wide(heights[heights > 0.0]):
         # 0 is on no such axis
         apart.set_yscale("log", nonpositive="mask")
         least = heights[heights > 0.0].min()
@@ -142,11 +139,6 @@ def _is_number(coordinate: Any) -> bool:
     return coordinate.dtype.kind in "iuf"
 
 
-def _is_wide(values: Array) -> bool:
-    """Whether values call for a logarithmic axis."""
-    return bool(values.size and values.min() > 0.0 and values.max() > _WIDE * values.min())
-
-
 def _curves(ax: Axes, found: Any, title: str) -> None:
     """A curve over the last axis for each value of the first, if there are two."""
     x = found[found.dims[-1]].values
@@ -157,7 +149,7 @@ def _curves(ax: Axes, found: Any, title: str) -> None:
         ax.plot(x, row, "o-", color=colour, markersize=3, linewidth=1.2, label=str(label))
     if found.ndim == 2:
         ax.legend(**frames.LEGEND, title=_key(found, 0), title_fontsize=frames.SMALL)
-    if x.dtype.kind in "iuf" and _is_wide(x):
+    if x.dtype.kind in "iuf" and frames.is_wide(x):
         ax.set_xscale("log")
     ax.set_title(title, fontsize=frames.NORMAL, loc="left", pad=4)
     ax.spines[["top", "right"]].set_visible(False)
@@ -169,7 +161,7 @@ def _map(ax: Any, found: Any, title: str) -> None:
     ax.set_facecolor("0.8")
     drawn = ax.pcolormesh(along, down, found.values, cmap="viridis", shading="nearest")
     for values, scale in (along, ax.set_xscale), (down, ax.set_yscale):
-        if _is_wide(values):
+        if frames.is_wide(values):
             scale("log")
     frames.label_axes(ax, y=_key(found, 0))
     frames.finish_bar(ax.figure.colorbar(drawn, ax=ax), title)

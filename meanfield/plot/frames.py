@@ -37,6 +37,8 @@ COLOURS = colormaps["magma"].with_extremes(bad=colormaps["magma"](0.0))
 # f = 1 is the uniform density: beyond so many times of it the scale is logarithmic
 _CONCENTRATED = 20.0
 _EMPTY = 0.1
+# numbers that are so many times apart have a logarithmic axis
+_WIDE = 30.0
 # and it ends here: a flow map's density has no bound, and 1e30 would hide all others
 CAP = 1e4
 # half the angle that a number on the scale takes, and the margin beside the poles of a profile
@@ -45,13 +47,18 @@ _LABEL, _MARGIN = np.pi / 10, 0.02 * np.pi
 QUARTERS = (np.pi / 2 * np.arange(5)).tolist(), ["0", "π/2", "π", "3π/2", "2π"]
 
 
+def to_bytes(figure: Figure, **how: Any) -> bytes:
+    """What a file of the figure would hold; `how` is as for `savefig`."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, **how)
+    return drawn.getvalue()
+
+
 class ShownFigure(Figure):
     """A figure of no window that a notebook shows, without pyplot, which would keep it."""
 
     def _repr_png_(self) -> bytes:
-        drawn = io.BytesIO()
-        self.savefig(drawn, format="png")
-        return drawn.getvalue()
+        return to_bytes(self, format="png")
 
 
 def forget_settings() -> None:
@@ -212,6 +219,18 @@ def finish_bar(bar: Any, label: str) -> Axes:
     bar.outline.set_linewidth(0.6)
     found: Axes = bar.ax
     return found
+
+
+def is_wide(values: Array, least: float = 0.0) -> bool:
+    """Whether values call for a logarithmic axis: above what is least, and wide apart.
+
+    Examples
+    --------
+    >>> is_wide(np.array([1.0, 40.0, np.nan])), is_wide(np.array([1, 20])), is_wide(np.zeros(3))
+    (True, False, False)
+    """
+    known = values[np.isfinite(values)].astype(np.float64)
+    return bool(known.max(initial=0.0) > _WIDE * known.min(initial=np.inf) > _WIDE * least)
 
 
 def height(values: Array, scale: Normalize) -> Array:

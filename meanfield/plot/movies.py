@@ -239,14 +239,13 @@ class _Scene:
         self._mark: Any = None
         self._label: float | None = None
         self._bar: Axes | None = None
-        self.figure: Any = None
+        self.figure: Any
         if ax is None:
             self._add_panels()
-            return
-        shared.check_axes(ax, set(self._kinds), "this run")
-        self._panels = {ax.name: ax}
-        self.figure = ax.get_figure(root=True)
-        self._settle()
+        else:
+            shared.check_axes(ax, set(self._kinds), "this run")
+            self.figure, self._panels = ax.get_figure(root=True), {ax.name: ax}
+            self._settle()
 
     def _add_panels(self) -> None:
         """Panels one upon the other, one for each projection, and below the energy, if any."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -207,13 +206,12 @@ def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "
     path = frames.check_path(path, SUFFIXES, ", ".join(SUFFIXES))
     if not isinstance(source, str):
         raise ValueError(f"source must be a text, got {shown(source)}")
-    # of a full disk, Python's own message is enough
-    drawn = io.BytesIO()
     about = {"Keywords": source} if source else None
-    whole.savefig(drawn, dpi=200, format=path.suffix[1:].lower(), metadata=about)
+    drawn = frames.to_bytes(whole, dpi=200, format=path.suffix[1:].lower(), metadata=about)
     remove_leftovers(path)
+    # of a full disk, Python's own message is enough
     with whole_file(path) as beside:
-        beside.write_bytes(drawn.getbuffer())
+        beside.write_bytes(drawn)
 
 
 _DPI = 100
@@ -325,9 +323,7 @@ def _light(measure: AnyMeasure) -> AnyMeasure:
 
 def embedded(figure: Figure, text: str, dpi: int = _DPI) -> str:
     """A figure as a picture inside a page; the text says what it shows."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi)
-    return frames.image(buffer.getvalue(), "png", text)
+    return frames.image(frames.to_bytes(figure, format="png", dpi=dpi), "png", text)
 
 
 @_rows.register
