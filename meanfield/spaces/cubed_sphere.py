@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meanfield._checks import integer, number
 from meanfield.typing import Array, Indices, Integers, NDArray
 
 ORDER = 10
@@ -324,8 +323,6 @@ def lay(
 
     Raises
     ------
-    ValueError
-        If an argument is out of range.
     ArithmeticError
         If the limit is reached, or the mass found is not the one asked for.
 
@@ -335,9 +332,8 @@ def lay(
     >>> abs(mesh.mass - 1.0) < 1e-12
     True
     """
-    tol = np.array([number("tol", one, above=0.0) for one in np.atleast_1d(tol)])
+    tol = np.atleast_1d(tol)
     largest = float(tol.max())
-    limit = integer("limit", limit, low=6 * PER_LEAF)
 
     def judge(
         leaves: Leaves, _: Array, weights: Array, values: Array
@@ -349,7 +345,6 @@ def lay(
         return np.asarray(split), missed.max(axis=0)
 
     told = f"the density to tol = {tol.min():g}: take a larger limit or tol"
-    coarsest = integer("coarsest", coarsest, low=0, high=8)
     levels = refined(pdf, judge, coarsest=coarsest, limit=limit, told=told)
     _, nodes, shares, densities, errors = zip(*levels, strict=True)
     mesh = Mesh(

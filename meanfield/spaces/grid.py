@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,17 +28,16 @@ class Grid(Record):
 
     axis: Array | None = None
 
-    if TYPE_CHECKING:
-        size: int
-        kmax: int
-        exactness: int
-        n_real: int
-        n_coefficients: int
-        weights: Array
-        degrees: Integers
-        laplacian: Array
-        _size_name: str
-        _coefficient_type: type[np.generic]
+    size: int
+    kmax: int
+    exactness: int
+    n_real: int
+    n_coefficients: int
+    weights: Array
+    degrees: Integers
+    laplacian: Array
+    _size_name: str
+    _coefficient_type: type[np.generic]
 
     def _keep(self, **tables: Any) -> None:
         """Take up arguments as they were checked, and tables."""
