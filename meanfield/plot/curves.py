@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from meanfield.measures import Density, FlowMap, LineFlowMap
 from meanfield.plot import frames
 from meanfield.typing import Array
 
+Draw = Callable[[Solution, Axes | None], Axes]
 # a bound nearer to an energy than this part of the way that it moves is drawn beside it
 _NEAR = 0.3
 # an energy that moves less than this part of itself is constant up to rounding
@@ -429,13 +431,22 @@ def distances_title(sol: Solution, names: list[str]) -> str:
     return "distances in radians" if are_angles else "distances"
 
 
-_CURVES = {
-    "energy": energy,
-    "dissipation": dissipation,
-    "resolution": resolution,
-    "distances": distances,
-    "nodes": node_count,
+# in the order of their panels, with what tells whether a run has them
+_CURVES: dict[str, tuple[Draw, Callable[[Solution], Any]]] = {
+    "energy": (energy, energy_name),
+    "dissipation": (dissipation, lambda sol: with_role(sol._numbers, *RATES)),
+    "nodes": (node_count, lambda sol: isinstance(sol.final, FlowMap)),
+    "resolution": (
+        resolution,
+        lambda sol: isinstance(sol.final, Density) and "tail" in sol._numbers,
+    ),
+    "distances": (distances, monitored),
 }
+
+
+def drawable(sol: Solution) -> list[Draw]:
+    """The curves that a run has."""
+    return [draw for draw, is_there in _CURVES.values() if is_there(sol)]
 
 
 def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
@@ -449,7 +460,7 @@ def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
     check(sol)
     one_of("name", name, sorted({*_CURVES, *_over_t(sol)}))
     if name in _CURVES:
-        return _CURVES[name](sol, ax)
+        return _CURVES[name][0](sol, ax)
     ax = panel(sol, ax, name)
     ax.plot(sol.t, sol._numbers[name].values, "-" if len(sol.t) > 1 else "o", color=frames.BLUE)
     return ax

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import singledispatch
 from html import escape
@@ -17,7 +16,6 @@ from meanfield._checks import integer, shown
 from meanfield._shown import table
 from meanfield.dynamics import AnyDynamics, CircleInteraction, FeedForward, LayerMap, adapt
 from meanfield.evolution.files import remove_leftovers, whole_file
-from meanfield.evolution.recorder import with_role
 from meanfield.evolution.solution import Solution
 from meanfield.functionals.transport import Bracket
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
@@ -99,7 +97,7 @@ def solution(sol: Solution, *, panels: int = 4) -> Figure:
     parts: Any = figure.subfigures(2, 1, height_ratios=[rows * height, 2.0])
     upper, lower = parts
     _draw_measures(upper, sol, chosen, rows, columns)
-    if shown_curves := _curves(sol):
+    if shown_curves := curves.drawable(sol):
         widths = [5 if curve is curves.energy else 3 for curve in shown_curves]
         axes = lower.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
         for curve, ax in zip(shown_curves, axes, strict=True):
@@ -108,18 +106,6 @@ def solution(sol: Solution, *, panels: int = 4) -> Figure:
                 _mark(ax, chosen)
     colour = "black" if sol.success else frames.ORANGE
     return frames.finish(figure, run_title(sol), colour=colour)
-
-
-def _curves(sol: Solution) -> list[Callable[[Solution, Axes], Axes]]:
-    """Energy, dissipation, the resolution of the measures, and distances, if any."""
-    there = {
-        curves.energy: curves.energy_name(sol) is not None,
-        curves.dissipation: bool(with_role(sol._numbers, *curves.RATES)),
-        curves.node_count: isinstance(sol.final, FlowMap),
-        curves.resolution: isinstance(sol.final, Density) and "tail" in sol._numbers,
-        curves.distances: bool(curves.monitored(sol)),
-    }
-    return [curve for curve, is_there in there.items() if is_there]
 
 
 def _columns(panels: int, kind: str) -> int:
