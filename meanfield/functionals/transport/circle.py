@@ -1,4 +1,4 @@
-"""W_p on the circle: the best of all monotone plans (Delon, Salomon, Sobolevski 2010)."""
+"""W_p on a line or the circle: of monotone plans the best (Delon, Salomon, Sobolevski 2010)."""
 
 from __future__ import annotations
 
@@ -232,17 +232,18 @@ _PLACES, _MANY_ATOMS = 1_001, 4_000
 _BESIDE_KINK = 1e-12
 
 
-def circle_distance(mu: Quantiles, nu: Quantiles, p: float) -> float:
+def distance_of_angles(mu: Quantiles, nu: Quantiles, p: float) -> float:
     """W_p^p = min_s ∫ |Q_mu(u) - Q_nu(u + s)|^p du, convex in s; the root of its derivative.
 
-    W_1 of atoms is the weighted median ∫ |F - G - c| dθ.
+    W_1 of atoms is the weighted median ∫ |F - G - c| dθ. On a line the shift is 0.
     """
     if mu.same_as(nu):
         return 0.0
     atoms = _both_atoms(mu, nu)
-    if p == 1.0 and atoms:
+    if p == 1.0 and atoms and mu.turn:
         return _median_of_atoms(*atoms)
-    return float(cost(mu, nu, best_shift(mu, nu, p), p) ** (1.0 / p))
+    shift = best_shift(mu, nu, p) if mu.turn else 0.0
+    return float(cost(mu, nu, shift, p) ** (1.0 / p))
 
 
 class _Shifts(NamedTuple):

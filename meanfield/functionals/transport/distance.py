@@ -24,9 +24,9 @@ from meanfield._checks import (
 )
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.transport import ON_SPHERE, Bracket, exact
-from meanfield.functionals.transport.circle import best_shift, circle_distance, cost, sliver
+from meanfield.functionals.transport.circle import best_shift, distance_of_angles, sliver
 from meanfield.functionals.transport.clouds import cloud_distance, cloud_plan
-from meanfield.functionals.transport.quantiles import Atoms, Curve, Quantiles, quantiles
+from meanfield.functionals.transport.quantiles import Atoms, quantiles
 from meanfield.laws.law import Law, Uniform, checked_pdf, symmetry_axis
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles, SphereFlowMap, check_pair
@@ -174,17 +174,16 @@ def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | Non
         if point is not None and isinstance(other, Particles):
             return exact(_distance_to(point, other, p))
         if point is not None and isinstance(other, Density) and mu.dim > 2:
-            return exact(_line_distance(one, _average_about(other, point), point, p))
-    if mu.dim == 2:
-        return exact(circle_distance(quantiles(mu, None), quantiles(nu, None), p))
+            angles = quantiles(one, point), quantiles(_average_about(other, point), point)
+            return exact(distance_of_angles(*angles, p))
+    axis = shared_axis(mu, nu)
+    if mu.dim == 2 or axis is not None:
+        return exact(distance_of_angles(quantiles(mu, axis), quantiles(nu, axis), p))
     if isinstance(mu, Particles) and isinstance(nu, Particles):
         pairs = len(mu.points) * len(nu.points)
         if mu.dim > 3 or pairs <= _SIMPLEX_ON_SPHERE or p not in ON_SPHERE:
             return cloud_distance(mu, nu, p)
         return None
-    axis = shared_axis(mu, nu)
-    if axis is not None:
-        return exact(_line_distance(mu, nu, axis, p))
     if mu.dim == 3:
         return None
     raise ValueError(f"mu and nu must {_POSSIBLE}; got {shown(mu)} and {shown(nu)}")
@@ -194,13 +193,6 @@ def _distance_to(point: Array, cloud: Particles, p: float) -> float:
     distances = geometry.geodesic_distance(cloud.points, point)
     farthest = max(float(distances.max()), 1e-300)
     return float(farthest * (cloud.weights @ (distances / farthest) ** p) ** (1.0 / p))
-
-
-def _line_distance(mu: AnyMeasure, nu: AnyMeasure, axis: Array, p: float) -> float:
-    first, second = quantiles(mu, axis), quantiles(nu, axis)
-    if first.same_as(second):
-        return 0.0
-    return float(cost(first, second, 0.0, p) ** (1.0 / p))
 
 
 def _average_about(density: Density, point: Array) -> Density:
@@ -359,30 +351,24 @@ def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -
     """
     p = number("p", p, low=1, high=LARGEST_P)
     check_pair(mu, nu)
-    points = unit_rows("at", at, mu.dim)
-    if mu.dim == 2:
-        first, second = quantiles(mu, None), quantiles(nu, None)
-        masses = _curve(mu, first).cumulative(geometry.circle_angles(points))
-        return geometry.circle_points(second.quantile(masses + best_shift(first, second, p)))
-    axis = shared_axis(mu, nu)
-    if axis is None:
+    points, axis = unit_rows("at", at, mu.dim), shared_axis(mu, nu)
+    if mu.dim > 2 and axis is None:
         raise ValueError(
             f"mu and nu must lie on the circle or be symmetric about one axis, got {shown(mu)} and "
             f"{shown(nu)}"
         )
     first, second = quantiles(mu, axis), quantiles(nu, axis)
-    angles = second.quantile(_curve(mu, first).cumulative(geometry.polar_angles(points, axis)))
+    if not first.is_smooth:
+        raise ValueError(f"mu must have a density to have an optimal map, got {shown(mu)}")
+    if axis is None:
+        masses = first.cumulative(geometry.circle_angles(points))
+        return geometry.circle_points(second.quantile(masses + best_shift(first, second, p)))
+    angles = second.quantile(first.cumulative(geometry.polar_angles(points, axis)))
     across = points - np.outer(points @ axis, axis)
     length = np.linalg.norm(across, axis=1)
     across[length == 0.0] = geometry.perpendicular(axis)
     across /= np.where(length == 0.0, 1.0, length)[:, None]
     return np.asarray(np.cos(angles)[:, None] * axis + np.sin(angles)[:, None] * across)
-
-
-def _curve(measure: AnyMeasure, found: Quantiles) -> Curve:
-    if found.is_smooth:
-        return found
-    raise ValueError(f"mu must have a density to have an optimal map, got {shown(measure)}")
 
 
 @dataclass(frozen=True)
@@ -447,7 +433,7 @@ def sliced_wasserstein(
     for k in range(planes):
         plane = np.linalg.qr(rng.standard_normal((mu.dim, 2)))[0]
         # in units of the largest distance, so that no p overflows
-        powers[k] = (circle_distance(_shadow(mu, plane), _shadow(nu, plane), p) / np.pi) ** p
+        powers[k] = (distance_of_angles(_shadow(mu, plane), _shadow(nu, plane), p) / np.pi) ** p
     mean = float(powers.mean())
     error = float(powers.std(ddof=1) / np.sqrt(planes))
     value = float(np.pi * mean ** (1.0 / p))
