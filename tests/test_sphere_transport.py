@@ -394,9 +394,9 @@ def test_bounds_between_points():
     hessian = SphereAt(lmax).hessian(1e-3 * coefficients, places)
     half = np.hypot(0.5 * (hessian[0] - hessian[1]), hessian[2])
     sharpest = (np.abs(0.5 * (hessian[0] + hessian[1])) + half).max()
-    assert sharpest <= potential.bounds.sharpest <= 1.1 * sharpest
-    assert 1e-3 * lengths.max() <= potential.bounds.steepest <= 1.1e-3 * lengths.max()
-    assert potential.values(unit(rng, 10_000)).max() <= potential.bounds.top
+    assert sharpest <= potential.sharpest <= 1.1 * sharpest
+    assert 1e-3 * lengths.max() <= potential.steepest <= 1.1e-3 * lengths.max()
+    assert potential.values(unit(rng, 10_000)).max() <= potential.top
 
 
 def test_atoms_of_a_density_cost_no_less_than_it():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -115,11 +114,6 @@ class Slack:
         )
 
     @property
-    def determinant(self) -> Array:
-        """Of the curvature, shape (n,)."""
-        return np.asarray(self.curvature[0] * self.curvature[1] - self.curvature[2] ** 2)
-
-    @property
     def least_curvature(self) -> Array:
         """The lesser eigenvalue of the curvature, shape (n,)."""
         middle = 0.5 * (self.curvature[0] + self.curvature[1])
@@ -129,7 +123,8 @@ class Slack:
     @property
     def jacobian(self) -> Array:
         """|det DS| of the map S with log_x S(x) = -∇φ(x), where y = S(x); shape (n,)."""
-        return np.asarray(self.determinant * np.sinc(self.distance / np.pi))
+        determinant = self.curvature[0] * self.curvature[1] - self.curvature[2] ** 2
+        return np.asarray(determinant * np.sinc(self.distance / np.pi))
 
     def step(self, longest: float) -> Array:
         """Newton's step to the least slack, (2, n), at most so long; downhill everywhere."""
@@ -209,7 +204,9 @@ class Conjugate:
 
 
 class Potential:
-    """φ as a series up to lmax.
+    """φ as a series up to lmax, and what is known of it between the points of lattices.
+
+    That comes from transforms to the lattices and Bernstein's inequality.
 
     Parameters
     ----------
@@ -217,173 +214,12 @@ class Potential:
         At most 127.
     coefficients : ndarray
         In the layout of Sphere(lmax).
-    """
-
-    def __init__(self, lmax: int, coefficients: Coefficients) -> None:
-        if lmax > _LARGEST_LMAX:
-            raise ValueError(f"lmax must be <= {_LARGEST_LMAX}, got {lmax}")
-        self.lmax, self.coefficients = lmax, coefficients
-        self._at = SphereAt(lmax)
-
-    def values(self, points: Array) -> Array:
-        """φ at points (n, 3)."""
-        return self._at.values(self.coefficients, Places.of(points))
-
-    def slack(self, points: Array, targets: Array) -> tuple[Slack, Array]:
-        """The slack at x towards y, both (n, 3), and the frame at x."""
-        places = Places.of(points)
-        frame = places.frame()
-        gradient = self._at.gradient(self.coefficients, places)
-        hessian = self._at.hessian(self.coefficients, places)
-        towards = np.einsum("ijk,jk->ij", frame, logarithm(points, targets))
-        return Slack(towards, np.einsum("ijk,jk->ij", frame, gradient), hessian), frame
-
-    def map(self, points: Array) -> tuple[Array, Slack]:
-        """S(x) = exp_x(-∇φ(x)) at points (n, 3), and the slack towards it, whose slope is 0."""
-        places = Places.of(points)
-        gradient = self._at.gradient(self.coefficients, places)
-        components = np.einsum("ijk,jk->ij", places.frame(), gradient)
-        hessian = self._at.hessian(self.coefficients, places)
-        targets = exponential(points, -gradient)
-        targets /= np.linalg.norm(targets, axis=1)[:, None]
-        return targets, Slack(-components, components, hessian)
-
-    @cached_property
-    def bounds(self) -> Bounds:
-        """What is known of φ between the points of lattices."""
-        return Bounds(self.lmax, self.coefficients)
-
-    def minima(self, targets: Array) -> Minima:
-        """Least slacks at points (n, 3): a search over a lattice, and Newton's iteration."""
-        nearest, _, _ = self._search(targets, np.inf)
-        return self._descend(self.bounds.lattices[0].points[nearest], targets)
-
-    def _descend(self, sources: Array, targets: Array) -> Minima:
-        """Newton's iteration from sources (n, 3); steps are at most a row of the first lattice."""
-        sources, reach = sources.copy(), self.bounds.lattices[0].step
-        moving = np.arange(len(targets))
-        for _ in range(_MOST_NEWTON_STEPS):
-            slack, frame = self.slack(sources[moving], targets[moving])
-            step = np.einsum("ij,ijk->jk", slack.step(reach), frame)
-            moved = exponential(sources[moving], step)
-            sources[moving] = moved / np.linalg.norm(moved, axis=1)[:, None]
-            moving = moving[np.hypot(*slack.slope) > _ARRIVED]
-            if len(moving) == 0:
-                break
-        slack, _ = self.slack(sources, targets)
-        found = (np.hypot(*slack.slope) < _ARRIVED) & (slack.least_curvature > 0.0)
-        values = 0.5 * slack.distance**2 - self.values(sources)
-        return Minima(values, sources, slack, found)
-
-    def conjugate(self, targets: Array, tolerance: float) -> Conjugate:
-        """ψ at points (n, 3), by branch and bound, at best to the tolerance.
-
-        At the least slack its slope is 0, and along geodesics its second derivative is at most 1
-        plus that of -φ: the slack at the centre of the cell that has it exceeds it by at most half
-        of this times the square of the cell's radius. Cells that can't hold less than the least
-        value so far less the tolerance are left, the others are cut in four.
-        """
-        bounds = self.bounds
-        nearest, target, cell = self._search(targets, tolerance)
-        beside = bounds.lattices[0].points[nearest]
-        least = 0.5 * geodesic_distance(beside, targets) ** 2 - bounds.values[0].ravel()[nearest]
-        np.minimum(least, self._descend(beside, targets).values, out=least)
-        low = np.empty(0)
-        for level, lattice in enumerate(bounds.lattices):
-            if level:
-                target, cell = quarters(target, cell, lattice)
-            x = lattice.some_points(cell)
-            inner = np.einsum("ij,ij->i", x, targets[target])
-            slack = 0.5 * np.arccos(np.clip(inner + _EPS, -1.0, 1.0)) ** 2
-            slack -= bounds.values[level].ravel()[cell]
-            np.minimum.at(least, target, slack)
-            low = slack - bounds.margins[level].ravel()[cell]
-            kept = low < least[target] - tolerance
-            target, cell, low = target[kept], cell[kept], low[kept]
-        held = least - tolerance
-        if len(target):
-            self._look_into_basins(targets, target, cell, low, least, held)
-        np.minimum(held, least - tolerance, out=held)
-        return Conjugate(held - bounds.rounding, least + bounds.rounding + _OPPOSITE)
-
-    def _look_into_basins(
-        self, targets: Array, target: Indices, cell: Indices, low: Array, least: Array, held: Array
-    ) -> None:
-        """Lower `held` to what open cells can hold, but for those in a basin that is understood.
-
-        Around a minimum x' of Newton's iteration, in a ball on which the slack has second
-        derivatives of at least λ > 0, it is at least its value there less |slope|²/2λ.
-        """
-        bounds, lattice = self.bounds, self.bounds.lattices[-1]
-        order = np.lexsort((low, target))
-        target, cell, low = target[order], cell[order], low[order]
-        own, first = np.unique(target, return_index=True)
-        minima = self._descend(lattice.some_points(cell[first]), targets[own])
-        least[own] = np.minimum(least[own], minima.values)
-        bent = bounds.bent.ravel()[lattice.cell_of(minima.sources)]
-        far = np.minimum(minima.slack.distance + bounds.ball, np.pi)
-        sideways = np.where(far < np.pi, np.sinc(far / np.pi), 1e-300)
-        convex = np.minimum(1.0, np.cos(far) / sideways) - bent
-        floor = minima.values - np.sum(minima.slack.slope**2, axis=0) / (
-            2.0 * np.maximum(convex, 1e-300)
-        )
-        within = np.searchsorted(own, target)
-        reach = geodesic_distance(minima.sources[within], lattice.some_points(cell))
-        inside = (convex[within] > 0.0) & (
-            reach + lattice.radii[cell // lattice.n_lon] < bounds.ball
-        )
-        np.minimum.at(held, target, np.where(inside, floor[within], low))
-
-    def _search(self, targets: Array, tolerance: float) -> tuple[Indices, Indices, Indices]:
-        """The cell of the first lattice with the least slack at its centre, (n,), and open cells.
-
-        Open are those that may hold less than the least slack less the tolerance: target and cell
-        of each. In single precision, with inner products raised by their rounding.
-        """
-        bounds, lattice = self.bounds, self.bounds.lattices[0]
-        values = bounds.values[0].ravel().astype(np.float32)
-        margins = (bounds.margins[0].ravel() + bounds.single).astype(np.float32)
-        grid = lattice.points.astype(np.float32).T.copy()
-        order = RingSearch.order(targets)
-        ordered = targets[order]
-        wanted, nearest = ordered.astype(np.float32), np.empty(len(targets), dtype=np.intp)
-        open_targets, open_cells = [], []
-        every = np.isfinite(tolerance)
-        for rows, columns in RingSearch(lattice, ordered).parts(values, margins if every else None):
-            slack = wanted[rows] @ grid[:, columns]
-            slack += np.float32(_SINGLE)
-            half_square_of_distance(slack)
-            slack -= values[columns]
-            nearest[order[rows]] = columns.start + slack.argmin(axis=1)
-            if every:
-                least = slack.min(axis=1)
-                cost = least + values[nearest[order[rows]]]
-                limit = least + np.where(cost > _FAR, _LOST, bounds.single) - tolerance
-                slack -= margins[columns]
-                row, column = np.nonzero(slack < limit[:, None].astype(np.float32))
-                open_targets.append(order[rows][row])
-                open_cells.append(columns.start + column)
-        if not every:
-            return nearest, nearest, nearest
-        return nearest, np.concatenate(open_targets), np.concatenate(open_cells)
-
-
-class Bounds:
-    """What is known of a series φ between the points of lattices.
-
-    It comes from transforms to the lattices and Bernstein's inequality.
-
-    Parameters
-    ----------
-    lmax : int
-    coefficients : ndarray
-        In the layout of Sphere(lmax).
 
     Attributes
     ----------
     lattices : list of Lattice
         Each twice as fine as the one before.
-    values, margins : list of ndarray, each of shape (n, n_lon)
+    at_centres, margins : list of ndarray, each of shape (n, n_lon)
         φ at the centres, and the most by which a slack at a centre exceeds the least slack where
         that lies in the cell.
     bent : ndarray, shape (n, n_lon)
@@ -399,9 +235,13 @@ class Bounds:
     """
 
     def __init__(self, lmax: int, coefficients: Coefficients) -> None:
+        if lmax > _LARGEST_LMAX:
+            raise ValueError(f"lmax must be <= {_LARGEST_LMAX}, got {lmax}")
+        self.lmax, self.coefficients = lmax, coefficients
+        self._at = SphereAt(lmax)
         self.lattices = [Lattice(n) for n in _ROWS]
         finest = self.lattices[-1]
-        self.values = [lattice.at_centres(coefficients, lmax) for lattice in self.lattices]
+        self.at_centres = [lattice.at_centres(coefficients, lmax) for lattice in self.lattices]
         corners = finest.at_corners(coefficients, lmax)
         low, high = float(corners.min()), float(corners.max())
         self.top = 0.5 * (low + high) + 0.5 * (high - low) * finest.overshoot(lmax)
@@ -427,6 +267,136 @@ class Bounds:
             self.margins.append(0.5 * np.maximum(1.0 + largest, 0.0) * lattice.radii[:, None] ** 2)
         self.rounding = ROUNDING * (1.0 + self.highest)
         self.single = 8.0 * _SINGLE * (5.0 + self.highest)
+
+    def values(self, points: Array) -> Array:
+        """φ at points (n, 3)."""
+        return self._at.values(self.coefficients, Places.of(points))
+
+    def slack(self, points: Array, targets: Array) -> tuple[Slack, Array]:
+        """The slack at x towards y, both (n, 3), and the frame at x."""
+        places = Places.of(points)
+        frame = places.frame()
+        gradient = self._at.gradient(self.coefficients, places)
+        hessian = self._at.hessian(self.coefficients, places)
+        towards = np.einsum("ijk,jk->ij", frame, logarithm(points, targets))
+        return Slack(towards, np.einsum("ijk,jk->ij", frame, gradient), hessian), frame
+
+    def map(self, points: Array) -> tuple[Array, Slack]:
+        """S(x) = exp_x(-∇φ(x)) at points (n, 3), and the slack towards it, whose slope is 0."""
+        places = Places.of(points)
+        gradient = self._at.gradient(self.coefficients, places)
+        components = np.einsum("ijk,jk->ij", places.frame(), gradient)
+        hessian = self._at.hessian(self.coefficients, places)
+        targets = exponential(points, -gradient)
+        targets /= np.linalg.norm(targets, axis=1)[:, None]
+        return targets, Slack(-components, components, hessian)
+
+    def minima(self, targets: Array) -> Minima:
+        """Least slacks at points (n, 3): a search over a lattice, and Newton's iteration."""
+        nearest, _, _ = self._search(targets, np.inf)
+        return self._descend(self.lattices[0].points[nearest], targets)
+
+    def _descend(self, sources: Array, targets: Array) -> Minima:
+        """Newton's iteration from sources (n, 3); steps are at most a row of the first lattice."""
+        sources, reach = sources.copy(), self.lattices[0].step
+        moving = np.arange(len(targets))
+        for _ in range(_MOST_NEWTON_STEPS):
+            slack, frame = self.slack(sources[moving], targets[moving])
+            step = np.einsum("ij,ijk->jk", slack.step(reach), frame)
+            moved = exponential(sources[moving], step)
+            sources[moving] = moved / np.linalg.norm(moved, axis=1)[:, None]
+            moving = moving[np.hypot(*slack.slope) > _ARRIVED]
+            if len(moving) == 0:
+                break
+        slack, _ = self.slack(sources, targets)
+        found = (np.hypot(*slack.slope) < _ARRIVED) & (slack.least_curvature > 0.0)
+        values = 0.5 * slack.distance**2 - self.values(sources)
+        return Minima(values, sources, slack, found)
+
+    def conjugate(self, targets: Array, tolerance: float) -> Conjugate:
+        """ψ at points (n, 3), by branch and bound, at best to the tolerance.
+
+        At the least slack its slope is 0, and along geodesics its second derivative is at most 1
+        plus that of -φ: the slack at the centre of the cell that has it exceeds it by at most half
+        of this times the square of the cell's radius. Cells that can't hold less than the least
+        value so far less the tolerance are left, the others are cut in four.
+        """
+        nearest, target, cell = self._search(targets, tolerance)
+        beside = self.lattices[0].points[nearest]
+        least = 0.5 * geodesic_distance(beside, targets) ** 2 - self.at_centres[0].ravel()[nearest]
+        np.minimum(least, self._descend(beside, targets).values, out=least)
+        low = np.empty(0)
+        for level, lattice in enumerate(self.lattices):
+            if level:
+                target, cell = quarters(target, cell, lattice)
+            x = lattice.some_points(cell)
+            inner = np.einsum("ij,ij->i", x, targets[target])
+            slack = 0.5 * np.arccos(np.clip(inner + _EPS, -1.0, 1.0)) ** 2
+            slack -= self.at_centres[level].ravel()[cell]
+            np.minimum.at(least, target, slack)
+            low = slack - self.margins[level].ravel()[cell]
+            kept = low < least[target] - tolerance
+            target, cell, low = target[kept], cell[kept], low[kept]
+        held = least - tolerance
+        if len(target):
+            self._look_into_basins(targets, target, cell, low, least, held)
+        np.minimum(held, least - tolerance, out=held)
+        return Conjugate(held - self.rounding, least + self.rounding + _OPPOSITE)
+
+    def _look_into_basins(
+        self, targets: Array, target: Indices, cell: Indices, low: Array, least: Array, held: Array
+    ) -> None:
+        """Lower `held` to what open cells can hold, but for those in a basin that is understood.
+
+        Around a minimum x' of Newton's iteration, in a ball on which the slack has second
+        derivatives of at least λ > 0, it is at least its value there less |slope|²/2λ.
+        """
+        lattice = self.lattices[-1]
+        order = np.lexsort((low, target))
+        target, cell, low = target[order], cell[order], low[order]
+        own, first = np.unique(target, return_index=True)
+        minima = self._descend(lattice.some_points(cell[first]), targets[own])
+        least[own] = np.minimum(least[own], minima.values)
+        bent = self.bent.ravel()[lattice.cell_of(minima.sources)]
+        far = np.minimum(minima.slack.distance + self.ball, np.pi)
+        sideways = np.where(far < np.pi, np.sinc(far / np.pi), 1e-300)
+        convex = np.minimum(1.0, np.cos(far) / sideways) - bent
+        floor = minima.values - np.sum(minima.slack.slope**2, axis=0) / (
+            2.0 * np.maximum(convex, 1e-300)
+        )
+        within = np.searchsorted(own, target)
+        reach = geodesic_distance(minima.sources[within], lattice.some_points(cell))
+        inside = (convex[within] > 0.0) & (reach + lattice.radii[cell // lattice.n_lon] < self.ball)
+        np.minimum.at(held, target, np.where(inside, floor[within], low))
+
+    def _search(self, targets: Array, tolerance: float) -> tuple[Indices, Indices, Indices]:
+        """The cell of the first lattice with the least slack at its centre, (n,), and open cells.
+
+        Open are those that may hold less than the least slack less the tolerance: target and cell
+        of each. In single precision, with inner products raised by their rounding.
+        """
+        lattice = self.lattices[0]
+        values = self.at_centres[0].ravel().astype(np.float32)
+        margins = (self.margins[0].ravel() + self.single).astype(np.float32)
+        grid = lattice.points.astype(np.float32).T.copy()
+        order = RingSearch.order(targets)
+        ordered = targets[order]
+        wanted, nearest = ordered.astype(np.float32), np.empty(len(targets), dtype=np.intp)
+        open_targets, open_cells = [], []
+        for rows, columns in RingSearch(lattice, ordered).parts(values, margins):
+            slack = wanted[rows] @ grid[:, columns]
+            slack += np.float32(_SINGLE)
+            half_square_of_distance(slack)
+            slack -= values[columns]
+            nearest[order[rows]] = columns.start + slack.argmin(axis=1)
+            least = slack.min(axis=1)
+            cost = least + values[nearest[order[rows]]]
+            limit = least + np.where(cost > _FAR, _LOST, self.single) - tolerance
+            slack -= margins[columns]
+            row, column = np.nonzero(slack < limit[:, None].astype(np.float32))
+            open_targets.append(order[rows][row])
+            open_cells.append(columns.start + column)
+        return nearest, np.concatenate(open_targets), np.concatenate(open_cells)
 
 
 def _largest_around(cells: Array, lattice: Lattice, rows: int) -> Array:
@@ -491,8 +461,8 @@ def dual(mu: Spread, nu: Spread, potential: Potential, tolerance: float, rows: i
     rows : int
     """
     mean = mu.mean(potential.coefficients, potential.lmax)
-    lost = mu.negative * 2.0 * potential.bounds.highest + 2.0 * nu.negative * _RANGE
-    lost += ROUNDING * (1.0 + potential.bounds.highest)
+    lost = mu.negative * 2.0 * potential.highest + 2.0 * nu.negative * _RANGE
+    lost += ROUNDING * (1.0 + potential.highest)
     if isinstance(nu, DensitySpread):
         lower, estimate = _under_hats(nu.series, potential, tolerance, rows)
     else:
@@ -516,10 +486,9 @@ def _under_hats(
     order = np.argsort(np.abs(masses))
     left = np.zeros(len(masses), dtype=np.bool_)
     left[order] = np.cumsum(np.abs(masses[order])) < _LEFT * tolerance
-    bounds = potential.bounds
     conjugate = potential.conjugate(lattice.corners[~left], tolerance)
     # where it is left, any bounds of the least slack will do: -max φ, and -φ at the point itself
-    lower, upper = np.full(len(masses), -bounds.top), np.full(len(masses), bounds.highest)
+    lower, upper = np.full(len(masses), -potential.top), np.full(len(masses), potential.highest)
     lower[~left], upper[~left] = conjugate.lower, conjugate.upper
     middle = float(masses @ upper) / mass
     below = np.where(masses > 0.0, lower, upper) - middle
@@ -535,11 +504,11 @@ def _between(lattice: Lattice, found: Hats, potential: Potential, upper: Array) 
     distance from the least slack, dist²/2 = ψ + φ. Along any circle, as the source of y turns with
     it, they are at most those of -φ along a circle.
     """
-    bounds, step = potential.bounds, lattice.step
-    turning = bounds.sharpest + 0.5 * bounds.steepest
+    step = lattice.step
+    turning = potential.sharpest + 0.5 * potential.steepest
     sines, cosines = np.sin(lattice.edges), np.abs(np.cos(lattice.edges))
     of_rows = np.maximum.reduceat(upper, np.r_[0, 1 + lattice.n_lon * np.arange(lattice.n)])
-    highest = of_rows + np.pi * 0.5 * step * sines + bounds.top
+    highest = of_rows + np.pi * 0.5 * step * sines + potential.top
     far = np.minimum(np.sqrt(2.0 * np.maximum(highest, 0.0)), np.pi)
     across = np.minimum(sines**2 + far * sines * cosines, turning)
     along = min(1.0, turning)
