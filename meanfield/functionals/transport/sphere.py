@@ -276,21 +276,17 @@ def length_of(straight: Coefficients, stream: Coefficients, lmax: int, lattice: 
     The mean of |m| over a cell is at most the root of the mean of |m|², a series of degree
     2 lmax + 2, whose means are known but for rounding.
     """
-    square, degree = _square_of(straight, stream, lmax)
+    degree = 2 * lmax + 2
+    space = Sphere(degree)
+    fields = SphereFields(space, lmax)
+    flow, turned = fields.gradient(straight), fields.gradient(stream)
+    flow[0] -= turned[1]
+    flow[1] += turned[0]
+    square = space.analysis(np.sum(flow**2, axis=0))
     highest = lattice.overshoot(degree) * float(np.abs(lattice.at_corners(square, degree)).max())
     squares, error = cell_integrals(lattice, square, degree, highest)
     areas = 0.5 * -np.diff(np.cos(lattice.edges)) / lattice.n_lon
     return float(np.sum(np.sqrt(areas[:, None] * np.maximum(squares + error[:, None], 0.0))))
-
-
-def _square_of(straight: Coefficients, stream: Coefficients, lmax: int) -> tuple[Coefficients, int]:
-    """|∇a + turned ∇b|² as a series, and its degree."""
-    space = Sphere(2 * lmax + 2)
-    fields = SphereFields(space, lmax)
-    gradient, turned = fields.gradient(straight), fields.gradient(stream)
-    gradient[0] -= turned[1]
-    gradient[1] += turned[0]
-    return space.analysis(np.sum(gradient**2, axis=0)), space.size
 
 
 def cells_cost(mu: Cells, nu: Cells, p: float) -> float:
@@ -314,7 +310,7 @@ def cells_cost(mu: Cells, nu: Cells, p: float) -> float:
 _IN_CONTACT = 1e-8
 
 
-def map_cost(mu: Spread, nu: Spread, potential: Potential, at_nu: Minima, cells: int) -> float:
+def map_cost(mu: Spread, nu: Spread, potential: Potential, cells: int) -> float:
     """An estimate of ∫ dist² dπ for the plan of S(x) = exp_x(-∇φ(x)) and its inverse T.
 
     By the change of variables, S takes the mass min(f, g(S) |det DS|) of mu to nu's points; what
@@ -327,11 +323,10 @@ def map_cost(mu: Spread, nu: Spread, potential: Potential, at_nu: Minima, cells:
     mu, nu : Spread
         With densities f and g.
     potential : Potential
-    at_nu : Minima
-        Of its slacks towards nu's points.
     cells : int
         Cells of what is left.
     """
+    at_nu = potential.minima(nu.points)
     moved_mu, distance_mu = _kept_by_mu(mu, nu, potential)
     moved_nu = nu.masses * _kept_by_nu(mu, nu, at_nu)
     left_mu, left_nu = mu.masses - moved_mu, nu.masses - moved_nu
@@ -511,11 +506,13 @@ def _second_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt
         coefficients = ascent.climb(coefficients, steps, 0.5 * upper)
         potential = Potential(degree, coefficients)
         for rows in _ROWS:
-            found = dual(first, second, potential, _SHARE * gap * upper, rows)
-            lower, best = max(lower, 2.0 * found.lower), max(best, 2.0 * found.estimate)
+            bound, estimate = dual(first, second, potential, _SHARE * gap * upper, rows)
+            lower, best = max(lower, 2.0 * bound), max(best, 2.0 * estimate)
             check_order(lower, upper)
             if rows == _ROWS[0] and not _close(best, upper, gap) and both_have_densities:
-                by_map = min(by_map, _by_map(first, second, potential, cells, lower))
+                cost = map_cost(first, second, potential, cells)
+                # no plan costs less than the dual, unless its quadrature fails
+                by_map = min(by_map, cost if cost >= lower else np.inf)
             # finer rows bring the bound nearer to the estimate
             near = min(upper, by_map)
             if _close(lower, near, gap) or not (second.has_density and _close(best, near, gap)):
@@ -527,13 +524,6 @@ def _second_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt
     low, high = (float(np.sqrt(max(end, 0.0))) for end in (lower, upper if proved else by_map))
     # the dual functional has an error of second order in the potential, plans have one of first
     return Bracket(float(np.clip(np.sqrt(max(best, 0.0)), low, high)), low, high, proved)
-
-
-def _by_map(first: Spread, second: Spread, potential: Potential, cells: int, lower: float) -> float:
-    """W_2² by a potential's map; no plan costs less than the dual, unless its quadrature fails."""
-    at_second = potential.minima(second.points)
-    cost = map_cost(first, second, potential, at_second, cells)
-    return cost if cost >= lower else np.inf
 
 
 def _between_cells(first: Spread, second: Spread, most: int, p: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import maximum_filter, maximum_filter1d
@@ -435,15 +434,10 @@ _RANGE = 0.5 * np.pi**2
 _LEFT = 1e-2
 
 
-class Dual(NamedTuple):
-    """∫ φ dmu + ∫ ψ dnu, ψ the c-transform of φ: a lower bound, and an estimate."""
-
-    lower: float
-    estimate: float
-
-
-def dual(mu: Spread, nu: Spread, potential: Potential, tolerance: float, rows: int) -> Dual:
-    """The dual functional of a potential, whose bound nothing is missing from.
+def dual(
+    mu: Spread, nu: Spread, potential: Potential, tolerance: float, rows: int
+) -> tuple[float, float]:
+    """∫ φ dmu + ∫ ψ dnu, ψ the c-transform of φ: a lower bound of it, and an estimate.
 
     ∫ φ dmu is a product of series, or a sum over tokens. ψ is bounded from below by branch and
     bound, at nu's tokens or at the corners of a lattice of so many rows. Between the corners it has
@@ -469,7 +463,7 @@ def dual(mu: Spread, nu: Spread, potential: Potential, tolerance: float, rows: i
         conjugate = potential.conjugate(nu.points, tolerance)
         lower = float(nu.masses @ conjugate.lower)
         estimate = float(nu.masses @ conjugate.upper)
-    return Dual(mean + lower - lost, mean + estimate)
+    return mean + lower - lost, mean + estimate
 
 
 def _under_hats(
