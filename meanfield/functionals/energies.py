@@ -143,22 +143,18 @@ def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
             f"beta |D| <= {LARGEST_EXPONENT:g}, got {shown(dynamics)}"
         )
     matrix = _checked(measure, form.matrix)
+    scores = dynamics.beta * matrix
     if isinstance(measure, Density):
         # |P_x D∇G|² has twice the degrees of G; over G it has more, but only where it is small
         grid, masses = _on_grid(measure, 2 * bandwidth(form.exponent, measure.dim) + 2)
-        z = dynamics.beta * grid.points @ matrix
-        log_g, _ = measure.log_moment(z)
+        points = grid.points
+        log_g, mean = measure._score_moment(points, scores)
         total = float(masses @ np.exp(log_g - log_g.max()))
-        _check_digits(measure, grid, masses, z, total, float(log_g.max()))
-        return _summed(measure, dynamics, matrix, grid.points, masses)
-    measure = measure._resolving(form.exponent)
-    return _summed(measure, dynamics, matrix, measure.points, measure.weights)
-
-
-def _summed(
-    measure: AnyMeasure, dynamics: Attention, matrix: Array, points: Array, masses: Array
-) -> float:
-    log_g, mean = measure._score_moment(points, dynamics.beta * matrix)
+        _check_digits(measure, grid, masses, points @ scores, total, float(log_g.max()))
+    else:
+        measure = measure._resolving(form.exponent)
+        points, masses = measure.points, measure.weights
+        log_g, mean = measure._score_moment(points, scores)
     across = project(points, mean @ matrix)
     squares = np.einsum("ij,ij->i", across, across)
     return float(masses @ (squares * np.exp((1.0 if dynamics.normalised else 2.0) * log_g)))
