@@ -117,11 +117,8 @@ def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
     lengths[lengths < sliver(len(cuts))] = 0.0
     passed = np.cumsum(order < own)
     other = np.arange(1, len(order) + 1) - passed + (first - 1)
-    if mu.turn:
-        turns = np.floor(cuts[:-1] + 0.5 * lengths + shift)
-        at = nu.angles[other % len(nu.masses)] + mu.turn * turns
-    else:
-        at = nu.angles[np.maximum(other, 0)]
+    turns = np.floor(cuts[:-1] + 0.5 * lengths + shift)
+    at = nu.angles[other % len(nu.masses)] + mu.turn * turns
     apart = np.abs(mu.angles[passed - 1] - at)
     return float(lengths @ apart**p / lengths.sum())
 

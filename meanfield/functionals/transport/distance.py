@@ -183,7 +183,6 @@ def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | Non
         pairs = len(mu.points) * len(nu.points)
         if mu.dim > 3 or pairs <= _SIMPLEX_ON_SPHERE or p not in ON_SPHERE:
             return cloud_distance(mu, nu, p)
-        return None
     if mu.dim == 3:
         return None
     raise ValueError(f"mu and nu must {_POSSIBLE}; got {shown(mu)} and {shown(nu)}")

@@ -299,8 +299,6 @@ def cells_cost(mu: Cells, nu: Cells, p: float) -> float:
     """
     squares = pair_distances(mu.centres, nu.centres) ** 2 + mu.spreads[:, None] + nu.spreads
     total = float(mu.masses.sum())
-    if total == 0.0:
-        return 0.0
     costs = (squares / np.pi**2) ** (0.5 * p)
     plan = best_plan(mu.masses / total, nu.masses / float(nu.masses.sum()), costs)
     return float(total * plan.upper * np.pi**p)

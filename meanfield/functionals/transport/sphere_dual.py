@@ -157,8 +157,6 @@ _ARRIVED = 1e-7
 _ROWS = (64, 128, 256, 512)
 # rows that a ball about a cell of the last lattice may reach into
 _BALL = 3
-# a potential of higher degree needs a finer lattice for its curvature, and has fewer cells a wave
-_LARGEST_LMAX = 127
 # of an inner product of unit vectors
 _EPS = 4e-16
 # what arccos loses of dist²/2 near -x
@@ -210,7 +208,7 @@ class Potential:
     Parameters
     ----------
     lmax : int
-        At most 127.
+        At most 127: more needs a finer lattice for its curvature, and has fewer cells a wave.
     coefficients : ndarray
         In the layout of Sphere(lmax).
 
@@ -234,8 +232,6 @@ class Potential:
     """
 
     def __init__(self, lmax: int, coefficients: Coefficients) -> None:
-        if lmax > _LARGEST_LMAX:
-            raise ValueError(f"lmax must be <= {_LARGEST_LMAX}, got {lmax}")
         self.lmax, self.coefficients = lmax, coefficients
         self._at = SphereAt(lmax)
         self.lattices = [Lattice(n) for n in _ROWS]
