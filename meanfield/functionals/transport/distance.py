@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -512,14 +512,12 @@ class DistanceTo:
             Literal["wasserstein", "mmd", "sobolev"],
         ),
     )
+    _: KW_ONLY
     p: float = field(
-        default=1.0,
-        kw_only=True,
-        metadata=key('of "wasserstein", 1 to 20', float, minimum=1, maximum=20),
+        default=1.0, metadata=key('of "wasserstein", 1 to 20', float, minimum=1, maximum=20)
     )
     gap: float | None = field(
         default=None,
-        kw_only=True,
         metadata=key(
             'of "wasserstein": the relative width asked of a bracket, > 0',
             float,
@@ -528,17 +526,13 @@ class DistanceTo:
     )
     beta: float | None = field(
         default=None,
-        kw_only=True,
         metadata=key('of "mmd", >= 0; that of the dynamics if left out', float, minimum=0),
     )
     s: float | None = field(
         default=None,
-        kw_only=True,
         metadata=key('of "sobolev", below -(d-1)/2; -1 if left out', float, exclusiveMaximum=0),
     )
-    every: int = field(
-        default=1, kw_only=True, metadata=key("only every so many-th save, >= 1", int, minimum=1)
-    )
+    every: int = field(default=1, metadata=key("only every so many-th save, >= 1", int, minimum=1))
 
     def __post_init__(self) -> None:
         is_word = isinstance(self.to, str) and self.to in TO
