@@ -16,7 +16,7 @@ from children import ENVIRONMENT, child, hearing_ctrl_c, until
 from handmade import interrupted, previous, tokens, unfinished
 
 import meanfield as mf
-from meanfield.evolution.sphere_system import SphereSystem
+from meanfield.evolution.flow_system import SphereSystem
 from meanfield.evolution.steppers import ExplicitSteps
 
 BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])

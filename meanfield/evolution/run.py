@@ -12,30 +12,24 @@ from typing import Any, cast
 import numpy as np
 
 from meanfield.dynamics import AnyDynamics
-from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import adapt, layer_step
-from meanfield.equations.line import AsymmetryError
 from meanfield.equations.tokens import joined
-from meanfield.evolution import density_system, token_system
+from meanfield.evolution import density_system, flow_system, token_system
 from meanfield.evolution.arrays import Resumption
-from meanfield.evolution.line_system import LineSystem
 from meanfield.evolution.options import FLOW_MAP, Options
 from meanfield.evolution.recorder import Monitors, Recorder, Stop
 from meanfield.evolution.solution import Solution, Status
-from meanfield.evolution.sphere_system import SphereSystem
 from meanfield.evolution.steppers import Stepper
 from meanfield.evolution.system import MOST_STEPS, System, Verdict
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap, LineFlowMap, SphereFlowMap
+from meanfield.measures.flow_map import FlowMap
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Particles
 from meanfield.typing import Array
 
 _log = logging.getLogger(__name__)
 
-# of a flow map that was made for an axis, with less
-_TOL_ON_S2 = 1e-9
 # so many steps in a row are timed, and steps must have grown over so many rows
 _STEPS = 400
 _ROWS = 5
@@ -103,32 +97,11 @@ class Plan:
                 return density_system.NoisyDensitySystem(measure, dynamics, options)
             return density_system.DensitySystem(measure, dynamics, options)
         if isinstance(measure, FlowMap):
-            return flow_system(measure, dynamics, options)
+            return flow_system.system_for(measure, dynamics, options)
         if dynamics.noise > 0.0:
             max_step = self.max_step or token_system.default_max_step(measure, dynamics)
             return token_system.NoisyTokenSystem(measure, dynamics, options, max_step, rng)
         return token_system.TokenSystem(measure, dynamics, options)
-
-
-def flow_system(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[Any]:
-    """What moves a flow map of either form.
-
-    Raises
-    ------
-    ValueError
-        If it can't be moved by this dynamics.
-    """
-    if isinstance(flow, SphereFlowMap):
-        return SphereSystem(flow, dynamics, options)
-    line = cast(LineFlowMap, flow)
-    try:
-        return LineSystem(line, dynamics, options)
-    except AsymmetryError:
-        if line.dim != 3 or not line._is_at_labels:
-            raise
-    # the law is symmetric, but the measure will not stay so
-    whole = SphereFlowMap(line.law, tol=max(line.tol, _TOL_ON_S2), **line._limits)
-    return SphereSystem(whole, dynamics, options)
 
 
 def advance(system: System[Any], t_end: float, report: Callable[[System[Any]], None]) -> None:
@@ -239,7 +212,7 @@ class Run:
         if not is_lost or not isinstance(density, density_system.DensitySystem):
             raise stop
         try:
-            flow = flow_system(FlowMap(first), density.dynamics, options)
+            flow = flow_system.system_for(FlowMap(first), density.dynamics, options)
             advance(flow, density.t, report)
         except (ValueError, Stop) as error:
             if density.limit == density.max_size:

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics, Energy
-from meanfield.equations.history import History, step_times
+from meanfield.equations.history import History
 from meanfield.equations.tendency import tendency
 from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
 from meanfield.evolution.solution import Solution, Status
 from meanfield.evolution.steppers import ExplicitSteps, Stepper
 from meanfield.functionals.energies import LostEnergyError, energy_in_unit, order_parameter
-from meanfield.measures import AnyMeasure, FlowMap
+from meanfield.measures import AnyMeasure
 from meanfield.typing import Array
 
 # more steps than anybody waits for: an hour or more
@@ -47,12 +47,6 @@ class Verdict(Enum):
     REDO = auto()
     # it counts, but the state stands for something else now
     RESTART = auto()
-
-
-def moments_of_step(stepper: Any, moments: Callable[[Array], Array]) -> Array:
-    """What a history keeps of a step: the moments of the state at eight times."""
-    dense = stepper.dense_output()
-    return np.array([moments(dense(t)[:-1]) for t in step_times(stepper.t_old, stepper.t)])
 
 
 class System(Generic[M]):
@@ -393,10 +387,3 @@ class System(Generic[M]):
     def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """What this kind of measure has besides."""
         return {"steps": self.steps, "evaluations": self.evaluations}
-
-
-def density_numbers(flow: FlowMap) -> dict[str, float]:
-    """The numbers of a save that the density at the nodes of a flow map has."""
-    density = flow._density_at_nodes
-    extremes = {"min_density": float(density.min()), "max_density": float(density.max())}
-    return extremes | {"entropy": flow.entropy()}

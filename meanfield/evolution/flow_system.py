@@ -1,0 +1,340 @@
+"""Flow maps: panels split on a line, meshes are laid anew on S^2, clusters are held as points.
+
+The moments of the measure, kept as polynomials in time, fix the velocity at all times, so the
+density anywhere at any time follows from one backward characteristic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from meanfield._checks import shown, tell_apart
+from meanfield.dynamics.facts import Dynamics
+from meanfield.equations.atoms import collapsed
+from meanfield.equations.history import step_times
+from meanfield.equations.line import AsymmetryError, FlowTendency, line_field
+from meanfield.equations.meshes import Meshes
+from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_mass
+from meanfield.evolution.options import LEAST_RTOL, Options
+from meanfield.evolution.recorder import Stop
+from meanfield.evolution.solution import Status
+from meanfield.evolution.steppers import LargestErrorSteps, Stepper
+from meanfield.evolution.system import Kept, System, Verdict
+from meanfield.measures.clusters import clusters
+from meanfield.measures.flow_map import FREE, REACH, FlowMap, LineFlowMap, SphereFlowMap
+from meanfield.typing import Array
+
+# errors of single steps add up: this share of the tolerance for each
+_SHARE_ON_LINE, _SHARE_ON_S2 = 0.1, 0.3
+# time steps have order 2, and panels order 3, only where X has kinks
+_KINKS_ON_LINE, _KINKS_ON_S2 = 1e-7, 1e-6
+# of a flow map that was made for an axis, with less
+_TOL_ON_S2 = 1e-9
+# patches must be small against the kernel's width: more of them would start a run than may end it
+_LARGEST_REACH = 40.0
+_RTOL_ON_S2 = _LEAST_ON_S2 = 1e-13
+# the dissipation of USA, which is not divided by G, sees errors of high moments more
+_USA_SHARE = 0.3
+# from one mesh to the next for clusters alone, while there is mass and when little is left
+_REGATHER_AFTER, _REGATHER_LATE, _MASS_OF_LATE = 1.0, 2.5, 1e-4
+
+
+def system_for(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[Any]:
+    """What moves a flow map of either form.
+
+    Raises
+    ------
+    ValueError
+        If it can't be moved by this dynamics.
+    """
+    if isinstance(flow, SphereFlowMap):
+        return SphereSystem(flow, dynamics, options)
+    line = cast(LineFlowMap, flow)
+    try:
+        return LineSystem(line, dynamics, options)
+    except AsymmetryError:
+        if line.dim != 3 or not line._is_at_labels:
+            raise
+    # the law is symmetric, but the measure will not stay so
+    whole = SphereFlowMap(line.law, tol=max(line.tol, _TOL_ON_S2), **line._limits)
+    return SphereSystem(whole, dynamics, options)
+
+
+def moments_of_step(stepper: Any, moments: Callable[[Array], Array]) -> Array:
+    """What a history keeps of a step: the moments of the state at eight times."""
+    dense = stepper.dense_output()
+    return np.array([moments(dense(t)[:-1]) for t in step_times(stepper.t_old, stepper.t)])
+
+
+def density_numbers(flow: FlowMap) -> dict[str, float]:
+    """The numbers of a save that the density at the nodes of a flow map has."""
+    density = flow._density_at_nodes
+    extremes = {"min_density": float(density.min()), "max_density": float(density.max())}
+    return extremes | {"entropy": flow.entropy()}
+
+
+class LineSystem(System[LineFlowMap]):
+    """A flow map on a line that is kept resolved, with the moments of every step.
+
+    A cluster becomes an atom only where the dynamics keeps clusters: elsewhere it may be pulled
+    apart later, and its density would be lost. At the kinks of relu the flow map's `tol` counts as
+    1e-7 at least.
+
+    Parameters
+    ----------
+    flow : LineFlowMap
+    dynamics : Dynamics
+    options : Options
+        Its tolerances in time do not count: they are the flow map's own.
+
+    Attributes
+    ----------
+    adaptation : float
+        What the energy gained by splits and atoms.
+    keeps_history : bool
+        Whether characteristics lead back to the law.
+
+    Raises
+    ------
+    ValueError
+        If a layer can't move the flow map.
+    """
+
+    kept: ClassVar[Kept] = {**System.kept, "adaptation": float, "keeps_history": bool}
+
+    def __init__(self, flow: LineFlowMap, dynamics: Dynamics, options: Options) -> None:
+        # what can't be run is refused before any work starts
+        layers = {id(layer): layer for layer in dynamics._layers}
+        self._fields = {
+            name: line_field(dynamics, flow.dim, flow.axis, layer) for name, layer in layers.items()
+        }
+        if not dynamics._smooth:
+            flow = flow._moved(tol=max(flow.tol, _KINKS_ON_LINE))
+        self._reach = REACH / max(1.0, dynamics._reach)
+        self._radius = flow.atom_radius if dynamics._keeps_clusters else 0.0
+        self.adaptation = 0.0
+        first = self._fields[id(dynamics._layers[0])]
+        self.keeps_history = first.line.relative and flow._is_at_labels
+        super().__init__(flow._refined(self._reach), dynamics, options)
+
+    def _equation(self, flow: LineFlowMap) -> FlowTendency:
+        return FlowTendency(flow, self.acting, self._fields[id(self.acting)])
+
+    def tolerances(self) -> tuple[float, Array]:
+        """Relative tolerance, and absolute ones of each entry of the state."""
+        tol = _SHARE_ON_LINE * self.equation.flow.tol
+        return LEAST_RTOL, np.append(tol * self.equation.scale(self.state[:-1]), tol)
+
+    def after(self, stepper: Stepper) -> Verdict:
+        """Split panels and hold clusters as atoms where that is due."""
+        if self.keeps_history:
+            # without a unit of time: at the β where there is one no line keeps a history
+            self._history.append(float(stepper.t), moments_of_step(stepper, self.equation.charges))
+        self.count(stepper)
+        flow = self.equation.measure(self.state[:-1])
+        spread = np.zeros(len(flow.angles))
+        spread[flow.owners == FREE] = self.equation.spread(stepper.f[:-1] / self.clock)
+        held = collapsed(flow, spread, self._radius)
+        if held is not flow:
+            gap = self._change_to(held)
+            self.collapses.append((self.t, len(held._atom_angles), gap))
+        finer = held._refined(self._reach)
+        if finer is not held:
+            if (count := len(finer.angles)) > flow.max_nodes:
+                allowed = f"more than the {flow.max_nodes} allowed"
+                told = f"the flow map would take {count} nodes, {allowed}"
+                raise self.out_of_room(told, "`max_nodes` or `tol` of the flow map")
+            self._change_to(finer)
+        return Verdict.GO_ON if finer is flow else Verdict.RESTART
+
+    def _change_to(self, flow: LineFlowMap) -> float:
+        """Go on with another flow map for the same measure; what the energy gained."""
+        before = self.scaled_energy() if self._is_adapted else 0.0
+        self.adopt(self._equation(flow), work=self.work)
+        gap = self.scaled_energy() - before if self._is_adapted else 0.0
+        self.adaptation += gap
+        return gap
+
+    @property
+    def _is_adapted(self) -> bool:
+        """Whether splits and atoms may change the energy by more than the tolerance of the nodes.
+
+        Not where the dynamics has heads: no atoms are made.
+        """
+        return self.energy is not None and self.dynamics._isotropic
+
+    def finished(self) -> tuple[Status, str]:
+        """How the run ended: clustered if all mass is one atom at rest."""
+        flow = self.equation.flow
+        if self.dynamics._isotropic and len(flow._atom_angles) == 1 and (flow.owners != FREE).all():
+            return (
+                "clustered",
+                f"clustered at t = {self.t:g} after {self.steps} steps: all mass is one atom",
+            )
+        return super().finished()
+
+    def _numbers(self, flow: LineFlowMap) -> dict[str, float]:
+        numbers = {
+            "tail": flow.tail,
+            "size": len(flow.angles),
+            **super()._numbers(flow),
+            "n_atoms": len(flow._atom_angles),
+            "n_clusters": len(clusters(flow)),
+        }
+        if self._is_adapted:
+            numbers["adaptation"] = self.adaptation
+        if flow._has_density:
+            numbers |= density_numbers(flow)
+        return numbers
+
+
+def _attribute_of_meshes(name: str) -> Any:
+    """A property of a system that is this attribute of its meshes."""
+    return property(
+        lambda system: getattr(system._meshes, name),
+        lambda system, value: setattr(system._meshes, name, value),
+    )
+
+
+class SphereSystem(System[SphereFlowMap]):
+    """A flow map on S^2 whose mesh is made anew when the flow has stretched it.
+
+    The moments of the measure, kept as polynomials in time, fix the velocity at all times, so the
+    density anywhere at any time follows from one backward characteristic. At the kinks of relu the
+    flow map's `tol` counts as 1e-6 at least.
+
+    Parameters
+    ----------
+    flow : SphereFlowMap
+        At t = 0.
+    dynamics : Dynamics
+        Without noise.
+    options : Options
+        Its tolerances in time do not count: they are the flow map's own.
+
+    Attributes
+    ----------
+    since : float
+        When the last mesh was laid.
+    has_maps : bool
+        Whether label maps are laid.
+    label_error : float
+        The largest mass that a label map misplaced.
+
+    Raises
+    ------
+    ValueError
+        If the flow map has moved, |β KᵀQ| of a head is too large, or the law is not resolved.
+    """
+
+    kept: ClassVar[Kept] = {**System.kept, "since": float, "has_maps": bool, "label_error": float}
+    integrator = LargestErrorSteps
+    has_maps, label_error = _attribute_of_meshes("has_maps"), _attribute_of_meshes("label_error")
+
+    def __init__(self, flow: SphereFlowMap, dynamics: Dynamics, options: Options) -> None:
+        if flow.t > 0.0:
+            raise ValueError(
+                f"measure must be a flow map at t = 0 on S^2, got one of t = {flow.t:g}: evolve "
+                f"it from its law to a later t_end"
+            )
+        if dynamics._reach > _LARGEST_REACH:
+            name = "beta" if dynamics._isotropic else "beta |KᵀQ|"
+            raise ValueError(
+                f"{name} must be <= {_LARGEST_REACH:g} for a flow map on S^2, got "
+                f"{tell_apart(dynamics._reach, _LARGEST_REACH)[0]}: take Particles"
+            )
+        tol = flow.tol if dynamics._smooth else max(flow.tol, _KINKS_ON_S2)
+        scale = max(1.0, dynamics._reach)
+        # a cluster is carried by particles of the same moments long before it is a point; where
+        # the dynamics is not isotropic, what contracts may be pulled apart later
+        absorbs = dynamics._isotropic and flow.atom_radius > 0.0
+        self._meshes = Meshes(
+            flow,
+            field_on_sphere(dynamics),
+            scale=scale,
+            tol=tol * _USA_SHARE if dynamics._fast else tol,
+            radius=1.0 / max(4.0, scale) if absorbs else 0.0,
+        )
+        self.since = self._saved = options.t_start
+        try:
+            first = self._meshes.first(flow)
+        except ArithmeticError as error:
+            raise ValueError(f"measure {shown(flow)} can't be run: {error}") from error
+        first.tol = tol
+        super().__init__(first, dynamics, options)
+
+    def _equation(self, measure: SphereFlowMap) -> SphereTendency:
+        return SphereTendency(measure, self._meshes.field, self.acting)
+
+    def measure(self) -> SphereFlowMap:
+        """The measure at the present time."""
+        flow = super().measure()
+        flow.t = self.t
+        return flow
+
+    def tolerances(self) -> tuple[float, Array]:
+        """Relative tolerance, and absolute ones of each entry of the state."""
+        tol = max(_LEAST_ON_S2, _SHARE_ON_S2 * self._meshes.tol)
+        return _RTOL_ON_S2, np.append(self.equation.errors(tol), tol)
+
+    def failed(self, reason: str | None) -> Stop:
+        """What ends the run where there is no next step, no rate or no mesh."""
+        what = reason or "the state is no longer finite"
+        return self.out_of_room(what, "`max_nodes` or `tol` of the flow map")
+
+    def after(self, stepper: Stepper) -> Verdict:
+        """Put the points back on the sphere, and lay a new mesh where that is due."""
+        self._history.append(float(stepper.t), moments_of_step(stepper, self.equation.moments))
+        points = self.equation.points(stepper.y)
+        # the field depends on directions only, so the slope stays what it is
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+        self.count(stepper)
+        flow = self.measure()
+        is_stretched = self._meshes.is_stretched(flow)
+        if not is_stretched and not self._may_gather(flow):
+            return Verdict.GO_ON
+        try:
+            divergence = partial(self.equation.divergence, self.state[:-1])
+            absorption = self._meshes.absorption(flow, divergence)
+            if not is_stretched and not self._meshes.is_worthwhile(flow, absorption):
+                return Verdict.GO_ON
+            renewed = self._meshes.renew(flow, absorption, self._history)
+        except ArithmeticError as error:
+            raise self.fault(error) from error
+        self.adopt(self._equation(renewed), work=self.work)
+        self.since = self.t
+        if len(absorption.centres):
+            self._history.absorptions.append(absorption)
+        return Verdict.RESTART
+
+    def _may_gather(self, flow: SphereFlowMap) -> bool:
+        """Whether it is time to look for clusters."""
+        smooth_mass = float(split_mass(flow)[0].sum())
+        wait = _REGATHER_AFTER if smooth_mass > _MASS_OF_LATE else _REGATHER_LATE
+        return self.t - self.since >= wait and smooth_mass >= self._meshes.tol
+
+    def rebase(self, measure: SphereFlowMap) -> None:
+        """Go on from a measure as it is saved, with the label maps that a restart may ask for.
+
+        A run that is interrupted saves once more, but is restarted from the save before.
+        """
+        super().rebase(measure)
+        if self.t > self._saved:
+            labels = self._history.labels
+            earlier = sum(one.time <= self._saved for one in labels)
+            del labels[: max(0, earlier - 1)]
+            self._saved = self.t
+
+    def _numbers(self, measure: SphereFlowMap) -> dict[str, float]:
+        particles = len(measure.points) - measure.n_nodes
+        numbers = {"size": measure.n_nodes, **super()._numbers(measure)}
+        numbers["label_error"] = self.label_error
+        if self.dynamics._isotropic:
+            numbers["n_atoms"] = len(measure.atoms)
+            numbers["smooth_mass"] = float(split_mass(measure)[0].sum())
+        numbers["n_clusters"] = len(clusters(measure))
+        return numbers if particles else numbers | density_numbers(measure)
