@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -153,6 +153,30 @@ class Column(NamedTuple):
             self._checked(values[...])
             raise
 
+    def rows(self, stored: Contents, ends: NDArray[Any], times: slice) -> Iterator[NDArray[Any]]:
+        """The array of each of these times, whose rows begin and end where `ends` tells.
+
+        Those of some times are read at once: of one, or as many as have `BLOCK` numbers.
+
+        Raises
+        ------
+        ValueError
+            If there are more rows, or less.
+        """
+        values = self.find(stored)
+        if len(values) != ends[-1]:
+            raise ValueError(f"{self.name} must have {ends[-1]} rows, got {len(values)}")
+        blocks = ends[:-1] * math.prod(values.shape[1:]) // BLOCK
+        for _, group in groupby(range(len(blocks))[times], lambda i: blocks[i]):
+            here = list(group)
+            start = ends[here[0]]
+            block = self.read(stored, slice(start, ends[here[-1] + 1]))
+            for i in here:
+                array = block[ends[i] - start : ends[i + 1] - start]
+                # a part of a block would keep all of it
+                array = array if len(here) == 1 else array.copy()
+                yield array[0] if self.first == "t" else array
+
     def _checked(self, values: NDArray[Any]) -> NDArray[Any]:
         if self.limits:
             low, high = self.limits
@@ -237,37 +261,19 @@ class Form:
     def saves(self, stored: Contents, times: slice) -> Iterator[Save]:
         """Each of these times `t` and its arrays, by the keys of the columns.
 
-        Those of some times are read at once: of one, or as many as have `BLOCK` numbers.
-
         Raises
         ------
         ValueError
             If an array is missing, or of another length than the counts tell.
         """
         counts, saved = dict(self.counts.values()), TIMES.read(stored).tolist()
-        ends_over: dict[str, NDArray[Any]] = {"t": np.arange(len(saved) + 1)}
-        ends_over |= {dim: self._ends(dim, stored) for dim in self.counts}
+        ends: dict[str, NDArray[Any]] = {"t": np.arange(len(saved) + 1)}
+        ends |= {dim: self._ends(dim, stored) for dim in self.counts}
         own = [column for column in self.columns if column.name not in counts]
-        fixed = {c.key: c.read(stored) for c in own if c.first not in ends_over}
-        over_t = [(column, ends_over[column.first]) for column in own if column.first in ends_over]
-        numbers = np.zeros(len(saved))
-        for column, ends in over_t:
-            values = column.find(stored)
-            if len(values) != ends[-1]:
-                raise ValueError(f"{column.name} must have {ends[-1]} rows, got {len(values)}")
-            numbers += np.diff(ends) * math.prod(values.shape[1:])
-        for first, last in _groups(range(len(saved))[times], numbers):
-            blocks = [
-                column.read(stored, slice(ends[first], ends[last])) for column, ends in over_t
-            ]
-            for i in range(first, last):
-                save = {"t": saved[i], **fixed}
-                for (column, ends), block in zip(over_t, blocks, strict=True):
-                    rows = block[ends[i] - ends[first] : ends[i + 1] - ends[first]]
-                    # a part of a block would keep all of it
-                    rows = rows if len(rows) == len(block) else rows.copy()
-                    save[column.key] = rows[0] if column.first == "t" else rows
-                yield save
+        fixed = {c.key: c.read(stored) for c in own if c.first not in ends}
+        over_t = {c.key: c.rows(stored, ends[c.first], times) for c in own if c.first in ends}
+        for t, *arrays in zip(saved[times], *over_t.values(), strict=True):
+            yield {"t": t, **fixed, **dict(zip(over_t, arrays, strict=True))}
 
     def _ends(self, dim: str, stored: Contents) -> NDArray[Any]:
         """Where the rows of each time begin and, one further, end, of a ragged dimension."""
@@ -277,16 +283,6 @@ class Form:
         if (counts % per).any():
             raise ValueError(f"{name} must be multiples of {per}, got {counts[:8]}")
         return np.append(0, np.cumsum(counts // per))
-
-
-def _groups(times: range, numbers: Array) -> Iterator[tuple[int, int]]:
-    """The first time of each group and that after its last, of at most `BLOCK` numbers or one."""
-    first = times.start
-    while first < times.stop:
-        ends = np.cumsum(numbers[first : times.stop])
-        last = first + max(1, int(np.searchsorted(ends, BLOCK, side="right")))
-        yield first, last
-        first = last
 
 
 def _check_same(name: str, values: Sequence[Any]) -> None:
@@ -303,13 +299,6 @@ def _without_nan(name: str, values: ArrayLike) -> NDArray[Any]:
     if np.isnan(array).any():
         raise ValueError(f"{name} must hold no NaN, got one at {np.argwhere(np.isnan(array))[0]}")
     return array
-
-
-def _undo_rounding(measure: Any, **given: Array) -> None:
-    """Give a measure or a space what was in the file if normalising it only turned last bits."""
-    for name, array in given.items():
-        if np.allclose(array, getattr(measure, name), rtol=_LAST_BITS, atol=_LAST_BITS):
-            freeze(measure, **{name: array.copy()})
 
 
 def _as_table(coefficients: NDArray[Any], space: Any) -> NDArray[Any]:
@@ -375,23 +364,17 @@ def _particles(record: Stored, saves: Iterator[Save]) -> Iterator[Particles]:
     for save in saves:
         del save["t"]
         tokens = Particles(**save, sums=record["sums"])
-        _undo_rounding(tokens, **save)
+        for name, given in save.items():
+            # in many dimensions normalising again may turn last bits
+            if np.allclose(given, getattr(tokens, name), rtol=_LAST_BITS, atol=_LAST_BITS):
+                freeze(tokens, **{name: given.copy()})
         yield tokens
-
-
-def _shares(weights: Array) -> Array:
-    """The masses of frequencies, if they are that."""
-    if weights.min() < 0.0 or not np.isclose(weights.sum(), 1.0, rtol=0.0, atol=1e-14):
-        raise ValueError(f"weights must be >= 0 of sum 1, got {weights.sum()!r}")
-    return weights
 
 
 def _oscillators(_: Stored, saves: Iterator[Save]) -> Iterator[Oscillators]:
     for save in saves:
         del save["points"], save["t"]
-        oscillators = Oscillators(**save)
-        _undo_rounding(oscillators, weights=_shares(save["weights"]))
-        yield oscillators
+        yield Oscillators(**save)
 
 
 def _oscillator_densities(
@@ -399,13 +382,8 @@ def _oscillator_densities(
 ) -> Iterator[OscillatorDensity]:
     limits = _density_limits(record)
     for save, space, parts in _series(record["space"], saves, sizes, "parts"):
-        weights = _shares(save["frequency_weights"])
-        density = OscillatorDensity._from_parts(
-            space, parts, save["frequencies"], weights, save["widths"], **limits
-        )
-        _undo_rounding(density, frequency_weights=weights)
-        freeze(density, coefficients=density.frequency_weights @ density.parts)
-        yield density
+        nodes = save["frequencies"], save["frequency_weights"], save["widths"]
+        yield OscillatorDensity._from_parts(space, parts, *nodes, **limits)
 
 
 class ForgottenLaw:
