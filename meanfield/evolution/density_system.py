@@ -216,7 +216,7 @@ class NoisyDensitySystem(DensitySystem):
         verdict = super().after(stepper)
         if verdict is Verdict.GO_ON and isinstance(stepper, ExponentialSteps):
             halfway, last = self._rates(stepper.middle), self._rates(stepper.y)
-            h = stepper.step_size
+            h = stepper.t - stepper.t_old
             self.free_work -= h * (self.losing + 4.0 * halfway[0] + last[0]) / 6.0
             self.noise_work += h * (self.heating + 4.0 * halfway[1] + last[1]) / 6.0
             self.losing, self.heating = last

@@ -131,7 +131,7 @@ def advance(system: System[Any], t_end: float, report: Callable[[System[Any]], N
                 raise system.failed(reason)
             verdict = system.after(stepper)
             if verdict is Verdict.REDO:
-                system.step_size, stepper = stepper.step_size * system.clock, None
+                system.step_size, stepper = (stepper.t - stepper.t_old) * system.clock, None
                 continue
             if (left := detector.left(system.t, until)) > MOST_STEPS:
                 raise system.too_far(left)

@@ -81,8 +81,6 @@ class Stepper(ABC):
         The rate at the end of the last step.
     h_abs : float
         The size of the next step to try.
-    step_size : float
-        That of the last step, 0 before it.
     status : str
         'running', 'finished' or 'failed'.
     """
@@ -94,7 +92,6 @@ class Stepper(ABC):
     y_old: Array
     f: Array
     h_abs: float
-    step_size: float
     status: str
 
     @abstractmethod
@@ -102,10 +99,36 @@ class Stepper(ABC):
         """Take one step in as many tries as it needs; why it failed, if it did."""
 
 
-_NO_STEP = "the step size is less than the spacing of floats"
+class _FittedSteps(Stepper):
+    """Steps whose sizes follow their errors."""
+
+    _sizes: StepSizes
+
+    def step(self) -> str | None:
+        """Take one step in as many tries as it needs; why it failed, if it did."""
+        least, planned = 10.0 * np.spacing(self.t), self.h_abs
+        size = max(planned, least)
+        while size >= least:
+            end = min(self.t + size, self.t_bound)
+            h = end - self.t
+            error, y, f = self._try(end, h)
+            size = self._sizes.next(h, error)
+            if error < 1.0:
+                self.t_old, self.t, self.y_old, self.y, self.f = self.t, end, self.y, y, f
+                self.h_abs = size
+                if end == self.t_bound:
+                    # a step that was cut short says nothing about the next
+                    self.status, self.h_abs = "finished", max(size, planned)
+                return None
+        self.status = "failed"
+        return "the step size is less than the spacing of floats"
+
+    @abstractmethod
+    def _try(self, end: float, h: float) -> tuple[float, Array, Array]:
+        """The error of a step h in units of the tolerance, and the state and rate at its end."""
 
 
-class _Pair(Stepper, OdeSolver):  # type: ignore[misc]
+class _Pair(_FittedSteps, OdeSolver):  # type: ignore[misc]
     """Steps of one of scipy's explicit Runge-Kutta pairs, whose tableau and error estimate it has.
 
     What differs is that a stage y + h Σ a_i k_i is one product, of rows that y and its rates k_i
@@ -145,34 +168,18 @@ class _Pair(Stepper, OdeSolver):  # type: ignore[misc]
         ]
         self._last = np.ones(1 + self.n_stages)
 
-    def step(self) -> str | None:
-        """Take one step in as many tries as it needs; why it failed, if it did."""
-        least, planned = 10.0 * np.spacing(self.t), self.h_abs
-        size = max(planned, least)
+    def _try(self, end: float, h: float) -> tuple[float, Array, Array]:
         stage, rate = self._stage, self._rate
+        self.h_previous = h
         self._rows[0], self.K[0] = self.y, self.f
-        while size >= least:
-            end = min(self.t + size, self.t_bound)
-            h = end - self.t
-            np.multiply(self.A, h, out=self._weights[:, 1:])
-            np.multiply(self.B, h, out=self._last[1:])
-            for c, weights, rows, own in self._stages:
-                np.dot(weights, rows, out=stage)
-                rate(self.t + c * h, stage, own)
-            y: Array = np.dot(self._last, self._rows[: len(self._last)])
-            rate(end, y, self.K[-1])
-            error = self._error(h, y)
-            size = self._sizes.next(h, error)
-            if error < 1.0:
-                self.h_previous, self.h_abs = h, size
-                self.t_old, self.t, self.y_old, self.y = self.t, end, self.y, y
-                self.f = self.K[-1].copy()
-                if end == self.t_bound:
-                    # a step that was cut short says nothing about the next
-                    self.status, self.h_abs = "finished", max(size, planned)
-                return None
-        self.status = "failed"
-        return _NO_STEP
+        np.multiply(self.A, h, out=self._weights[:, 1:])
+        np.multiply(self.B, h, out=self._last[1:])
+        for c, weights, rows, own in self._stages:
+            np.dot(weights, rows, out=stage)
+            rate(self.t + c * h, stage, own)
+        y: Array = np.dot(self._last, self._rows[: len(self._last)])
+        rate(end, y, self.K[-1])
+        return self._error(h, y), y, self.K[-1].copy()
 
     def _error(self, h: float, y: Array) -> float:
         """Of the last step, to y, in units of the tolerance."""
@@ -361,7 +368,7 @@ def _tableau(decay: Array, h: float) -> tuple[Array, Array, list[list[Array]]]:
     return whole, half, [[h * weight for weight in stage] for stage in stages]
 
 
-class ExponentialSteps(Stepper):
+class ExponentialSteps(_FittedSteps):
     """dy/dt = -λ y + N(t, y) from t to `t_bound` by an exponential Runge-Kutta method of order 4.
 
     The method has this order for any λ, is exact where N = 0, and does not move where
@@ -391,7 +398,7 @@ class ExponentialSteps(Stepper):
     f : ndarray, shape (n,)
         N at the present state, without the decay.
     middle : ndarray, shape (n,)
-        The last stage, halfway through the last step taken.
+        The last stage, halfway through the last step tried.
 
     Examples
     --------
@@ -422,7 +429,7 @@ class ExponentialSteps(Stepper):
         self._product, self.middle = np.empty_like(y), y
         self._sizes = StepSizes(_ORDER, _MOST)
         self.f = rate(t, y)
-        self.status, self.step_size = "running", 0.0
+        self.status = "running"
         self.h_abs = self._first_step() if first_step is None else first_step
 
     def _first_step(self) -> float:
@@ -441,42 +448,22 @@ class ExponentialSteps(Stepper):
             ratios /= unit
             return unit * float(np.sqrt(np.mean(ratios * ratios)))
 
-    def step(self) -> str | None:
-        """Take one step in as many tries as it needs; why it failed, if it did."""
-        planned = self.h_abs
-        while self.h_abs >= 10.0 * np.spacing(self.t):
-            end = min(self.t + self.h_abs, self.t_bound)
-            h = end - self.t
-            # a step that leaves double precision is one that was too long
-            with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-                middle, y, f, change = self._tried(end, h)
-                error = self._norm(change, np.maximum(np.abs(self.y), np.abs(y)))
-            self.h_abs = self._sizes.next(h, error)
-            if error < 1.0:
-                self.t, self.middle, self.y, self.f = end, middle, y, f
-                self.step_size = h
-                if end == self.t_bound:
-                    # a step that was cut short says nothing about the next
-                    self.status, self.h_abs = "finished", max(self.h_abs, planned)
-                return None
-        self.status = "failed"
-        return _NO_STEP
-
-    def _tried(self, end: float, h: float) -> tuple[Array, Array, Array, Array]:
-        """The last stage of a step h, y and N(y) at its end, and the estimate of its error."""
-        whole, half, (a2, a3, a4, a5, b) = _tableau(self._decay, h)
-        rate, first, centre = self._rate, self.f, end - 0.5 * h
-        second = rate(centre, self._sum(half, a2, first))
-        third = rate(centre, self._sum(half, a3, first, second))
-        second += third
-        fourth = rate(end, self._sum(whole, a4, first, second))
-        middle = self._sum(half, a5, first, second, fourth)
-        last = rate(centre, middle)
-        y = self._sum(whole, b, first, fourth, last)
-        f = rate(end, y)
-        fourth -= f
-        fourth *= b[1][self._which]
-        return middle, y, f, fourth
+    def _try(self, end: float, h: float) -> tuple[float, Array, Array]:
+        # a step that leaves double precision is one that was too long
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            whole, half, (a2, a3, a4, a5, b) = _tableau(self._decay, h)
+            rate, first, centre = self._rate, self.f, end - 0.5 * h
+            second = rate(centre, self._sum(half, a2, first))
+            third = rate(centre, self._sum(half, a3, first, second))
+            second += third
+            fourth = rate(end, self._sum(whole, a4, first, second))
+            self.middle = self._sum(half, a5, first, second, fourth)
+            last = rate(centre, self.middle)
+            y = self._sum(whole, b, first, fourth, last)
+            f = rate(end, y)
+            fourth -= f
+            fourth *= b[1][self._which]
+            return self._norm(fourth, np.maximum(np.abs(self.y), np.abs(y))), y, f
 
     def _sum(self, decayed: Array, weights: list[Array], *rates: Array) -> Array:
         """Σ of weights times rates, and `decayed` times y; weights are by decay rate."""
@@ -518,7 +505,7 @@ class EqualSteps(Stepper):
         self._advance, self.y, self.f = advance, y, np.zeros_like(y)
         self._start, self._done, self._last, self._lost = start, done, last, lost
         self.t, self.t_bound, self.h_abs = start + done * size, start + last * size, size
-        self.status, self.step_size = "running", 0.0
+        self.status = "running"
 
     def step(self) -> str | None:
         """Take one step; why it failed, if it did."""
@@ -527,7 +514,7 @@ class EqualSteps(Stepper):
             self.status = "failed"
             return self._lost
         self._done += 1
-        self.y, self.step_size = after, self.h_abs
+        self.y = after
         self.t = self._start + self._done * self.h_abs
         if self._done == self._last:
             self.status = "finished"
