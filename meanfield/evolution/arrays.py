@@ -52,11 +52,15 @@ _SIZES, _COUNTS = (3, 1 << 20), (0, 1 << 26)
 # what normalising may change in what is normalised
 _LAST_BITS = 1e-15
 _SPACES: tuple[Any, ...] = (Circle, Sphere, Zonal)
-# the shape of a table of coefficients, told by the size of a space without making it
-_SHAPES: dict[str, Callable[[int], tuple[int, ...]]] = {
-    "Circle": lambda n: (n // 2, 2),
-    "Sphere": lambda lmax: (lmax + 1, lmax + 1, 2),
-    "Zonal": lambda kmax: (kmax + 1,),
+# the dimensions of a table of coefficients, its shape, told by the size of a space without making
+# it, and the series
+_SERIES_ON: dict[str, tuple[str, Callable[[int], tuple[int, ...]], str]] = {
+    "Circle": ("degree part", lambda n: (n // 2, 2), "Σ c_k e^{ikθ}, c_{-k} = conj(c_k)"),
+    "Sphere": (
+        *("degree order part", lambda lmax: (lmax + 1, lmax + 1, 2)),
+        "Σ c_lm Y_lm, orthonormal for σ, c_{l,-m} = (-1)^m conj(c_lm)",
+    ),
+    "Zonal": ("degree", lambda kmax: (kmax + 1,), "Σ c_k p_k(<x, axis>), orthonormal for σ"),
 }
 _ANGLE = {"units": "radian"}
 # dimensions that have coordinates of their own
@@ -228,30 +232,27 @@ class Form:
         return "FlowMap" if self in _FLOWS else self.measure.__name__, self.space
 
     def variables(
-        self, measures: Sequence[AnyMeasure | None], history: History | None
+        self, measures: Sequence[AnyMeasure], start: int, count: int, history: History | None
     ) -> dict[str, Variable]:
-        """Measures and history as variables; None at times that have a measure of another form.
+        """Measures and history as variables, which begin at the number `start` of so many times.
 
         Raises
         ------
         ValueError
             If measures differ in what must be the same at all times.
         """
-        here = [i for i, measure in enumerate(measures) if measure is not None]
-        present = [measures[i] for i in here]
         found = {}
         for column in self.columns:
-            arrays = column.arrays(present)
+            arrays = column.arrays(measures)
+            array = arrays[0]
             if column.first in self.counts:
                 array = np.concatenate(arrays)
             elif column.first == "t":
                 _check_same(f"shape of {column.name}", [one.shape for one in arrays])
-                array = np.zeros((len(measures), *arrays[0].shape), dtype=arrays[0].dtype)
-                for i, one in zip(here, arrays, strict=True):
-                    array[i] = one
+                array = np.zeros((count, *array.shape), dtype=array.dtype)
+                array[start : start + len(arrays)] = arrays
             else:
                 _check_same(column.name, [one.tolist() for one in arrays])
-                array = arrays[0]
             found[column.name] = column.variable(array)
         if history is not None and self.history:
             kept = history.arrays()
@@ -331,7 +332,7 @@ def _series(
 ) -> Iterator[tuple[Save, Any, NDArray[Any]]]:
     """Each save, its space and its coefficients, which the file has in the largest space."""
     most, space_of = int(max(sizes)), cache(lambda size: _space(record, size))
-    expected = _SHAPES[record["type"]](most)
+    expected = _SERIES_ON[record["type"]][1](most)
     for save in saves:
         table = save[key]
         shape = table.shape[-len(expected) :]
@@ -511,12 +512,12 @@ _MOMENTS = "history_step history_node history_moment"
 _HISTORY_TIME = Column("history_time", "history_end", "edges", "ends of time steps")
 
 
-def _coefficients(dims: str, key: str, series: str) -> Column:
+def _coefficients(space: str, dim: str, key: str) -> Column:
+    dims, _, series = _SERIES_ON[space]
     comment = {"comment": f"f = {series}, of the largest space of the run"}
-    return Column("coefficients", f"t {dims}", key, "coefficients of the density", comment)
+    return Column("coefficients", f"t {dim}{dims}", key, "coefficients of the density", comment)
 
 
-_FOURIER = "Σ c_k e^{ikθ}, c_{-k} = conj(c_k)"
 # a class stands before its base
 _OSCILLATORS = Form(
     Oscillators,
@@ -534,7 +535,7 @@ _OSCILLATOR_DENSITY = Form(
         Column("frequencies", "frequency", "frequencies", "natural frequencies"),
         Column("frequency_weights", "frequency", "frequency_weights", "masses of frequencies"),
         Column("widths", "frequency", "widths", "widths of Lorentzians"),
-        *(_coefficients("frequency degree part", "parts", _FOURIER), _SIZE),
+        *(_coefficients("Circle", "frequency ", "parts"), _SIZE),
     ),
     _oscillator_densities,
     _density_record,
@@ -547,20 +548,15 @@ _PARTICLES = Form(
     lambda particles: {"sums": particles.sums},
     counts={"point": ("count", 1)},
 )
-_SERIES_OF = {
-    "Circle": ("degree part", _FOURIER),
-    "Sphere": ("degree order part", "Σ c_lm Y_lm, orthonormal for σ, c_{l,-m} = (-1)^m conj(c_lm)"),
-    "Zonal": ("degree", "Σ c_k p_k(<x, axis>), orthonormal for σ"),
-}
 _DENSITIES = tuple(
     Form(
         Density,
-        (_coefficients(dims, "coefficients", series), _SIZE),
+        (_coefficients(space, "", "coefficients"), _SIZE),
         _densities,
         _density_record,
         space,
     )
-    for space, (dims, series) in _SERIES_OF.items()
+    for space in _SERIES_ON
 )
 _LINE_FLOW_MAP = Form(
     LineFlowMap,
@@ -650,8 +646,8 @@ def measure_variables(
             _check_kinds(one, other)
     found: dict[str, Variable] = {}
     for form in dict.fromkeys(reversed(forms)):
-        own = [m if own is form else None for m, own in zip(measures, forms, strict=True)]
-        found |= form.variables(own, history)
+        own = [m for m, its in zip(measures, forms, strict=True) if its is form]
+        found |= form.variables(own, forms.index(form), len(forms), history)
     if forms[-1] is not forms[0]:
         found["size"].values[:] += found["count"].values
     sizes = Contents(found).sizes

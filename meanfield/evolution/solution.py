@@ -56,20 +56,15 @@ else:
 class _OnDemand:
     """The dataset of a solution, of which there are plain arrays until it is asked for."""
 
-    @overload
-    def __get__(self, sol: None, kind: type) -> _OnDemand: ...
-    @overload
-    def __get__(self, sol: Solution, kind: type) -> xr.Dataset: ...
-    def __get__(self, sol: Solution | None, kind: type) -> xr.Dataset | _OnDemand:
-        """Return the dataset, made once."""
-        if sol is None:
-            return self
-        if isinstance(given := vars(sol)["dataset"], Contents):
-            self.__set__(sol, given.dataset())
-        found: xr.Dataset = vars(sol)["dataset"]
+    def __get__(self, sol: Solution | None, kind: type) -> xr.Dataset:
+        """Return the dataset, made once; None of the class, for a dataclass the default."""
+        given: Any = None if sol is None else vars(sol)["dataset"]
+        if isinstance(given, Contents):
+            given = vars(sol)["dataset"] = given.dataset()
+        found: xr.Dataset = given
         return found
 
-    def __set__(self, sol: Solution, given: xr.Dataset | Contents | _OnDemand) -> None:
+    def __set__(self, sol: Solution, given: xr.Dataset | Contents | None) -> None:
         """Keep a dataset, or what makes one.
 
         Raises
@@ -77,8 +72,7 @@ class _OnDemand:
         TypeError
             If none is given.
         """
-        # a dataclass takes a descriptor for a default
-        if given is self:
+        if given is None:
             raise TypeError("a Solution must be given a dataset")
         vars(sol)["dataset"] = given
 
