@@ -199,15 +199,15 @@ class Recorder:
             "overflowed": sorted(self._overflowed),
         }
 
-    def restore(self, saved: Solution, numbers: Mapping[str, Any]) -> None:
-        """Take over what another run had kept."""
+    def restore(self, saved: Solution, saves: int, numbers: Mapping[str, Any]) -> None:
+        """Take over what another run had kept at its first saves."""
         columns = {
-            str(name): values.values.tolist()
-            for name, values in saved.dataset.data_vars.items()
-            if values.dims == ("t",)
+            name: one.values[:saves].tolist()
+            for name, one in Contents.of(saved._numbers).variables.items()
+            if one.dims == ("t",)
         }
-        columns = {"t": saved.t.tolist()} | columns
-        self.measures = list(saved.measures)
+        columns["t"] = saved.t[:saves].tolist()
+        self.measures = list(saved.measures[:saves])
         self._rows = [
             dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
         ]

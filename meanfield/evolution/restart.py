@@ -28,12 +28,6 @@ from meanfield.exceptions import MissingFileError, UnfinishedWarning
 from meanfield.laws import LAWS, Law
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, SphereFlowMap
 
-# what a file that is not what it was may make of the code below
-_FAULTS = (
-    *(ValueError, KeyError, TypeError, IndexError, AttributeError),
-    *(OverflowError, ZeroDivisionError, StopIteration),
-)
-
 
 def resume(
     path: str | os.PathLike[str],
@@ -160,7 +154,8 @@ def restart(
     try:
         plan = _plan(saved, saved._resumption, known)
         return _run(plan, saved, saved._resumption, law)
-    except _FAULTS as error:
+    except Exception as error:
+        # of any kind, if the file is not what it was
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
         raise ValueError(f"{path} can't be resumed: {first_line(reason)}") from error
 
@@ -229,13 +224,6 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
     )
 
 
-def _until(saved: Solution, saves: int) -> Solution:
-    """The first saves of a solution."""
-    first = slice(saves)
-    part = saved.dataset.isel(t=first)
-    return replace(saved, t=saved.t[first], measures=saved.measures[first], dataset=part)
-
-
 def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -> Run:
     """The run as it was at the last checkpoint."""
     numbers = resumption.numbers
@@ -254,17 +242,17 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
         # interrupted in the first save: nothing is to be restored
         return Run(plan, plan.system(_beginning(first, law), rng))
     # without what was saved on an interruption, between the times asked for
-    kept = _until(saved, saves)
+    final, last = saved.measures[saves - 1], saved.t[saves - 1]
     for name in ("t", "step_size", "work"):
         number(name, state.get(name) or 0.0)
-    if state["t"] != kept.t[-1] or (state.get("step_size") or 0.0) < 0.0:
-        raise ValueError(f"t must be {kept.t[-1]:g}, that of the last save, got {state['t']!r:.40}")
-    run = Run(plan, plan.system(_beginning(kept.final, law), rng))
-    run.recorder.restore(kept, numbers["records"])
+    if state["t"] != last or (state.get("step_size") or 0.0) < 0.0:
+        raise ValueError(f"t must be {last:g}, that of the last save, got {state['t']!r:.40}")
+    run = Run(plan, plan.system(_beginning(final, law), rng))
+    run.recorder.restore(saved, saves, numbers["records"])
     collapses = numbers["records"]["collapses"]
     run.system.collapses = [(t, int(atoms), gap) for t, atoms, gap in collapses]
-    run.system.restore(kept, state)
-    run.recorder.begin(kept.measures[0], len(kept.measures))
+    run.system.restore(final, saved._history, state)
+    run.recorder.begin(first, saves)
     return run
 
 
@@ -330,5 +318,5 @@ def _on_mesh(plan: Plan, sol: Solution, save: int) -> Any:
     remembered = int(np.searchsorted(history.edges, now, side="right")) - 1
     numbers = {name: getattr(system, name) for name in system.kept}
     numbers |= {"t": now, "since": now, "layer": layer, "remembered": remembered}
-    system.restore(_until(sol, save + 1), numbers)
+    system.restore(flow, history, numbers)
     return system

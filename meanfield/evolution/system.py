@@ -13,7 +13,7 @@ from meanfield.equations.history import History
 from meanfield.equations.tendency import tendency
 from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
-from meanfield.evolution.solution import Solution, Status
+from meanfield.evolution.solution import Status
 from meanfield.evolution.steppers import ExplicitSteps, Stepper
 from meanfield.functionals.energies import LostEnergyError, energy_in_unit, order_parameter
 from meanfield.measures import AnyMeasure
@@ -175,8 +175,8 @@ class System(Generic[M]):
             self.adopt(self._equation(measure), work=self.work)
             self._base = measure
 
-    def restore(self, saved: Solution, numbers: Mapping[str, Any]) -> None:
-        """Go on where the system of a solution was when it was saved.
+    def restore(self, measure: M, history: History | None, numbers: Mapping[str, Any]) -> None:
+        """Go on where a system was when it saved this measure.
 
         Raises
         ------
@@ -185,12 +185,11 @@ class System(Generic[M]):
         """
         for name, read in self.kept.items():
             setattr(self, name, read(numbers[name]))
-        if saved._history is not None:
-            self._history = saved._history.until(int(numbers["remembered"]))
-        final: Any = saved.final
-        self.adopt(self._equation(final), work=self.work)
-        self._base = final
-        self.rebase(final)
+        if history is not None:
+            self._history = history.until(int(numbers["remembered"]))
+        self.adopt(self._equation(measure), work=self.work)
+        self._base = measure
+        self.rebase(measure)
 
     def history(self) -> History | None:
         """The moments of the run so far, where it keeps them."""
