@@ -259,6 +259,8 @@ class OscillatorDensitySystem(DensitySystem):
     itself costs no steps; they resolve how fast frames turn against each other, as tokens do.
     """
 
+    has_balance = False
+
     def adopt(self, equation: Any, work: float) -> None:
         """Go on with another right-hand side, whose frames stand as they are."""
         super().adopt(equation, work)
@@ -288,11 +290,6 @@ class OscillatorDensitySystem(DensitySystem):
         self.state[:-1] = self.equation.at_rest(self.state[:-1])
         self._anchor = self.t
         return super()._stepper(start, end)
-
-    @property
-    def has_balance(self) -> bool:
-        """Whether the state integrates an energy's gain."""
-        return False
 
     def _speeds(self, measure: Density) -> dict[str, float]:  # noqa: ARG002
         return {}

@@ -55,8 +55,7 @@ def complete(run: Run, checkpoint: Checkpoint, progress: Progress) -> Solution:
                 interrupt.check()
 
             try:
-                is_over = False
-                while not is_over:
+                while True:
                     try:
                         if not recorder.measures:
                             checkpoint.begin(run)
@@ -66,7 +65,7 @@ def complete(run: Run, checkpoint: Checkpoint, progress: Progress) -> Solution:
                             advance(run.system, float(instant), report)
                             run.save()
                             checkpoint.keep(run)
-                        is_over = True
+                        break
                     except Stop as stop:
                         run.hand_over(stop, report)
                 status, message = run.system.finished()

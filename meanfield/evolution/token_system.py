@@ -176,12 +176,9 @@ class LayerSystem(TokenSystem):
         h > 0.
     """
 
+    # there is no time between layers: none to integrate over, and no unit of it
+    has_balance = False
     clock = 1.0
-
-    @property
-    def has_balance(self) -> bool:
-        """Whether the state integrates an energy's gain: there is no time between layers."""
-        return False
 
     def __init__(
         self, particles: Particles, dynamics: Dynamics, options: Options, step: float
