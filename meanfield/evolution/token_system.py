@@ -11,7 +11,7 @@ from meanfield._checks import integer, one_of, shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.equations.tendency import token_tendency
-from meanfield.equations.tokens import TokenOutput
+from meanfield.equations.tokens import OutputTendency
 from meanfield.evolution.options import LEAST_RTOL, ROUNDING, Options
 from meanfield.evolution.steppers import EqualSteps, Stepper
 from meanfield.evolution.system import MOST_STEPS, Kept, System
@@ -186,11 +186,11 @@ class LayerSystem(TokenSystem):
         self.step = step
         super().__init__(particles, dynamics, options)
 
-    def _equation(self, measure: Particles) -> TokenOutput:
+    def _equation(self, measure: Particles) -> OutputTendency:
         self._particles = measure
-        equation: TokenOutput | None = getattr(self, "equation", None)
+        equation: OutputTendency | None = getattr(self, "equation", None)
         if equation is None or equation.dynamics is not self.acting:
-            equation = TokenOutput(measure, self.acting)
+            equation = OutputTendency(measure, self.acting)
             self.sums.add(equation.sums)
         return equation
 
@@ -202,10 +202,6 @@ class LayerSystem(TokenSystem):
     def measure(self) -> Particles:
         """The tokens at the present time."""
         return self._particles
-
-    def _output(self, measure: Particles) -> Array:
-        output: Array = self.equation(measure)
-        return output
 
     def _stepper(self, start: float, end: float) -> Stepper:  # noqa: ARG002 (layers are counted)
         done = round(self.options.t_start / self.step) + self.steps
