@@ -187,7 +187,11 @@ class Column(NamedTuple):
             return np.array([integer(self.name, value, low=low, high=high) for value in values])
         if self.first in ("t", "frequency"):
             return real_array(self.name, values, len(self.dims.split()))
-        return _without_nan(self.name, values)
+        array = np.asarray(values)
+        if np.isnan(array).any():
+            where = np.argwhere(np.isnan(array))[0]
+            raise ValueError(f"{self.name} must hold no NaN, got one at {where}")
+        return array
 
 
 TIMES = Column("t", "t", "t", TIME["long_name"])
@@ -293,13 +297,6 @@ def _check_same(name: str, values: Sequence[Any]) -> None:
                 f"measures must be of one kind, with the same {name} at all times, got "
                 f"{shown(values[0])} and {shown(value)}"
             )
-
-
-def _without_nan(name: str, values: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(values)
-    if np.isnan(array).any():
-        raise ValueError(f"{name} must hold no NaN, got one at {np.argwhere(np.isnan(array))[0]}")
-    return array
 
 
 def _as_table(coefficients: NDArray[Any], space: Any) -> NDArray[Any]:
@@ -512,10 +509,10 @@ _MOMENTS = "history_step history_node history_moment"
 _HISTORY_TIME = Column("history_time", "history_end", "edges", "ends of time steps")
 
 
-def _coefficients(space: str, dim: str, key: str) -> Column:
+def _coefficients(space: str, along: str, key: str) -> Column:
     dims, _, series = _SERIES_ON[space]
     comment = {"comment": f"f = {series}, of the largest space of the run"}
-    return Column("coefficients", f"t {dim}{dims}", key, "coefficients of the density", comment)
+    return Column("coefficients", f"{along} {dims}", key, "coefficients of the density", comment)
 
 
 # a class stands before its base
@@ -535,7 +532,7 @@ _OSCILLATOR_DENSITY = Form(
         Column("frequencies", "frequency", "frequencies", "natural frequencies"),
         Column("frequency_weights", "frequency", "frequency_weights", "masses of frequencies"),
         Column("widths", "frequency", "widths", "widths of Lorentzians"),
-        *(_coefficients("Circle", "frequency ", "parts"), _SIZE),
+        *(_coefficients("Circle", "t frequency", "parts"), _SIZE),
     ),
     _oscillator_densities,
     _density_record,
@@ -551,7 +548,7 @@ _PARTICLES = Form(
 _DENSITIES = tuple(
     Form(
         Density,
-        (_coefficients(space, "", "coefficients"), _SIZE),
+        (_coefficients(space, "t", "coefficients"), _SIZE),
         _densities,
         _density_record,
         space,
@@ -838,7 +835,7 @@ def read_resumption(stored: Contents) -> Resumption | None:
     Raises
     ------
     ValueError
-        If it is not JSON, or there are no times, or a NaN among them.
+        If it is not JSON, or there are no times.
     """
     text = stored.attrs.get(_RESUMPTION)
     if text is None:
@@ -848,7 +845,7 @@ def read_resumption(stored: Contents) -> Resumption | None:
         raise ValueError(f"{_RESUMPTION} must be a JSON object, got {shown(text)}")
     if _TIMES not in stored:
         raise ValueError(f"{_TIMES} must be a variable, got none")
-    return Resumption(numbers, _without_nan(_TIMES, stored[_TIMES].values[...]))
+    return Resumption(numbers, stored[_TIMES].values[...])
 
 
 def own_names(stored: Contents) -> list[str]:

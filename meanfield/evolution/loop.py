@@ -307,8 +307,6 @@ def solve(
     asked = checked_monitors(monitors)
     steps_follow = {} if step or known.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
     options.check_float32(measure, known, steps_follow)
-    if not isinstance(case, str):
-        raise ValueError(f"case must be the text of a case file, got {shown(case)}")
     plan = Plan(dynamics, times, chosen, asked, max_step, case, options.checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
     with file_lock(path), ExitStack() as earlier:
