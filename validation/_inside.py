@@ -10,7 +10,7 @@ from meanfield.equations.batch import batch_tendency
 from meanfield.equations.density import GridTendency
 from meanfield.equations.line import LineField
 from meanfield.equations.tendency import tendency
-from meanfield.equations.tokens import TokenOutput
+from meanfield.equations.tokens import OutputField
 from meanfield.evolution import checkpoint as checkpoints
 from meanfield.evolution import evolve_batch
 from meanfield.evolution.density_system import NoisyDensitySystem
@@ -57,7 +57,7 @@ __all__ = [
     "Refusal",
     "Options",
     "SMALL",
-    "TokenOutput",
+    "OutputField",
     "adapt",
     "bandwidth",
     "batch_tendency",

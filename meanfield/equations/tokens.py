@@ -19,61 +19,6 @@ from meanfield.spaces.geometry import circle_angles, circle_points, exponential,
 from meanfield.typing import Array
 
 
-class TokenOutput:
-    """`dynamics.output` of tokens at the tokens, head by head in O(n) where there are such sums.
-
-    Parameters
-    ----------
-    particles : Particles
-        Whose number and `sums` settle how it is done.
-    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention or FeedForward
-
-    Attributes
-    ----------
-    sums : str
-        'direct', 'float32', 'transforms', several joined by 'and', 'none' for a feed-forward layer,
-        or 'own' for a dynamics that is not of the package.
-    """
-
-    def __init__(self, particles: Particles, dynamics: Any) -> None:
-        self.dynamics = dynamics
-        # which heads with matrices of their own are summed in O(n), by sums of them all
-        self._is_fast: list[bool] = []
-        if not dynamics._scores:
-            ways = [dynamics._sums]
-        elif dynamics._isotropic:
-            is_fast = particles._kernel_sums(dynamics._kernel) is not None
-            is_scaled = dynamics._balanced and not is_fast
-            ways = ["direct" if is_scaled else particles._way(is_fast)]
-        else:
-            matrices = [m for m, _ in dynamics._matrices(particles.dim)]
-            self._is_fast = [particles._has_score_sums(m) for m in matrices]
-            ways = [
-                particles._way(fast or particles._sums_at(particles.points @ m.T) is not None)
-                for m, fast in zip(matrices, self._is_fast, strict=True)
-            ]
-            if any(self._is_fast):
-                self._sums = score_sums(list(compress(matrices, self._is_fast)))
-        self.sums = joined(ways)
-
-    def __call__(self, particles: Particles) -> Array:
-        """Σ_h V_h ∇G [/ G] at the tokens, shape (n, d)."""
-        if not self._is_fast:
-            return np.asarray(self.dynamics.output(particles, particles.points))
-        return np.asarray(self.dynamics._combined(self.moments(particles)))
-
-    def moments(self, particles: Particles) -> list[tuple[Array, Array]]:
-        """log G and ∇G/G of attention at the tokens, head by head."""
-        points, found = particles.points, []
-        if any(self._is_fast):
-            found = self._sums.log_moments(points, particles.weights, points)
-        together = iter(found)
-        return [
-            next(together) if is_fast else particles.log_moment(z)
-            for is_fast, z in zip(self._is_fast, self.dynamics._queries(points), strict=True)
-        ]
-
-
 def joined(ways: Iterable[str]) -> str:
     """Ways to sum in one phrase, each once.
 
@@ -180,7 +125,8 @@ class TokenField(ABC):
     Attributes
     ----------
     sums : str
-        How sums are done, see `TokenOutput`.
+        How sums are done: 'direct', 'float32', 'transforms', 'gram', several joined by 'and',
+        'none' for a feed-forward layer, or 'own' for a dynamics that is not of the package.
     """
 
     sums = "transforms"
@@ -235,6 +181,8 @@ class KernelField(TokenField):
 class OutputField(TokenField):
     """P_x output(mu, x) for any output: heads, a feed-forward layer, a dynamics of a user's own.
 
+    Sums over heads are in O(n) where there are such sums.
+
     Parameters
     ----------
     particles : Particles
@@ -242,24 +190,55 @@ class OutputField(TokenField):
     dynamics : Dynamics
     """
 
+    dynamics: Any
+
     def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
-        self._output, self._asked = TokenOutput(particles, dynamics), particles.sums
-        super().__init__(self._output.dynamics)
-        self.sums = self._output.sums
+        super().__init__(dynamics)
+        self._asked = particles.sums
+        # which heads with matrices of their own are summed in O(n), by sums of them all
+        self._is_fast: list[bool] = []
+        if not dynamics._scores:
+            ways = [dynamics._sums]
+        elif dynamics._isotropic:
+            is_fast = particles._kernel_sums(dynamics._kernel) is not None
+            is_scaled = dynamics._balanced and not is_fast
+            ways = ["direct" if is_scaled else particles._way(is_fast)]
+        else:
+            matrices = [m for m, _ in dynamics._matrices(particles.dim)]
+            self._is_fast = [particles._has_score_sums(m) for m in matrices]
+            ways = [
+                particles._way(fast or particles._sums_at(particles.points @ m.T) is not None)
+                for m, fast in zip(matrices, self._is_fast, strict=True)
+            ]
+            if any(self._is_fast):
+                self._sums = score_sums(list(compress(matrices, self._is_fast)))
+        self.sums = joined(ways)
 
     def output(self, measure: Particles) -> Array:
-        """What the dynamics adds to tokens of this number, shape (n, d)."""
-        return self._output(measure)
+        """Σ_h V_h ∇G [/ G], what is added to tokens of this number, shape (n, d)."""
+        if not self._is_fast:
+            return np.asarray(self.dynamics.output(measure, measure.points))
+        return np.asarray(self.dynamics._combined(self._moments(measure)))
+
+    def _moments(self, particles: Particles) -> list[tuple[Array, Array]]:
+        """log G and ∇G/G of attention at the tokens, head by head."""
+        points, found = particles.points, []
+        if any(self._is_fast):
+            found = self._sums.log_moments(points, particles.weights, points)
+        together = iter(found)
+        return [
+            next(together) if is_fast else particles.log_moment(z)
+            for is_fast, z in zip(self._is_fast, self.dynamics._queries(points), strict=True)
+        ]
 
     def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
         """X at unit rows (n, d), and the dissipation: of a gradient flow of E_{β,D} like SA's."""
-        dynamics: Any = self.dynamics
-        here = Particles(places, masses, sums=self._asked)
+        dynamics, here = self.dynamics, Particles(places, masses, sums=self._asked)
         log_share: Array | float = 0.0
         if dynamics._energy is None:
-            velocity = project(places, self._output(here))
+            velocity = project(places, self.output(here))
         else:
-            moments = self._output.moments(here)
+            moments = self._moments(here)
             velocity = project(places, dynamics._combined(moments))
             # |X|², or with softmax |X|² G
             log_g = moments[0][0] if dynamics.normalised else 0.0
@@ -282,7 +261,7 @@ class BalancedField(TokenField):
 
     def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
         super().__init__(dynamics)
-        self.sums, self._asked = TokenOutput(particles, dynamics).sums, particles.sums
+        self.sums, self._asked = OutputField(particles, dynamics).sums, particles.sums
         self._log_u: Array | None = None
 
     def forget(self) -> None:
@@ -360,7 +339,7 @@ class TokenTendency:
         The tokens as one vector.
     dynamics : Dynamics
     sums : str
-        How sums are done, see `TokenOutput`.
+        How sums are done, see `TokenField`.
     """
 
     def __init__(self, particles: Particles, chart: Points | Angles, field: TokenField) -> None:

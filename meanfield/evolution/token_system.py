@@ -11,7 +11,7 @@ from meanfield._checks import integer, one_of, shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.equations.tendency import token_tendency
-from meanfield.equations.tokens import OutputTendency
+from meanfield.equations.tokens import OutputField
 from meanfield.evolution.options import LEAST_RTOL, ROUNDING, Options
 from meanfield.evolution.steppers import EqualSteps, Stepper
 from meanfield.evolution.system import MOST_STEPS, Kept, System
@@ -186,11 +186,11 @@ class LayerSystem(TokenSystem):
         self.step = step
         super().__init__(particles, dynamics, options)
 
-    def _equation(self, measure: Particles) -> OutputTendency:
+    def _equation(self, measure: Particles) -> OutputField:
         self._particles = measure
-        equation: OutputTendency | None = getattr(self, "equation", None)
+        equation: OutputField | None = getattr(self, "equation", None)
         if equation is None or equation.dynamics is not self.acting:
-            equation = OutputTendency(measure, self.acting)
+            equation = OutputField(measure, self.acting)
             self.sums.add(equation.sums)
         return equation
 
