@@ -21,9 +21,7 @@ from meanfield.kernels.multipliers import (
 )
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicity
 from meanfield.studies import proposition as room
-from meanfield.studies import proposition_proof as proof
-from meanfield.studies.proposition import FAULT, PARTS, verdict
-from meanfield.studies.proposition_proof import Evidence, enclose
+from meanfield.studies.proposition import FAULT, PARTS, Evidence, enclose, verdict
 
 CUBIC = [0.0, -1.0, 0.0, 1.0]
 QUICK = {"n_measures": 50, "repeats": 1}
@@ -35,7 +33,7 @@ def rng():
 
 
 def energy_of(beta, dim):
-    return proof.attention_energy(beta, dim, bandwidth(beta, dim))
+    return room.attention_energy(beta, dim, bandwidth(beta, dim))
 
 
 def study(beta, dim=3, **keywords):
@@ -97,9 +95,9 @@ def test_bounds_over_intervals():
 def test_no_falsehood_is_proved():
     """Where Λ_k <= 0: of all k >= 1 at β = 0, and of odd k at β < 0."""
     energy = energy_of(4.0, 3)
-    assert proof.prove(energy, (4.0, 4.0), 6).status == "proved"
+    assert room.prove(energy, (4.0, 4.0), 6).status == "proved"
     for low, missed in ((0.0, "[1, 2, 3, 4, 5, 6]"), (-4.0, "[1, 3, 5]")):
-        found = proof.prove(energy, (low, 4.0), 6)
+        found = room.prove(energy, (low, 4.0), 6)
         assert found.status == "open"
         assert found.finding == f"Λ_k > 0 is not shown for k in {missed}"
     signs = [bound > 0 for bound in enclose(-4.0, 3, 6, ROUND_FLOOR)]
@@ -110,14 +108,14 @@ def test_what_differs_beside_a_proof_is_a_note(monkeypatch):
     """Λ_{k+1} in place of Λ_k, and a relative error of 1e-9."""
     exact = scaled_eigenvalues
     for own in (lambda b, d, k: exact(b, d, k + 1)[1:], lambda *given: exact(*given) * (1 + 1e-9)):
-        monkeypatch.setattr(proof.multipliers, "scaled_eigenvalues", own)
+        monkeypatch.setattr(room.multipliers, "scaled_eigenvalues", own)
         ds = study(4.0, parts=["coefficients"])
         assert ds.attrs["verdict"] == "proved"
         assert "Λ_k of the package is not within its bounds" in ds.attrs["note"]
         assert ds.attrs["note"].endswith(FAULT)
     monkeypatch.undo()
     monkeypatch.setattr(
-        proof.multipliers, "log_eigenvalues", lambda b, d, k: log_eigenvalues(b, d, k + 1)[1:]
+        room.multipliers, "log_eigenvalues", lambda b, d, k: log_eigenvalues(b, d, k + 1)[1:]
     )
     assert FAULT in study(4.0, parts=["coefficients"]).attrs["note"]
 
@@ -130,7 +128,7 @@ def test_values_of_random_pairs():
     powers = draws.uniform([-3.0, 1.0], [3.0, 10.0], (40, 2))
     pairs += [(float(10.0**power), int(2.0**size)) for power, size in powers]
     for beta, dim in pairs:
-        found = proof.prove(energy_of(beta, dim), (beta, beta), bandwidth(beta, dim))
+        found = room.prove(energy_of(beta, dim), (beta, beta), bandwidth(beta, dim))
         assert (found.status, found.note) == ("proved", ""), (beta, dim)
         assert float(found.data.evaluation_error.max()) <= 1e-13
 
@@ -200,7 +198,7 @@ def test_gradients_come_near_and_not_beyond():
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 @pytest.mark.parametrize("potential", [None, CUBIC])
 def test_gradients_are_derivatives(sign, potential):
-    energy = energy_of(4.0, 3) if potential is None else proof.energy_of(potential, 3, None)
+    energy = energy_of(4.0, 3) if potential is None else room.energy_of(potential, 3, None)
     draws = rng()
     start, direction = draws.normal(size=(2, 64))
     _, gradient = room.margin(start, energy, sign)
@@ -338,7 +336,7 @@ def test_witnesses_have_the_energies_that_they_claim():
     space = mf.Sphere(15)
     cosines = np.clip(space.points @ space.points.T, -1.0, 1.0)
     masses = space.weights * (1.0 + space.points[:, 2])
-    even = proof.energy_of([0.0, 0.0, 1.0], 3, None)
+    even = room.energy_of([0.0, 0.0, 1.0], 3, None)
     assert masses @ even.excess(cosines) @ masses == pytest.approx(0.0, abs=1e-14)
     pair = np.array([[[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]])
     share, _, _ = room.share_of_atoms(even, pair, np.array([[0.5, 0.5]]))
@@ -346,7 +344,7 @@ def test_witnesses_have_the_energies_that_they_claim():
     # (E - E(σ))/U = p_1/N_1² of t³ - t
     ds = study(None, potential=CUBIC, parts=["coefficients"])
     share = float(ds.attrs["witness"].split("(E - E(σ))/U = ")[1].split(",")[0])
-    cubic = proof.energy_of(CUBIC, 3, None)
+    cubic = room.energy_of(CUBIC, 3, None)
     assert share == pytest.approx(masses @ cubic.excess(cosines) @ masses, rel=1e-5)
 
 
@@ -354,7 +352,7 @@ def test_witnesses_have_the_energies_that_they_claim():
 def test_coefficients_of_polynomials_are_exact(dim):
     """Against Gauss's rule, and Σ_k N_k Λ_k = W(1)."""
     given = np.random.default_rng(1).normal(size=9)
-    exact = proof.exact_coefficients([Fraction(a) for a in given], dim)
+    exact = room.exact_coefficients([Fraction(a) for a in given], dim)
     nodes, weights = gauss_gegenbauer(dim, 16)
     values = np.polynomial.Polynomial(given)(nodes)
     by_rule = gegenbauer(dim, 8, nodes) @ (weights * values)
