@@ -12,8 +12,7 @@ from meanfield.equations.tendency import tendency
 from meanfield.kernels.direct import latitude_log_moment
 from meanfield.spaces.geometry import geodesic_distance
 from meanfield.studies import stationary_density, stationary_states
-from meanfield.studies.continuation import Equation, follow
-from meanfield.studies.stationary import Linearisation
+from meanfield.studies.stationary import Equation, Linearisation, follow
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
 
