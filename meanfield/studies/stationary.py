@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -87,22 +88,18 @@ class Equation:
         self.kappa = kappa[step - 1 :: step]
         # b = scales · sqrt(κ_k) ∫ P_k dmu
         self.scales = np.sqrt(multiplicities(dim, self.kmax)[step::step])
-        self._grids: dict[int, Grid] = {}
+        # each grid of so many nodes is made once
+        self.grid = cache(self._grid)
 
-    def grid(self, count: int) -> Grid:
-        """The grid of so many nodes."""
-        if count not in self._grids:
-            nodes, weights = gauss_gegenbauer(self.dim, count)
-            # angles from the poles, which stay out where the measure is 0
-            angles = np.arccos(nodes[-1]) * np.linspace(1.0, 0.0, _IN_CAP, endpoint=False)
-            cosines = np.stack([-np.cos(angles), np.cos(angles)])
-            measure = np.tile((self.dim - 2.0) * np.log(np.sin(angles)), (2, 1))
-            with np.errstate(divide="ignore"):
-                logs = np.log(weights)
-            self._grids[count] = Grid(
-                nodes, logs, self._basis(nodes), measure, self._basis(cosines)
-            )
-        return self._grids[count]
+    def _grid(self, count: int) -> Grid:
+        nodes, weights = gauss_gegenbauer(self.dim, count)
+        # angles from the poles, which stay out where the measure is 0
+        angles = np.arccos(nodes[-1]) * np.linspace(1.0, 0.0, _IN_CAP, endpoint=False)
+        cosines = np.stack([-np.cos(angles), np.cos(angles)])
+        measure = np.tile((self.dim - 2.0) * np.log(np.sin(angles)), (2, 1))
+        with np.errstate(divide="ignore"):
+            logs = np.log(weights)
+        return Grid(nodes, logs, self._basis(nodes), measure, self._basis(cosines))
 
     def _basis(self, t: Array) -> Array:
         values = gegenbauer(self.dim, self.kmax, t)[self.step :: self.step]
@@ -119,15 +116,12 @@ class Equation:
 
     def _potential(self, h: Array) -> tuple[Array, Array]:
         """φ and φ' at h."""
-        if self.lam > 0.0:
-            # the series of W * mu may fall below 0 by rounding, where it is next to nothing
-            kernel = np.maximum(1.0 + self.lam * h, _SMALLEST)
-            small = np.log1p(np.maximum(self.lam * h, -0.5))
-            potential = np.where(kernel > 0.5, small, np.log(kernel)) / self.lam
-            slope = 1.0 / kernel
-        else:
-            potential, slope = h, np.ones_like(h)
-        return potential, slope
+        if self.lam == 0.0:
+            return h, np.ones_like(h)
+        # the series of W * mu may fall below 0 by rounding, where it is next to nothing
+        kernel = np.maximum(1.0 + self.lam * h, _SMALLEST)
+        small = np.log1p(np.maximum(self.lam * h, -0.5))
+        return np.where(kernel > 0.5, small, np.log(kernel)) / self.lam, 1.0 / kernel
 
     def residual(self, b: Array, rho: float, grid: Grid) -> tuple[float, float]:
         """Largest residual, in units of moments ∫ P_k dmu, and what log f loses by rounding."""
@@ -259,20 +253,18 @@ def follow(
         try:
             following = _moved(equation, point, step)
             found = _found(equation, point, step, following, events)
+            straight = float(following.tangent @ point.tangent)
         except _Unresolved:
             branch.status = UNDER_RESOLVED
-            return branch
+            break
         except _Failed:
-            following = None
-        straight = -1.0 if following is None else float(following.tangent @ point.tangent)
-        if following is None or straight < _BENT:
+            straight = -1.0
+        if straight < _BENT:
             step *= 0.5
             if step < _LEAST:
-                return branch
+                break
             continue
         branch.points += found
-        if branch.points[-1].event != "end":
-            branch.points.append(following)
         point = branch.points[-1]
         step = min(_LARGEST, step * (1.5 if straight > _STRAIGHT else 1.0))
         branch.status = COMPLETE if point.event == "end" else CUT_SHORT
@@ -291,7 +283,7 @@ def _found(
     following: Point,
     events: Mapping[str, Callable[[Point], float]],
 ) -> list[Point]:
-    """Events between two points, in their order; nothing after the end."""
+    """Events between two points, in their order, and then the second one; nothing after the end."""
     found = []
     point = replace(point, nodes=following.nodes)
     for name, function in events.items():
@@ -301,7 +293,7 @@ def _found(
                 lambda s, f=function: f(_moved(equation, point, s)), 0.0, step, xtol=1e-15
             )
             found.append(replace(_moved(equation, point, share), event=name))
-    found.sort(key=lambda event: event.arclength)
+    found = [*sorted(found, key=lambda event: event.arclength), following]
     names = [event.event for event in found]
     return found[: names.index("end") + 1] if "end" in names else found
 
@@ -334,28 +326,24 @@ def _with_amplitude(equation: Equation, index: int, amplitude: float, start: flo
     y[-1] = start
     # a multiple of 3: the grid of a `Zonal` space
     nodes = 3 * (2 * equation.kmax // 3 + 2)
-    y = _newton(equation, y, row, nodes)
     size = abs(amplitude) / equation.scales[index]
-    away = row * np.sign(amplitude)
-    return _resolved(equation, y, row, away, nodes, size)
+    return _resolved(equation, y, row * np.sign(amplitude), nodes, size)
 
 
 def _moved(equation: Equation, point: Point, step: float) -> Point:
     """The state one step of arclength further, in the plane across the tangent."""
     y = np.append(point.b / equation.scales, point.log_rho) + step * point.tangent
-    y = _newton(equation, y, point.tangent, point.nodes)
-    if np.max(np.abs(y[:-1])) < _UNIFORM:
-        raise _Failed(f"Newton's method falls back to the uniform state at log ρ = {y[-1]:g}")
-    arclength = point.arclength + step
-    return _resolved(equation, y, point.tangent, point.tangent, point.nodes, arclength)
+    moved = _resolved(equation, y, point.tangent, point.nodes, point.arclength + step)
+    if np.max(np.abs(moved.b / equation.scales)) < _UNIFORM:
+        raise _Failed(f"Newton's method falls back to the uniform state, log ρ = {moved.log_rho:g}")
+    return moved
 
 
 def at_noise(equation: Equation, point: Point, log_rho: float) -> Point:
     """The state near a point with exactly this noise."""
     row = np.eye(1, len(point.b) + 1, len(point.b))[0]
     y = np.append(point.b / equation.scales, log_rho)
-    y = _newton(equation, y, row, point.nodes)
-    return _resolved(equation, y, row, point.tangent, point.nodes, point.arclength)
+    return _resolved(equation, y, row, point.nodes, point.arclength)
 
 
 def _newton(equation: Equation, y: Array, row: Array, nodes: int) -> Array:
@@ -392,26 +380,26 @@ def _bordered(equation: Equation, y: Array, row: Array, nodes: int) -> tuple[Arr
 
 def _finer(equation: Equation, nodes: int) -> Grid:
     """The grid of twice the nodes."""
-    if nodes > _MOST_NODES:
-        raise _Unresolved(f"a state needs more than {nodes} nodes")
-    try:
-        return equation.grid(2 * nodes)
-    except ValueError as error:
-        raise _Unresolved(f"a state needs more than {nodes} nodes") from error
+    # in high dimensions double precision holds fewer
+    with suppress(ValueError):
+        if nodes <= _MOST_NODES:
+            return equation.grid(2 * nodes)
+    raise _Unresolved(f"a state needs more than {nodes} nodes")
 
 
-def _resolved(
-    equation: Equation, y: Array, row: Array, forward: Array, nodes: int, arclength: float
-) -> Point:
-    """The state on as many nodes as it needs: twice as many must leave no residual."""
+def _resolved(equation: Equation, y: Array, row: Array, nodes: int, arclength: float) -> Point:
+    """The state near y, across `row`, on as many nodes as it needs, and its tangent along `row`.
+
+    Twice as many nodes must leave no residual.
+    """
     while True:
+        y = _newton(equation, y, row, nodes)
         b, rho = equation.scales * y[:-1], float(np.exp(y[-1]))
         residual, lost = equation.residual(b, rho, _finer(equation, nodes))
         if residual < _NO_RESIDUAL + _ROUNDING * lost:
             break
         nodes *= 2
-        y = _newton(equation, y, row, nodes)
-    matrix, _ = _bordered(equation, y, forward, nodes)
+    matrix, _ = _bordered(equation, y, row, nodes)
     tangent = np.linalg.solve(matrix, np.eye(1, len(y), len(y) - 1)[0])
     tangent /= np.linalg.norm(tangent)
     return Point(b, float(y[-1]), tangent, nodes, arclength, residual)
@@ -447,7 +435,7 @@ class Linearisation:
         beta = equation.dynamics.beta
         # else a series has digits enough
         self._by_sums = equation.lam > 0.0 and beta > _LARGEST_BETA
-        self._kernels: dict[int, Array] = {}
+        self._kernel = cache(self._averaged)
 
     def rates(self, b: Array, rho: float, count: int) -> NDArray[Any]:
         """Eigenvalues over τ of the state with moments b (K,) on so many nodes, fastest first."""
@@ -511,25 +499,23 @@ class Linearisation:
                 break
         return masses
 
-    def _kernel(self, count: int) -> Array:
-        """e^{β(<x,y> - 1)} averaged over the latitudes of both, shape (N, N).
+    def _averaged(self, count: int) -> Array:
+        """e^{β(<x,y> - 1)} averaged over the latitudes of both, shape (N, N), for N nodes.
 
         <x,y> = c + s u, u the cosine between directions across the axis: ∫ e^{βsu} is
         ₀F₁(n/2; x²/4) = Γ(n/2) (2/x)^{n/2-1} I_{n/2-1}(x), x = βs and n = d - 1.
         """
-        if count not in self._kernels:
-            beta, half = self.equation.dynamics.beta, 0.5 * (self.equation.dim - 1)
-            nodes = self.equation.grid(count).nodes
-            sines = np.sqrt((1.0 - nodes) * (1.0 + nodes))
-            x = beta * np.outer(sines, sines)
-            with np.errstate(all="ignore"):
-                bessel = ive(half - 1.0, x)
-                large = np.log(bessel) + x + gammaln(half) - (half - 1.0) * np.log(0.5 * x)
-                small = np.log(hyp0f1(half, 0.25 * np.minimum(x, 4.0 * half) ** 2))
-                few = (x < 1e-3) | (bessel < _UNDERFLOW)
-                logs = beta * (np.outer(nodes, nodes) - 1.0)
-                self._kernels[count] = np.exp(logs + np.where(few, small, large))
-        return self._kernels[count]
+        beta, half = self.equation.dynamics.beta, 0.5 * (self.equation.dim - 1)
+        nodes = self.equation.grid(count).nodes
+        sines = np.sqrt((1.0 - nodes) * (1.0 + nodes))
+        x = beta * np.outer(sines, sines)
+        with np.errstate(all="ignore"):
+            bessel = ive(half - 1.0, x)
+            large = np.log(bessel) + x + gammaln(half) - (half - 1.0) * np.log(0.5 * x)
+            small = np.log(hyp0f1(half, 0.25 * np.minimum(x, 4.0 * half) ** 2))
+            few = (x < 1e-3) | (bessel < _UNDERFLOW)
+            logs = beta * (np.outer(nodes, nodes) - 1.0)
+            return np.asarray(np.exp(logs + np.where(few, small, large)))
 
 
 def _orthonormal(nodes: Array, masses: Array, count: int) -> tuple[Array, Array]:
@@ -673,10 +659,16 @@ def table(
     for point in points:
         b = np.zeros(whole.kmax)
         b[equation.degrees - 1] = point.b
-        numbers = equation.numbers(point.b, point.rho, equation.grid(point.nodes))
-        rates = linearisation.rates(b, point.rho, _nodes(point))
+        # more nodes for perturbations, which need them where the state is next to 0
+        finer = max(point.nodes, min(2 * point.nodes, _ENOUGH))
+        rates = linearisation.rates(b, point.rho, finer)
         size = float(b @ b)
-        share = size / dim if beta == 0.0 else float(scaled[0] + scaled[1] * size)
+        if beta == 0.0:
+            share = size / dim
+            energy = 0.5 * share
+        else:
+            share = float(scaled[0] + scaled[1] * size)
+            energy = multiplied_out(share / (2.0 * beta), beta)
         tau = tau_1 / point.rho
         rows.append(
             {
@@ -684,29 +676,17 @@ def table(
                 "arclength": point.arclength,
                 "order_parameter": abs(float(b[0])) / np.sqrt(dim),
                 "moment": float(point.b[index]) / unit,
-                "energy": _of_dirac(share, beta),
+                "energy": energy if np.isfinite(energy) else np.nan,
                 "energy_share": share,
-                "entropy": numbers["entropy"],
+                **equation.numbers(point.b, point.rho, equation.grid(point.nodes)),
                 "growth_rate": rates[0].real * tau,
                 "n_unstable": float(linearisation.unstable(b, point.rho, point.nodes, rates)),
                 "residual": point.residual,
-                "excess": numbers["excess"],
                 "event": point.event,
             }
         )
     columns = {name: ("point", [row[name] for row in rows]) for name in rows[0]}
     return xr.Dataset({**columns, "status": status}, {"point": np.arange(len(points))})
-
-
-def _nodes(point: Point) -> int:
-    """Nodes for perturbations of a state: more, which they need where the state is next to 0."""
-    return max(point.nodes, min(2 * point.nodes, _ENOUGH))
-
-
-def _of_dirac(share: float, beta: float) -> float:
-    """A share of E(δ) = e^β/(2β), or 1/2 at β = 0; nan beyond float64."""
-    energy = 0.5 * share if beta == 0.0 else multiplied_out(share / (2.0 * beta), beta)
-    return energy if np.isfinite(energy) else np.nan
 
 
 def dataset(
