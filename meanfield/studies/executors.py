@@ -102,41 +102,43 @@ def mapped_by(
                 f"workers must be left out with an executor that has its own, got {shown(workers)}"
             )
         executor = PROCESSES
+    call = partial(_do, _home(), run)
     if executor is None:
-        return (_named(run, number, task) for number, task in enumerate(tasks))
+        return (call(number, task) for number, task in enumerate(tasks))
     if isinstance(executor, str) and executor == PROCESSES:
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             # this is a worker, which imports the script that started it
             sys.exit(_NO_GUARD)
-        _check_travel(run, tasks[:1])
-        return _submitted(_Processes(workers), run, tasks, lost)
+        try:
+            ForkingPickler.dumps((run, tasks[:1]))
+        # what can not travel may say so in any way
+        except Exception as error:
+            raise ValueError(
+                f"executor {PROCESSES!r} must be sent functions of a module and values that can be "
+                f"pickled, got: {error}"
+            ) from None
+        return _submitted(_Processes(workers), call, tasks, lost)
     if not callable(getattr(executor, "submit", None)):
         raise ValueError(
             f"executor must be a concurrent.futures.Executor or {PROCESSES!r}, got "
             f"{shown(executor)}"
         )
-    return _submitted(nullcontext(executor), run, tasks, lost)
+    return _submitted(nullcontext(executor), call, tasks, lost)
 
 
-def _check_travel(*given: Any) -> None:
-    """Check that what a process is sent can be pickled.
-
-    Raises
-    ------
-    ValueError
-        If it can't.
-    """
-    try:
-        ForkingPickler.dumps(given)
-    # what can not travel may say so in any way
-    except Exception as error:
-        raise ValueError(
-            f"executor {PROCESSES!r} must be sent functions of a module and values that can be "
-            f"pickled, got: {error}"
-        ) from None
+def _home() -> tuple[str, int]:
+    """The process that this is, among those of all machines."""
+    return platform.node(), os.getpid()
 
 
-def _named(run: Callable[[Any], Any], number: int, task: Any) -> Any:
+def _do(home: tuple[str, int], run: Callable[[Any], Any], number: int, task: Any) -> Any:
+    """One task; away from home it keeps to one thread, unless the user says how many."""
+    if home != _home() and not any(name in os.environ for name in THREADS):
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1)
+        # and the libraries that a task is the first to load
+        os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
         return run(task)
     except Interrupted:
@@ -145,26 +147,6 @@ def _named(run: Callable[[Any], Any], number: int, task: Any) -> Any:
     except Exception as error:
         error.add_note(f"in task {number} of the study: {task!r:.200}")
         raise
-
-
-def _in_worker(home: tuple[str, int], run: Callable[[Any], Any], number: int, task: Any) -> Any:
-    if home != _home():
-        _keep_to_one_thread()
-    return _named(run, number, task)
-
-
-def _home() -> tuple[str, int]:
-    """The process that this is, among those of all machines."""
-    return platform.node(), os.getpid()
-
-
-def _keep_to_one_thread() -> None:
-    if not any(name in os.environ for name in THREADS):
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(1)
-        # and the libraries that a task is the first to load
-        os.environ.update(dict.fromkeys(THREADS, "1"))
 
 
 class _Processes(Executor):
@@ -227,7 +209,7 @@ def _processes_of(pool: Any) -> list[Any]:
 
 def _submitted(
     opening: AbstractContextManager[Any],
-    run: Callable[[Any], Any],
+    call: Callable[[int, Any], Any],
     tasks: list[Any],
     lost: Callable[[Any, str], Any] | None,
 ) -> Generator[Any, None, None]:
@@ -239,7 +221,7 @@ def _submitted(
         On Ctrl-C, between results: in what is done with them it could be lost, as Python drops
         what is raised in a destructor, or when an import gives back its lock.
     """
-    call, futures = partial(_in_worker, _home(), run), deque[Future[Any]]()
+    futures = deque[Future[Any]]()
 
     def submit(number: int) -> Future[Any]:
         try:
@@ -333,14 +315,11 @@ def opened(
             f"workers must be left out with a scheduler or 'mpi', which have their own, got "
             f"{shown(workers)}"
         )
-    if name == "dask":
-        with _dask(scheduler, workers) as client:
-            yield {"executor": client.get_executor()}
-    elif name == "mpi":
-        with _mpi() as pool:
-            yield {"executor": pool}
-    else:
+    if name in (None, PROCESSES):
         yield {"executor": name, "workers": workers}
+    else:
+        with _mpi() if name == "mpi" else _dask(scheduler, workers) as executor:
+            yield {"executor": executor}
 
 
 @contextmanager
@@ -361,14 +340,14 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
                 f"scheduler must be the address of a dask scheduler that answers, such as "
                 f"tcp://host:8786, got {shown(scheduler)}: {error}"
             ) from error
-        yield stack.enter_context(client)
+        yield stack.enter_context(client).get_executor()
 
 
 def _local_cluster(distributed: Any, workers: int | None) -> Any:
     """A cluster on this machine, each of whose workers runs one task at a time."""
     key = "distributed.nanny.pre-spawn-environ"
     config = importlib.import_module("dask.config")
-    # how many threads a worker takes is what the user says, or what `_keep_to_one_thread` does
+    # how many threads a worker takes is what the user says, or what `_do` does
     environment = {name: it for name, it in config.get(key).items() if name not in THREADS}
     with config.set({key: environment}):
         return distributed.LocalCluster(
