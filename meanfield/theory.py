@@ -366,11 +366,8 @@ def _over_2_beta(value: Any, beta: float) -> float:
 def _plain(dynamics: Any, **asked: Any) -> Isotropic:
     """The attention without matrices that a dynamics is; see `check_attention`."""
     # the discrete layers of a dynamics are not its flow
-    known: Any = adapt_any(dynamics) if layer_step(dynamics) is None else None
-    known = known or dynamics
-    check_attention(known, **asked)
-    plain: Isotropic = known
-    return plain
+    known = adapt_any(dynamics) if layer_step(dynamics) is None else None
+    return check_attention(known or dynamics, **asked)
 
 
 def check_attention(
@@ -379,8 +376,8 @@ def check_attention(
     is_balanced: bool = True,
     attracts: bool = False,
     has_noise: bool | None = None,
-) -> None:
-    """Check that this is attention without matrices.
+) -> Isotropic:
+    """Return a dynamics when it is attention without matrices.
 
     Parameters
     ----------
@@ -407,6 +404,7 @@ def check_attention(
         what += "SA, USA or DoublyStochastic" if is_balanced else "SA or USA"
         noise = {None: "", True: " with noise > 0", False: " without noise"}[has_noise]
         raise ValueError(f"dynamics must be {what}{noise}, got {shown(dynamics)}")
+    return dynamics
 
 
 def dobrushin_constant(dynamics: AnyDynamics) -> float:

@@ -90,23 +90,20 @@ def followed(
     seeds: list[np.random.SeedSequence], beta: float, n: int, times: Array, kmax: int
 ) -> Array:
     """`pairs_of` of a repeat for each seed, shape (times, repeats, kmax + bins)."""
-    law = Uniform(2)
-    starts = np.array([law.sample(n, np.random.default_rng(seed)) for seed in seeds])
-    observe = partial(pairs_of, kmax=kmax, bins=_BINS)
+    starts = np.array([Uniform(2).sample(n, np.random.default_rng(seed)) for seed in seeds])
+    observe = partial(pairs_of, kmax=kmax)
     found = evolve_batch(starts, USA(beta), times, rtol=_RTOL, atol=_ATOL, observe=observe)
     return np.asarray(found)
 
 
-def pairs_of(gram: Array, kmax: int, bins: int) -> Array:
-    """Means over the pairs i < j of each repeat: cos kx, k = 1 … kmax, and shares of |x|.
+def pairs_of(gram: Array, kmax: int) -> Array:
+    """Means over the pairs i < j of each repeat: cos kx, k = 1 … kmax, and shares of |x| in bins.
 
     Parameters
     ----------
     gram : ndarray, shape (r, n, n)
         Inner products, cos x of x = θ_j - θ_i.
     kmax : int
-    bins : int
-        Equal parts of [0, π].
 
     Returns
     -------
@@ -115,15 +112,15 @@ def pairs_of(gram: Array, kmax: int, bins: int) -> Array:
     count, n, _ = gram.shape
     first, second = np.triu_indices(n, 1)
     cosines = np.clip(gram[:, first, second], -1.0, 1.0)
-    means = np.empty((count, kmax + bins))
+    means = np.empty((count, kmax + _BINS))
     before, present = np.ones_like(cosines), cosines
     for k in range(kmax):
         means[:, k] = present.mean(axis=1)
         before, present = present, 2.0 * cosines * present - before
     # |x| = π is in the last of them
-    part = np.minimum((np.arccos(cosines) * (bins / np.pi)).astype(np.intp), bins - 1)
-    part += bins * np.arange(count)[:, None]
-    counts = np.bincount(part.ravel(), minlength=count * bins).reshape(count, bins)
+    part = np.minimum((np.arccos(cosines) * (_BINS / np.pi)).astype(np.intp), _BINS - 1)
+    part += _BINS * np.arange(count)[:, None]
+    counts = np.bincount(part.ravel(), minlength=count * _BINS).reshape(count, _BINS)
     means[:, kmax:] = counts / len(first)
     return means
 
@@ -230,52 +227,6 @@ _ABOUT = {
     "linear": ("linear stage", "(e^{2γ_k t} - 1)/(n - 1)"),
     "reached": ("last time that was resolved", ""),
 }
-
-
-def correlations(
-    beta: float, n: int, times: Array, found: Array, closed: list[Closed], places: Array
-) -> xr.Dataset:
-    """What `two_token_correlation` returns, from `found` (times, repeats, kmax + bins)."""
-    count, kmax = found.shape[1], found.shape[2] - _BINS
-    means, errors = found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(count)
-    most = break_errors(count, kmax * len(times))
-    linear = _linear(beta, n, times, kmax)
-    reached = [times[np.isfinite(one.tail)].max(initial=0.0) for one in closed]
-    # from shares of |x| in [0, π] to the even density on a whole turn
-    density = 0.5 * _BINS / np.pi
-    over = "closure", "t"
-    ds = xr.Dataset(
-        {
-            "correlation": (("t", "degree"), means[:, :kmax]),
-            "standard_error": (("t", "degree"), errors[:, :kmax]),
-            "histogram": (("t", "bin"), density * means[:, kmax:]),
-            "histogram_error": (("t", "bin"), density * errors[:, kmax:]),
-            "linear": (("t", "degree"), linear),
-            "closed": ((*over, "degree"), np.array([one.modes for one in closed])),
-            "psi": ((*over, "x"), np.array([one.psi for one in closed])),
-            "least_density": (over, np.array([one.least for one in closed])),
-            "tail": (over, np.array([one.tail for one in closed])),
-            "status": ("closure", np.array([one.status for one in closed])),
-            "reached": ("closure", np.array(reached)),
-            **_breaks(closed, linear, times, means[:, :kmax], most * errors[:, :kmax]),
-        },
-        coords={
-            "t": times,
-            "degree": np.arange(1, kmax + 1),
-            "closure": list(CLOSURES),
-            "x": places,
-            "bin": np.pi / _BINS * (np.arange(_BINS) + 0.5),
-        },
-        attrs={
-            "dynamics": repr(USA(beta)),
-            "beta": beta,
-            "n": n,
-            "repeats": count,
-            "break_errors": most,
-            "break_amount": AMOUNT,
-        },
-    )
-    return labelled(ds, _ABOUT)
 
 
 def _linear(beta: float, n: int, times: Array, kmax: int) -> Array:
@@ -419,4 +370,42 @@ def two_token_correlation(
     found = np.concatenate(blocks, axis=1)
     places = np.linspace(0.0, np.pi, _PLACES)
     closed = [solved(closure, beta, n, times, kmax, places) for closure in CLOSURES]
-    return correlations(beta, n, times, found, closed, places)
+    means, errors = found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(count)
+    most = break_errors(count, kmax * len(times))
+    linear = _linear(beta, n, times, kmax)
+    reached = [times[np.isfinite(one.tail)].max(initial=0.0) for one in closed]
+    # from shares of |x| in [0, π] to the even density on a whole turn
+    density = 0.5 * _BINS / np.pi
+    over = "closure", "t"
+    ds = xr.Dataset(
+        {
+            "correlation": (("t", "degree"), means[:, :kmax]),
+            "standard_error": (("t", "degree"), errors[:, :kmax]),
+            "histogram": (("t", "bin"), density * means[:, kmax:]),
+            "histogram_error": (("t", "bin"), density * errors[:, kmax:]),
+            "linear": (("t", "degree"), linear),
+            "closed": ((*over, "degree"), np.array([one.modes for one in closed])),
+            "psi": ((*over, "x"), np.array([one.psi for one in closed])),
+            "least_density": (over, np.array([one.least for one in closed])),
+            "tail": (over, np.array([one.tail for one in closed])),
+            "status": ("closure", np.array([one.status for one in closed])),
+            "reached": ("closure", np.array(reached)),
+            **_breaks(closed, linear, times, means[:, :kmax], most * errors[:, :kmax]),
+        },
+        coords={
+            "t": times,
+            "degree": np.arange(1, kmax + 1),
+            "closure": list(CLOSURES),
+            "x": places,
+            "bin": np.pi / _BINS * (np.arange(_BINS) + 0.5),
+        },
+        attrs={
+            "dynamics": repr(USA(beta)),
+            "beta": beta,
+            "n": n,
+            "repeats": count,
+            "break_errors": most,
+            "break_amount": AMOUNT,
+        },
+    )
+    return labelled(ds, _ABOUT)

@@ -414,11 +414,9 @@ def labelled(ds: xr.Dataset, about: Mapping[str, tuple[str, str]]) -> xr.Dataset
     return ds
 
 
-def pad(rows: Sequence[Any], least: int = 0) -> Array:
-    """Rows of any lengths in one table, filled up with nan to the longest, and to `least`."""
-    arrays = [np.asarray(row, dtype=np.float64) for row in rows]
-    longest, *shape = np.array([array.shape for array in arrays]).max(axis=0)
-    table = np.full((len(arrays), max(longest, least), *shape), np.nan)
-    for line, array in zip(table, arrays, strict=True):
-        line[tuple(map(slice, array.shape))] = array
+def pad(rows: Sequence[Sequence[float] | Array]) -> Array:
+    """Rows of any lengths in one table, filled up with nan to the longest."""
+    table = np.full((len(rows), max(map(len, rows))), np.nan)
+    for line, row in zip(table, rows, strict=True):
+        line[: len(row)] = row
     return table

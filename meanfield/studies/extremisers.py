@@ -669,7 +669,9 @@ def energy_extremisers(
     ArithmeticError
         See `energy_minimiser`.
     """
-    given = _symmetric(matrices)
+    given = real_array("matrices", matrices, None)
+    given = real_array("matrices", given[None] if given.ndim == 2 else given, 3)
+    given = np.array([symmetric(f"matrices[{i}]", one) for i, one in enumerate(given)])
     repeats, rng = integer("repeats", repeats, low=0), generator("rng", rng)
     largest = [energy_maximiser(matrix, beta) for matrix in given]
     least = [energy_minimiser(matrix, beta) for matrix in given]
@@ -734,14 +736,3 @@ def _curves(
     }
     degrees = np.arange(1, last + 1)
     return columns, {"angle": ("angle", angles, {"units": "radian"}), "degree": degrees}
-
-
-def _symmetric(matrices: Any) -> Array:
-    """Symmetric matrices of one dimension, shape (m, d, d)."""
-    try:
-        several = [matrices] if np.ndim(matrices) == 2 else matrices
-    except (TypeError, ValueError):
-        # what is ragged, or no array, is refused below
-        several = matrices
-    given = real_array("matrices", several, 3)
-    return np.array([symmetric(f"matrices[{i}]", one) for i, one in enumerate(given)])

@@ -211,13 +211,9 @@ def _examine(
     least = _SMALLEST_BETA if part in _OF_POTENTIALS else _LEAST_BETA
     if beta < least:
         return Evidence(OPEN, f"not looked at for β = {beta:g} < {least:g}", xr.Dataset())
-    if part == "identity":
-        return identity(energy, rng)
-    return (
-        search(energy, n_measures, repeats, rng)
-        if part == "search"
-        else flows(energy, repeats, rng)
-    )
+    if part == "search":
+        return search(energy, n_measures, repeats, rng)
+    return identity(energy, rng) if part == "identity" else flows(energy, repeats, rng)
 
 
 def _interval(beta: Any) -> tuple[float, float]:
