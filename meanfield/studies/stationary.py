@@ -72,12 +72,21 @@ class Equation:
     ----------
     dynamics : SA or USA
     dim : int
-    step : int
-        Only degrees that are multiples of it: f(kθ) on the circle, even functions elsewhere.
+    degree : int
+        k of a branch, whose symmetry its states have: degrees are multiples of `step`, those of
+        f(kθ) on the circle, and of even functions elsewhere. No symmetry if k = 1.
+
+    Attributes
+    ----------
+    index : int
+        Where b_k is among the moments.
+    start : float
+        log ρ where the branch leaves the uniform state.
     """
 
-    def __init__(self, dynamics: Isotropic, dim: int, step: int = 1) -> None:
-        self.dynamics, self.dim, self.step = dynamics, dim, step
+    def __init__(self, dynamics: Isotropic, dim: int, degree: int = 1) -> None:
+        self.dynamics, self.dim = dynamics, dim
+        self.step = step = degree if dim == 2 else 2 - degree % 2
         beta = dynamics.beta
         self.kmax = bandwidth(beta, dim)
         ratios = relative_eigenvalues(beta, dim, self.kmax)
@@ -86,6 +95,8 @@ class Equation:
         with np.errstate(invalid="ignore", divide="ignore", under="ignore"):
             kappa = ratios[1:] / ratios[1] if ratios[1] > 0.0 else np.eye(1, self.kmax)[0]
         self.kappa = kappa[step - 1 :: step]
+        self.index = degree // step - 1
+        self.start = -float(np.log(self.kappa[self.index]))
         # b = scales · sqrt(κ_k) ∫ P_k dmu
         self.scales = np.sqrt(multiplicities(dim, self.kmax)[step::step])
         # each grid of so many nodes is made once
@@ -219,7 +230,6 @@ class _Unresolved(ArithmeticError):
 
 def follow(
     equation: Equation,
-    degree: int,
     direction: int,
     last: float,
     events: Mapping[str, Callable[[Point], float]],
@@ -229,8 +239,7 @@ def follow(
     Parameters
     ----------
     equation : Equation
-    degree : int
-        k, a multiple of the equation's step.
+        Of this branch.
     direction : int
         Sign of the first moment of degree k.
     last : float
@@ -244,7 +253,7 @@ def follow(
     """
     branch = Branch()
     events = {"end": lambda point: point.log_rho - last, **events}
-    point = _first(equation, degree, direction, last)
+    point = _first(equation, direction, last)
     branch.points.append(point)
     step = min(_LARGEST, 0.5 * point.arclength)
     # it may have no room before the end
@@ -298,36 +307,35 @@ def _found(
     return found[: names.index("end") + 1] if "end" in names else found
 
 
-def _first(equation: Equation, degree: int, direction: int, last: float) -> Point:
+def _first(equation: Equation, direction: int, last: float) -> Point:
     """The first state, nearer to the uniform one than any fold and than the end."""
-    index = degree // equation.step - 1
-    start = -float(np.log(equation.kappa[index]))
     amplitude = _FIRST
     while True:
         try:
-            near = _with_amplitude(equation, index, direction * amplitude, start)
-            nearer = _with_amplitude(equation, index, direction * amplitude / 4, start)
+            near = _with_amplitude(equation, direction * amplitude)
+            nearer = _with_amplitude(equation, direction * amplitude / 4)
         except _Failed:
             if amplitude < _SMALLEST_AMPLITUDE**1.5:
                 raise
         else:
             # the way of τ from the bifurcation point must be the same from the first
-            ways = [near.log_rho - start, nearer.log_rho - start, near.tangent[-1]]
+            away = [one.log_rho - equation.start for one in (near, nearer)]
+            ways = [*away, near.tangent[-1]]
             plain = np.min(ways) > 0.0 or np.max(ways) < 0.0 or amplitude < _SMALLEST_AMPLITUDE
             if (plain and near.log_rho < last) or amplitude < _SMALLEST_AMPLITUDE**1.5:
                 return near
         amplitude /= 4
 
 
-def _with_amplitude(equation: Equation, index: int, amplitude: float, start: float) -> Point:
+def _with_amplitude(equation: Equation, amplitude: float) -> Point:
     """The state with a given moment b_k near the bifurcation point."""
-    row = np.eye(1, len(equation.degrees) + 1, index)[0]
-    y = row * amplitude / equation.scales[index]
-    y[-1] = start
+    scale = equation.scales[equation.index]
+    row = np.eye(1, len(equation.degrees) + 1, equation.index)[0]
+    y = row * amplitude / scale
+    y[-1] = equation.start
     # a multiple of 3: the grid of a `Zonal` space
     nodes = 3 * (2 * equation.kmax // 3 + 2)
-    size = abs(amplitude) / equation.scales[index]
-    return _resolved(equation, y, row * np.sign(amplitude), nodes, size)
+    return _resolved(equation, y, row * np.sign(amplitude), nodes, abs(amplitude) / scale)
 
 
 def _moved(equation: Equation, point: Point, step: float) -> Point:
@@ -589,14 +597,14 @@ def stationary_density(
     degree = _checks.integer("degree", degree, low=1, high=bandwidth(dynamics.beta, dim))
     direction = _checks.plus_or_minus("direction", direction)
     axis = None if axis is None else _checks.unit_vector("axis", axis, dim)
-    equation = equation_of(dynamics, dim, degree)
-    start = -float(np.log(equation.kappa[degree // equation.step - 1]))
+    equation = Equation(dynamics, dim, degree)
     wanted = float(np.log(critical_noise(dynamics, dim)) - np.log(dynamics.noise))
     # a state at τ < τ_k ends the branch; others it has passed, if at all, when it is back at τ_k
-    events = {"noise": lambda point: point.log_rho - wanted} if wanted <= start else {}
-    last = wanted if wanted > start else start + _BEYOND
-    branch = follow(equation, degree, direction, last, events)
-    name = "noise" if events else "end"
+    passed = wanted <= equation.start
+    events = {"noise": lambda point: point.log_rho - wanted} if passed else {}
+    last = equation.start + _BEYOND if passed else wanted
+    branch = follow(equation, direction, last, events)
+    name = "noise" if passed else "end"
     found = [point for point in branch.points if point.event == name]
     if not found and branch.status != COMPLETE:
         raise ArithmeticError(f"the branch of degree {degree} is {branch.status} at {dynamics!r}")
@@ -643,50 +651,6 @@ _OF_USA = {
     "free_energy_excess": ("excess of free energy", "F - F(σ)"),
     "lowest": ("state of lowest free energy", "1 where F is lowest of all at this noise"),
 }
-
-
-def table(
-    dynamics: Isotropic, degree: int, equation: Equation, points: list[Point], status: str
-) -> xr.Dataset:
-    """The numbers of each point of a branch of this degree, and how it ended."""
-    beta, dim = dynamics.beta, equation.dim
-    whole = Equation(dynamics, dim)
-    linearisation = Linearisation(whole)
-    tau_1, scaled = critical_noise(dynamics, dim), scaled_eigenvalues(beta, dim, 1)
-    index = degree // equation.step - 1
-    unit = float(np.sqrt(equation.kappa[index]) * equation.scales[index])
-    rows = []
-    for point in points:
-        b = np.zeros(whole.kmax)
-        b[equation.degrees - 1] = point.b
-        # more nodes for perturbations, which need them where the state is next to 0
-        finer = max(point.nodes, min(2 * point.nodes, _ENOUGH))
-        rates = linearisation.rates(b, point.rho, finer)
-        size = float(b @ b)
-        if beta == 0.0:
-            share = size / dim
-            energy = 0.5 * share
-        else:
-            share = float(scaled[0] + scaled[1] * size)
-            energy = multiplied_out(share / (2.0 * beta), beta)
-        tau = tau_1 / point.rho
-        rows.append(
-            {
-                "noise": tau,
-                "arclength": point.arclength,
-                "order_parameter": abs(float(b[0])) / np.sqrt(dim),
-                "moment": float(point.b[index]) / unit,
-                "energy": energy if np.isfinite(energy) else np.nan,
-                "energy_share": share,
-                **equation.numbers(point.b, point.rho, equation.grid(point.nodes)),
-                "growth_rate": rates[0].real * tau,
-                "n_unstable": float(linearisation.unstable(b, point.rho, point.nodes, rates)),
-                "residual": point.residual,
-                "event": point.event,
-            }
-        )
-    columns = {name: ("point", [row[name] for row in rows]) for name in rows[0]}
-    return xr.Dataset({**columns, "status": status}, {"point": np.arange(len(points))})
 
 
 def dataset(
@@ -854,17 +818,10 @@ def _checked(one: Isotropic, dim: int, kmax: int) -> Isotropic:
     return one
 
 
-def equation_of(dynamics: Isotropic, dim: int, degree: int) -> Equation:
-    """The equation in the symmetry of the branch of this degree."""
-    step = degree if dim == 2 else 2 - degree % 2
-    return Equation(dynamics, dim, step)
-
-
 def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Dataset:
-    """One branch, from the uniform state on."""
+    """One branch from the uniform state on: the numbers of each point, and how it ended."""
     dynamics, degree, direction = task
-    equation = equation_of(dynamics, dim, degree)
-    start = -float(np.log(equation.kappa[degree // equation.step - 1]))
+    equation = Equation(dynamics, dim, degree)
 
     def excess(point: Point) -> float:
         return equation.numbers(point.b, point.rho, equation.grid(point.nodes))["excess"]
@@ -872,11 +829,48 @@ def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Data
     events: dict[str, Callable[[Point], float]] = {"fold": fold}
     if not dynamics.normalised:
         events[EQUAL] = excess
-    branch = follow(equation, degree, direction, start - float(np.log(until)), events)
+    start = equation.start
+    branch = follow(equation, direction, start - float(np.log(until)), events)
     first = branch.points[0]
     uniform = replace(first, b=0.0 * first.b, log_rho=start, arclength=0.0, event="bifurcation")
-    points = [uniform, *_sensible(branch)]
-    return table(dynamics, degree, equation, points, branch.status)
+    beta = dynamics.beta
+    whole = Equation(dynamics, dim)
+    linearisation = Linearisation(whole)
+    tau_1, scaled = critical_noise(dynamics, dim), scaled_eigenvalues(beta, dim, 1)
+    index = equation.index
+    unit = float(np.sqrt(equation.kappa[index]) * equation.scales[index])
+    rows = []
+    for point in [uniform, *_sensible(branch)]:
+        b = np.zeros(whole.kmax)
+        b[equation.degrees - 1] = point.b
+        # more nodes for perturbations, which need them where the state is next to 0
+        finer = max(point.nodes, min(2 * point.nodes, _ENOUGH))
+        rates = linearisation.rates(b, point.rho, finer)
+        size = float(b @ b)
+        if beta == 0.0:
+            share = size / dim
+            energy = 0.5 * share
+        else:
+            share = float(scaled[0] + scaled[1] * size)
+            energy = multiplied_out(share / (2.0 * beta), beta)
+        tau = tau_1 / point.rho
+        rows.append(
+            {
+                "noise": tau,
+                "arclength": point.arclength,
+                "order_parameter": abs(float(b[0])) / np.sqrt(dim),
+                "moment": float(point.b[index]) / unit,
+                "energy": energy if np.isfinite(energy) else np.nan,
+                "energy_share": share,
+                **equation.numbers(point.b, point.rho, equation.grid(point.nodes)),
+                "growth_rate": rates[0].real * tau,
+                "n_unstable": float(linearisation.unstable(b, point.rho, point.nodes, rates)),
+                "residual": point.residual,
+                "event": point.event,
+            }
+        )
+    columns = {name: ("point", [row[name] for row in rows]) for name in rows[0]}
+    return xr.Dataset({**columns, "status": branch.status}, {"point": np.arange(len(rows))})
 
 
 def _sensible(branch: Branch) -> list[Point]:
