@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from meanfield._checks import boolean, number, one_line, shown, some_of, symmetric
+from meanfield._checks import boolean, check_type, number, one_line, some_of, symmetric
 from meanfield.dynamics import adapt
 from meanfield.evolution import Solution
 from meanfield.evolution.loop import save_times
@@ -97,9 +97,8 @@ def compare(
     >>> ds.t.values, bool(ds.mmd.max() < 1e-9), ds.attrs["verdict"][:11]
     (array([0. , 0.5, 1. ]), True, 'the same to')
     """
-    for name, sol in ("a", a), ("b", b):
-        if not isinstance(sol, Solution):
-            raise ValueError(f"{name} must be a Solution, got {shown(sol)}")
+    check_type("a", a, Solution, "a Solution")
+    check_type("b", b, Solution, "a Solution")
     if a.final.dim != b.final.dim:
         raise ValueError(
             f"b must be on the sphere of a, in dim = {a.final.dim}, got dim = {b.final.dim}"
@@ -126,12 +125,11 @@ def compare(
                 missing[name] = one_line(str(error))
         rows.append(row)
     ds = _dataset(times, rows, beta)
-    ds = ds.drop_vars([one for one in ds.data_vars if str(one).split("_")[0] in missing])
+    if _energy_of(a) == _energy_of(b):
+        ds["energy_difference"] = "t", -ds["energy_share"].diff("run").values[0]
+    absent = [name for name, values in ds.data_vars.items() if values.isnull().all()]
+    ds = ds.drop_vars([*absent, *(one for one in ds if str(one).split("_")[0] in missing)])
     missing |= {name: "neither run has numbers of it" for name in _NUMBERS if name not in ds}
-    if "energy_share" in ds and _energy_of(a) == _energy_of(b):
-        gap_of_energies = -ds["energy_share"].diff("run").values[0]
-        if not np.isnan(gap_of_energies).all():
-            ds["energy_difference"] = "t", gap_of_energies
     ds.attrs |= {
         "title": f"{a.dynamics} on {a.final} (a) and {b.dynamics} on {b.final} (b)",
         "verdict": _verdict(ds),
@@ -218,11 +216,7 @@ def _dataset(times: Array, rows: Sequence[dict[str, Any]], beta: float) -> xr.Da
     columns = {name: np.array([row.get(name, np.nan) for row in rows]) for name in rows[0]}
     over = "t", "run", "axis"
     ds = xr.Dataset(
-        {
-            name: (over[: values.ndim], values)
-            for name, values in columns.items()
-            if not np.isnan(values).all()
-        },
+        {name: (over[: values.ndim], values) for name, values in columns.items()},
         {"t": ("t", times, {"long_name": "time t", "units": "1"}), "run": ["a", "b"]},
     ).transpose("run", ...)
     ds["mean_difference"] = "t", np.linalg.norm(ds["mean"].diff("run").values[0], axis=1)

@@ -266,8 +266,7 @@ def _counts(n: int | Sequence[int]) -> list[int]:
 
 
 def _distances(distances: Sequence[str] | None, law: Law) -> tuple[str, ...]:
-    if not isinstance(law, Law):
-        raise ValueError(f"law must be one with dim, pdf and sample, got {shown(law)}")
+    _checks.check_type("law", law, Law, "one with dim, pdf and sample")
     if distances is None:
         return ("mmd", "sobolev", "w1") if law.dim == 2 else ("mmd", "sobolev")
     # w1 and w2 of tokens are those of the circle
