@@ -152,7 +152,7 @@ def _table(*names: str, **headed: str) -> Callable[[Any], str]:
 
 def rates(found: Any) -> str:
     """A line for each quantity: its error at the largest n, and its rate in n."""
-    from meanfield.plot.tokens import rms
+    from meanfield.plot.studies import rms
 
     head = f"error, n = {int(found['n'][-1])}"
     lines = [f"{'quantity':<14}{head:>20}{'rate in n':>12}  95 %"]

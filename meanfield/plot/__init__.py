@@ -10,17 +10,15 @@ from meanfield.plot.movies import animation, movie
 from meanfield.plot.panels import density
 from meanfield.plot.runs import card as card
 from meanfield.plot.runs import save, solution
-from meanfield.plot.states import (
+from meanfield.plot.studies import (
     energy_extremisers,
-    metastability,
-    proposition_3_4,
-    stationary_states,
-)
-from meanfield.plot.tokens import (
     inner_products,
     limits_without_normalisation,
     mean_field_limit,
+    metastability,
     phase_diagram,
+    proposition_3_4,
+    stationary_states,
     two_token_correlation,
 )
 

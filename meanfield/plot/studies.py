@@ -1,0 +1,846 @@
+"""Figures of studies, and of the inner products of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from scipy.spatial import ConvexHull
+from scipy.special import ndtri
+
+from meanfield._checks import integer, is_single, shown
+from meanfield.exceptions import GOOD
+from meanfield.measures.particles import Particles
+from meanfield.plot import frames
+from meanfield.typing import Array
+
+# of the colours, the part that is seen on white
+_DARK, _LIGHT = 0.05, 0.85
+
+
+def energy_extremisers(ds: Any) -> Figure:
+    """Densities of least E_{β,D} over the angle, and below them ∫ e^{β<x,Dy>} dmu(y).
+
+    The potential of the least energy is constant; that of the uniform density, dashed, is not.
+    Matrices without such a density are left out.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `studies.energy_extremisers`, for matrices on the circle.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        If `ds` is no such dataset, or none of its matrices has a density.
+    """
+    needed = "density", "potential", "uniform_potential", "matrix", "angle"
+    frames.check_dataset(ds, "energy_extremisers on the circle", needed, (), ("beta",))
+    drawn = np.flatnonzero(np.isfinite(ds["density"].values).all(axis=1))
+    if len(drawn) == 0:
+        raise ValueError(
+            f"ds must have a matrix with a density of least energy, got "
+            f"{ds['least_kind'].values.tolist()}"
+        )
+    figure = frames.new_figure(5.6, 4.4)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    colours = colormaps["viridis"](np.linspace(_DARK, _LIGHT, len(drawn)))
+    angles = ds["angle"].values
+    for i, colour in zip(drawn.tolist(), colours, strict=True):
+        one = ds.isel(index=i)
+        name = _name_of(one["matrix"].values)
+        upper.plot(angles, one["density"].values, color=colour, linewidth=1.4, label=name)
+        lower.plot(angles, one["potential"].values, color=colour, linewidth=1.4)
+        lower.plot(angles, one["uniform_potential"].values, "--", color=colour, linewidth=0.8)
+    frames.label_axes(upper, y="density f")
+    upper.set_ylim(bottom=0.0)
+    frames.label_axes(lower, "angle θ of x", "potential of x")
+    lower.set_xlim(0.0, 2.0 * np.pi)
+    frames.quarter_ticks(lower, 5)
+    dashed = Line2D([], [], color=frames.GREY, linestyle="--", linewidth=0.8, label="of uniform μ")
+    handles = [*upper.get_legend_handles_labels()[0], dashed]
+    figure.legend(handles=handles, loc="outside right upper", **frames.LEGEND)
+    title = f"Densities of least energy, β = {ds.attrs['beta']:g}"
+    return frames.finish(figure, title, (upper, lower))
+
+
+def _name_of(matrix: Array) -> str:
+    if np.count_nonzero(matrix - np.diag(np.diag(matrix))):
+        return "λ = {:g}, {:g}".format(*np.linalg.eigvalsh(matrix))
+    return "D = diag({:g}, {:g})".format(*np.diag(matrix))
+
+
+_COLOURS = frames.BLUE, frames.ORANGE, frames.GREEN, frames.PINK, frames.YELLOW, frames.SKY
+# markers and names of the points of a branch that are told apart
+_MARKS = {
+    "bifurcation": ("o", "bifurcation"),
+    "fold": ("s", "fold"),
+    "equal free energy": ("D", "F as of the uniform state"),
+}
+
+
+def stationary_states(ds: Any, index: int = 0) -> Figure:
+    """The bifurcation diagram of one β: ∫ P_k dmu over τ, and below it F - F(σ) under USA.
+
+    Stable states are solid and unstable ones dashed; the uniform state is the line at 0, and
+    bifurcation points, folds and equal free energies bear marks. Where the transition is of first
+    order, the window in which both states are stable is shaded, and τ_c a vertical line.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `studies.stationary_states`.
+    index : int
+        Which β of it.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        If `ds` is no such dataset, or `index` is out of range.
+    """
+    needed = (
+        "noise",
+        "moment",
+        "n_unstable",
+        "event",
+        "critical_noise",
+        "nature",
+        "degree",
+        "direction",
+    )
+    frames.check_dataset(ds, "stationary_states", needed, ("beta",))
+    one = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
+    with_energy = "free_energy_excess" in ds
+    figure = frames.new_figure(5.2, 4.8 if with_energy else 3.0)
+    heights = [3, 2][: 1 + with_energy]
+    rows = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)
+    axes: list[Axes] = list(rows[:, 0])
+    _window(axes, one)
+    _branches(axes[0], one, one["moment"].values)
+    is_first = int(one["degree"].max()) == 1
+    frames.label_axes(axes[0], y="|∫ x dμ|" if is_first else "∫ P_k dμ, k the branch's degree")
+    if with_energy:
+        _branches(axes[1], one, one["free_energy_excess"].values)
+        frames.label_axes(axes[1], y="F − F(σ)")
+    frames.label_axes(axes[-1], "noise τ")
+    figure.legend(handles=_legend(one), loc="outside lower center", ncols=3, **frames.LEGEND)
+    text = f"{one.attrs.get('dynamics', '')}, d = {int(one['dim'])}, β = {float(one['beta']):g}"
+    return frames.finish(figure, f"{text}: {one['nature'].item()} transition at degree 1", axes)
+
+
+def _window(axes: list[Axes], one: Any) -> None:
+    """The uniform state, the window of two stable states, and τ_c."""
+    first, largest = float(one["critical_noise"]), float(np.nanmax(one["noise"].values))
+    fold = float(np.nan_to_num(one["fold_noise"].values[0]))
+    right = 1.06 * largest
+    left = float(np.nanmin(one["noise"].values))
+    for ax in axes:
+        if one["nature"].item() == "first order":
+            ax.axvspan(first, fold, color="0.93", linewidth=0.0, zorder=0)
+            if "transition_noise" in one:
+                ax.axvline(
+                    float(one["transition_noise"]),
+                    color=frames.GREY,
+                    linewidth=0.6,
+                    linestyle=":",
+                    zorder=1,
+                )
+        ax.plot([left, first], [0.0, 0.0], "--", color="black", linewidth=1.0)
+        ax.plot([first, right], [0.0, 0.0], color="black", linewidth=1.0)
+        ax.set_xlim(left, right)
+
+
+def _branches(ax: Axes, one: Any, values: Array) -> None:
+    tau, unstable, events = (one[name].values for name in ("noise", "n_unstable", "event"))
+    for branch, degree in enumerate(one["degree"].values.tolist()):
+        colour = _COLOURS[(degree - 1) % len(_COLOURS)]
+        known = np.isfinite(tau[branch])
+        x, y = tau[branch][known], values[branch][known]
+        # a piece is as stable as its end that is no fold or bifurcation
+        grows = unstable[branch][known] > 0
+        grows = grows[:-1] | grows[1:]
+        for stable in (False, True):
+            shown = np.repeat(grows != stable, 2)
+            pairs = np.column_stack([y[:-1], y[1:]]).ravel()
+            ends = np.column_stack([x[:-1], x[1:]]).ravel()
+            style = "-" if stable else "--"
+            # pieces of the other kind are gaps
+            line = np.where(shown, pairs, np.nan)
+            ax.plot(ends, line, style, color=colour, linewidth=1.4, zorder=2)
+        for name, (marker, _) in _MARKS.items():
+            here = events[branch][: len(known)][known] == name
+            ax.plot(x[here], y[here], marker, color=colour, markersize=4, zorder=3)
+
+
+def _legend(one: Any) -> list[Line2D]:
+    degrees = dict.fromkeys(one["degree"].values.tolist())
+    colours = [(f"degree {k}", _COLOURS[(k - 1) % len(_COLOURS)]) for k in degrees]
+    lines = [Line2D([], [], color=colour, label=text) for text, colour in colours]
+    lines.append(Line2D([], [], color="black", label="stable (axisymmetric)"))
+    lines.append(Line2D([], [], color="black", linestyle="--", label="unstable"))
+    kind: dict[str, Any] = {"color": "black", "linestyle": "", "markersize": 4}
+    marks = [mark for name, mark in _MARKS.items() if (one["event"].values == name).any()]
+    return lines + [Line2D([], [], marker=mark, label=text, **kind) for mark, text in marks]
+
+
+_OVER_T = "t", "energy_share", "n_clusters", "cluster_angle", "cluster_mass", "merging_time"
+_OF_RUNS = (
+    *("plateau_start", "plateau_end", "plateau_n_clusters"),
+    *("growth_rate_predicted", "grown_degree", "predicted_degree", "beta", "dynamics"),
+)
+# area of the dot of a cluster of mass 1, in points²
+_AREA = 30.0
+# parts of the axis that a name needs, and a bare number
+_ROOM, _LITTLE_ROOM = 0.14, 0.03
+# below it E(δ) is named at the edge only
+_FAR = 0.5
+
+
+def metastability(ds: Any, run: int = 0) -> Figure:
+    """Clusters that last and merge: E/E(δ) with plateaus, and the clusters' angles, over log t.
+
+    Plateaus are shaded and marked with their number of clusters. Thin vertical lines are mergers.
+    The areas of the dots are the masses of the clusters.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `studies.metastability`.
+    run : int
+        Which run of it.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        If `ds` is no such dataset, has no time t > 0 of this run, or `run` is out of range.
+    """
+    frames.check_dataset(ds, "metastability", _OVER_T + _OF_RUNS, ("run",))
+    one = ds.isel(run=integer("run", run, low=0, high=ds.sizes["run"] - 1))
+    # the study's t has a unit of its own in each run, its `time` is that of the plateaus
+    times = np.asarray(one["time" if "time" in one else "t"].values, dtype=np.float64)
+    if not (times > 0.0).any():
+        raise ValueError(f"ds must have times t > 0 in run {run}, got {times[:8]}")
+    figure = frames.new_figure(7.0, 4.2)
+    axes = figure.subplots(2, 1, sharex=True, height_ratios=[2, 3])
+    axes[0].set_xscale("log")
+    axes[0].set_xlim(np.nanmin(times[times > 0.0]), np.nanmax(times))
+    _draw_energy(axes[0], times, one["energy_share"].values)
+    _angles(axes[1], times, one["cluster_angle"].values, one["cluster_mass"].values)
+    plateaus = [one[f"plateau_{name}"].values for name in ("start", "end", "n_clusters")]
+    _plateaus(axes, *plateaus)
+    for time in one["merging_time"].values[np.isfinite(one["merging_time"].values)]:
+        axes[1].axvline(time, color=frames.ORANGE, linewidth=0.6, zorder=1)
+    status = str(one["status"].item()) if "status" in one else "finished"
+    is_good = status in GOOD
+    about = f"{one['dynamics'].item()}, β = {one['beta'].item():g}" + f", {status}" * (not is_good)
+    names = "grown_degree", "predicted_degree", "growth_rate_predicted"
+    numbers = (one[name].item() for name in names)
+    degrees = "degree {:g} grew, {:g} predicted (γ = {:.3g})".format(*numbers)
+    return frames.finish(figure, f"{about}: {degrees}", axes, "black" if is_good else frames.ORANGE)
+
+
+def _draw_energy(ax: Axes, times: Array, shares: Array) -> None:
+    ax.plot(times, shares, color=frames.BLUE, linewidth=1.4)
+    known = shares[np.isfinite(shares)]
+    low, high = float(known.min(initial=1.0)), float(known.max(initial=0.0))
+    if high < _FAR:
+        frames.write(ax, "1 ↑", (0.01, 0.98), ax.transAxes, va="top")
+    else:
+        ax.axhline(1.0, color=frames.GREY, linestyle="--", linewidth=0.8)
+        high = max(high, 1.0)
+    # above there is room for the names of the plateaus
+    way = max(high - low, 1e-9)
+    ax.set_ylim(low - 0.08 * way, high + 0.25 * way)
+    frames.label_axes(ax, y="energy E / E(δ)")
+
+
+def _angles(ax: Axes, times: Array, angles: Array, masses: Array) -> None:
+    grid = np.broadcast_to(times[:, None], angles.shape)
+    seen = np.isfinite(grid) & np.isfinite(angles) & np.isfinite(masses)
+    turned = angles[seen] % (2.0 * np.pi)
+    area = 0.8 + _AREA * masses[seen]
+    ax.scatter(grid[seen], turned, s=area, color=frames.BLUE, alpha=0.7, linewidths=0.0, zorder=2)
+    ax.set_ylim(-0.1, 2.0 * np.pi + 0.1)
+    ax.set_yticks(*frames.QUARTERS)
+    frames.label_axes(ax, "time t (vertical lines: clusters merge)", "angles of clusters")
+
+
+def _plateaus(axes: Any, starts: Array, ends: Array, counts: Array) -> None:
+    left, right = np.log(axes[0].get_xlim())
+    for start, end, count in zip(starts, ends, counts, strict=True):
+        if not np.isfinite([start, end, count]).all():
+            continue
+        for ax in axes:
+            ax.axvspan(start, end, color="0.93", linewidth=0.0, zorder=0)
+        room = np.log(end / start) / (right - left)
+        if room >= _LITTLE_ROOM:
+            noun = "" if room < _ROOM else " cluster" if count == 1 else " clusters"
+            place, frame = (np.sqrt(start * end), 0.98), axes[0].get_xaxis_transform()
+            frames.write(axes[0], f"{count:g}{noun}", place, frame, ha="center", va="top")
+
+
+# of verdicts
+_VERDICTS = {"refuted": frames.ORANGE, "undecided": frames.GREY}
+# below it logarithmic axes end, and beyond a bound by more is no rounding
+_FLOOR, _BEYOND = 1e-18, 1e-12
+
+
+def proposition_3_4(ds: Any, index: int = 0) -> Figure:
+    """Coefficients, the identity, random measures between their bounds, and flows to these.
+
+    Panels of parts that were not run are left out.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `studies.proposition_3_4`.
+    index : int
+        Which β of it.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        If `ds` is no such dataset, or `index` is out of range.
+    """
+    frames.check_dataset(ds, "proposition_3_4", (), ("beta",), ("verdict", "statement"))
+    one = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
+    panels = {
+        "share_of_degree": _coefficients,
+        "identity_error": _identity,
+        "share": _search,
+        "flow_gap": _flows,
+    }
+    # of several β, one may lack what another has
+    present = [
+        draw for name, draw in panels.items() if name in one and bool(one[name].notnull().any())
+    ]
+    figure, places = frames.new_panels(len(present), 2, (3.5, 2.7), (0.0, 0.5))
+    axes = places.ravel()[: len(present)]
+    for ax, draw in zip(axes, present, strict=True):
+        draw(ax, one)
+        ax.tick_params(which="minor", labelsize=frames.SMALL)
+    beta, verdict = float(one["beta"]), ds.attrs["verdict"]
+    where = f"d = {ds.attrs['dim']}" + (f", β = {beta:g}" if np.isfinite(beta) else ", a potential")
+    title = f"Proposition 3.4, {where}: {verdict}"
+    return frames.finish(figure, title, axes, _VERDICTS.get(verdict, "black"))
+
+
+def _coefficients(ax: Axes, one: Any) -> None:
+    degrees = one["degree"].values[1:]
+    shares = one["share_of_degree"].values[1:]
+    seen = np.abs(shares) > _FLOOR
+    for sign, colour, name in ((1.0, frames.BLUE, "> 0"), (-1.0, frames.ORANGE, "< 0")):
+        here = seen & (sign * shares > 0.0)
+        if here.any():
+            kind: dict[str, Any] = {"color": colour, "ms": 3, "label": f"$Λ_k$ {name}"}
+            ax.plot(degrees[here], sign * shares[here], "o", **kind)
+    ax.set_yscale("log")
+    ax.set_xlim(0.0, degrees[-1] + 1.0)
+    ax.set_ylim(0.1 * _FLOOR if seen.sum() > 8 else 1e-3, 1e2)
+    frames.label_axes(ax, "degree k", "what degree k adds to U, over U")
+    proved = one.get("log_eigenvalue_lower")
+    if proved is not None and bool(np.isfinite(proved.values[1:]).all()):
+        ax.set_title("$Λ_k$ > 0 is proved", fontsize=frames.SMALL)
+    if "evaluation_error" in one:
+        errors = np.maximum(one["evaluation_error"].values[1:], 1e-17)
+        ax.plot(degrees, errors, ".", color=frames.GREY, ms=3, label="error in float64, relative")
+    ax.legend(**frames.LEGEND)
+
+
+def _identity(ax: Axes, one: Any) -> None:
+    names = [str(name) for name in one["measure"].values]
+    errors = np.maximum(one["identity_error"].values, 1e-17)
+    places = np.arange(len(names))
+    ax.plot(np.log10(errors), places, "o", color=frames.BLUE)
+    ax.set_ylim(-0.5, len(names) - 0.5)
+    ax.set_yticks(places, names)
+    ax.invert_yaxis()
+    ax.set_xlim(-17.0, max(-12.0, float(np.nanmax(np.log10(errors))) + 0.5))
+    frames.label_axes(ax, "log₁₀ of the relative difference")
+    ax.set_title("E − E(σ): double integral and sum of degrees", fontsize=frames.SMALL)
+
+
+def _search(ax: Axes, one: Any) -> None:
+    kinds = one["kind"].values.astype(str)
+    share, defect = one["share"].values, one["defect"].values
+    for kind, colour in zip(dict.fromkeys(kinds), _COLOURS, strict=False):
+        here = kinds == kind
+        ax.plot(share[here], defect[here], ".", color=colour, ms=3, label=kind)
+    # what gradients reach from below and from above; both margins of a measure have one sum
+    (down, up), whole = one["margin"].values, share[0] + defect[0]
+    ax.plot([down, whole - up], [whole - down, up], "x", color="black", ms=5, label="gradients")
+    unit = "U = E(δ) − E(σ)" if np.isfinite(float(one["beta"])) else "U = max |W − Λ₀|/2"
+    frames.label_axes(ax, f"(E(μ) − E(σ))/U, {unit}", "(E(δ) − E(μ))/U")
+    below, above = int((share < -_BEYOND).sum()), int((defect < -_BEYOND).sum())
+    if below or above:
+        # beyond a bound there is no logarithm
+        ax.axvline(0.0, color=frames.GREY, linewidth=0.8)
+        ax.axhline(0.0, color=frames.GREY, linewidth=0.8)
+        told = f"{below} below E(σ), {above} above E(δ)"
+        ax.set_title(told, fontsize=frames.SMALL, color=frames.ORANGE)
+    else:
+        ax.set(xscale="log", yscale="log")
+        ax.set_title(f"{len(share)} random measures, none beyond a bound", fontsize=frames.SMALL)
+    ax.legend(**frames.LEGEND, loc="lower left")
+
+
+def _flows(ax: Axes, one: Any) -> None:
+    labels = {
+        "down": ("repulsive: down to E(σ)", frames.BLUE),
+        "up": ("attractive: up to E(δ)", frames.ORANGE),
+    }
+    for name in one["flow"].values.tolist():
+        kind, _, number = str(name).partition(" ")
+        text, colour = labels[kind]
+        run = one.sel(flow=name)
+        times, gaps = run["flow_time"].values, run["flow_gap"].values
+        later = times > 0.0
+        label = text if number == "0" else None
+        ax.plot(times[later], np.maximum(gaps[later], 1e-16), color=colour, lw=1.2, label=label)
+    ax.axhline(1e-10, color=frames.GREY, linestyle=":", linewidth=0.8)
+    ax.set(xscale="log", yscale="log")
+    frames.label_axes(ax, "t", "gap to the bound (SA)")
+    ax.legend(**frames.LEGEND)
+
+
+_BINS = 80
+_COLUMN, _ROW = 1.5, 1.35
+
+
+def inner_products(
+    rows: Mapping[str, Sequence[Particles]], titles: Sequence[str] | None = None
+) -> Figure:
+    """Histograms of <x_i, x_j>, i ≠ j: a row for each name, a column for each measure.
+
+    The mean is marked. Figure 1 of the paper shows such histograms for a trained model.
+
+    Parameters
+    ----------
+    rows : mapping of str to sequence of Particles
+        Equally many in each row, of at least 2 tokens each; weights do not count.
+    titles : sequence of str, optional
+        Of the columns.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        If a row is empty or of another length, or holds something else.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> square = mf.Particles([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+    >>> len(inner_products({"a square": [square]}).axes)
+    1
+    """
+    if not isinstance(rows, Mapping) or not all(isinstance(r, Sequence) for r in rows.values()):
+        raise ValueError(f"rows must map names to sequences of Particles, got {shown(rows)}")
+    lengths = {len(measures) for measures in rows.values()}
+    if len(lengths) != 1 or 0 in lengths:
+        raise ValueError(f"rows must be of one length >= 1, got lengths {sorted(lengths)}")
+    columns = lengths.pop()
+    if titles is not None:
+        several = isinstance(titles, Sequence) and not is_single(titles)
+        if not several or len(titles) != columns:
+            raise ValueError(f"titles must be {columns}, one for each column, got {shown(titles)}")
+    figure = frames.new_figure(_COLUMN * columns + 0.6, _ROW * len(rows) + 0.3)
+    axes = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
+    for line, (name, measures) in zip(axes, rows.items(), strict=True):
+        for ax, measure in zip(line, measures, strict=True):
+            values = _pairs(measure)
+            ax.hist(values, bins=_BINS, range=(-1.0, 1.0), color=frames.BLUE, density=True)
+            ax.axvline(values.mean(), color=frames.ORANGE, linewidth=1.0)
+            ax.set_yticks([])
+            ax.set_xlim(-1.0, 1.0)
+            ax.tick_params(labelsize=frames.SMALL)
+            ax.set_title(f"mean {values.mean():.3f}", fontsize=frames.SMALL, pad=2)
+        line[0].set_ylabel(name, fontsize=frames.NORMAL)
+    for ax, title in zip(axes[0], titles or [], strict=False):
+        ax.set_title(f"{title}\n{ax.get_title()}", fontsize=frames.SMALL, pad=2)
+    for ax in axes[-1]:
+        ax.set_xlabel("⟨xᵢ, xⱼ⟩", fontsize=frames.SMALL)
+    return figure
+
+
+def _pairs(measure: Particles) -> Array:
+    """<x_i, x_j> for i < j."""
+    if not isinstance(measure, Particles) or len(measure.points) < 2:
+        raise ValueError(f"rows must hold Particles of at least 2 tokens, got {shown(measure)}")
+    gram = measure.points @ measure.points.T
+    return np.asarray(gram[np.triu_indices(len(gram), 1)])
+
+
+_TITLES = {
+    "polytope": "V = I: a polytope",
+    "hyperplanes": "λ₁ > 0 simple: hyperplanes",
+    "polytope × line": "V = diag(1, 1, −½): polytope × line",
+    "origin": "V = −I: the origin",
+}
+
+
+def limits_without_normalisation(ds: Any) -> Figure:
+    """Trajectories of the tokens of each case, their ends, and the sets that hold these.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `studies.limits_without_normalisation`.
+
+    Returns
+    -------
+    matplotlib Figure
+        Of four panels: z_i = e^{-tV} x_i, and x_i for V = -I.
+
+    Raises
+    ------
+    ValueError
+        If it is no such dataset.
+    """
+    needed = "trajectory", "n_distinct", "off", "t", "case"
+    frames.check_dataset(ds, "limits_without_normalisation", needed, ("case",), ("beta",))
+    figure = frames.new_figure(10.0, 2.9)
+    axes = figure.subplots(1, ds.sizes["case"])
+    for ax, case in zip(axes, ds["case"].values, strict=True):
+        _paths(ax, ds.sel(case=case), str(case))
+    title = f"{ds.sizes['token']} tokens without layer normalisation, β = {ds.attrs['beta']:g}"
+    return frames.finish(figure, title)
+
+
+def _paths(ax: Axes, one: Any, case: str) -> None:
+    paths = one["trajectory"].values
+    ax.plot(paths[:, :, 0], paths[:, :, 1], color=frames.BLUE, linewidth=0.6, alpha=0.6)
+    ends = paths[-1]
+    if case == "hyperplanes":
+        for place in np.unique(ends[:, 0].round(2)):
+            ax.axvline(place, color=frames.GREY, linestyle="--", linewidth=0.9)
+        # along the hyperplanes tokens run away like e^{(λ_1 - λ_2)t}
+        ax.set_yscale("symlog", linthresh=1.0)
+    elif case != "origin":
+        corners = ends[ConvexHull(ends).vertices]
+        ax.fill(*corners.T, facecolor="none", edgecolor=frames.GREY, linestyle="--")
+    ax.plot(ends[:, 0], ends[:, 1], "o", color=frames.ORANGE, markersize=4, zorder=3)
+    ax.set_title(_TITLES[case], fontsize=frames.NORMAL)
+    ax.tick_params(labelsize=frames.SMALL)
+    ax.set_aspect("auto" if case == "hyperplanes" else "equal", adjustable="datalim")
+
+
+_MOST_COLUMNS = 3
+_WIDTH, _HEIGHT = 2.4, 2.1
+
+
+def phase_diagram(ds: Any) -> Figure:
+    """P(<x_i(t), x_j(t)> >= 1 - δ) over t and β, with the curve t*(β) of (6.12).
+
+    Parameters
+    ----------
+    ds : xarray.Dataset or sequence of them
+        Of `studies.phase_diagram`; a panel each, on axes of their own.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        If one is no such dataset, or there is none.
+    """
+    given = list(ds) if isinstance(ds, Sequence) else [ds]
+    if not given:
+        raise ValueError(
+            f"ds must be at least one Dataset of studies.phase_diagram, got {shown(ds)}"
+        )
+    for one in given:
+        frames.check_dataset(one, "phase_diagram", ("probability", "arrival", "t", "beta", "dim"))
+        for name in "t", "beta":
+            if one.sizes[name] < 2:
+                raise ValueError(
+                    f"ds must have at least 2 values of {name}, got {one[name].values}"
+                )
+    figure, axes = frames.new_panels(len(given), _MOST_COLUMNS, (_WIDTH, _HEIGHT), (1.0, 0.5))
+    panels = list(axes.ravel())
+    for ax, one in zip(panels, given, strict=False):
+        mesh = _shares(ax, one)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("β", fontsize=frames.NORMAL)
+    # the lowest panel of each column, which may stand above an empty place
+    for ax in panels[max(0, len(given) - axes.shape[1]) : len(given)]:
+        ax.set_xlabel("time t", fontsize=frames.NORMAL)
+    curve = next((line for ax in panels for line in ax.lines), None)
+    if curve is not None:
+        figure.legend(handles=[curve], loc="outside lower center", **frames.LEGEND)
+    bar = figure.colorbar(mesh, ax=panels, shrink=0.8, pad=0.02, aspect=30)
+    frames.finish_bar(bar, f"P(⟨x₁, x₂⟩ ≥ 1 − {given[0].attrs.get('delta', np.nan):g})")
+    return frames.finish(figure, _common(given))
+
+
+def _shares(ax: Axes, ds: Any) -> Any:
+    times, betas = ds["t"].values, ds["beta"].values
+    values = ds["probability"].transpose("beta", "t").values
+    colour: dict[str, Any] = {"cmap": frames.COLOURS, "vmin": 0.0, "vmax": 1.0}
+    mesh = ax.pcolormesh(times, betas, values, shading="nearest", rasterized=True, **colour)
+    limits = ax.get_xlim()
+    arrival = ds["arrival"].values
+    if np.isfinite(arrival).any():
+        ax.plot(arrival, betas, color=frames.SKY, linewidth=1.2, label="t*(β), (6.12)")
+    ax.set_xlim(limits)
+    ax.set_title(f"d = {int(ds['dim'])}", fontsize=frames.NORMAL)
+    ax.tick_params(labelsize=frames.SMALL)
+    ax.spines[:].set(linewidth=0.6, color=frames.GREY)
+    return mesh
+
+
+def _common(given: list[Any]) -> str:
+    """What all panels have in common."""
+    texts = []
+    for name, text in (
+        ("dynamics", "{}"),
+        ("n", "n = {} uniform tokens"),
+        ("repeats", "{} repeats"),
+    ):
+        values = {one.attrs.get(name) for one in given}
+        if len(values) == 1 and None not in values:
+            texts.append(text.format(values.pop()))
+    return ", ".join(texts)
+
+
+# a bound so many times larger than the errors is off the figure at once
+_TOO_FAR = 1e3
+# share of an axis that a line of a legend takes
+_LINE = 0.075
+_ERROR = "root mean square error"
+_NAMES = {
+    "mmd": "mmd",
+    "sobolev": "Sobolev",
+    "w1": "W₁",
+    "w2": "W₂",
+    "energy_error": "energy",
+    "mean_error": "mean",
+}
+
+
+def mean_field_limit(ds: Any) -> Figure:
+    """Errors over n at the last time, the first distance over t, and fluctuations of the mean.
+
+    Errors are root mean squares over the repeats, with their fitted powers of n. Over t, dashed
+    lines are Dobrushin's bound, where it ends below 1000 times the largest error. Fluctuations
+    √n ∫ x d(mu_n - mu) at the last time, each axis in units of its deviation, are compared with
+    normal quantiles.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `studies.mean_field_limit`.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        If it is no such dataset.
+    """
+    needed = "rate", "fluctuation", "n", "t", "quantity"
+    frames.check_dataset(ds, "mean_field_limit", needed, ("repeat",), ("name", "beta", "sign"))
+    figure = frames.new_figure(10.5, 3.6)
+    over_n, over_t, gaussian = figure.subplots(1, 3)
+    _over_n(over_n, ds)
+    _over_t(over_t, ds)
+    _gaussian(gaussian, ds)
+    for ax in over_n, over_t, gaussian:
+        ax.tick_params(which="both", labelsize=frames.SMALL)
+    about = frames.heading(ds.attrs["name"], ds.attrs["beta"], ds.attrs["sign"])
+    title = f"{about}: tokens against the limit, {ds.sizes['repeat']} repeats"
+    return frames.finish(figure, title)
+
+
+def rms(errors: Any) -> Any:
+    """Root mean square over the repeats, in units of the largest since squares may overflow."""
+    unit = float(errors.max()) or 1.0
+    return unit * np.sqrt(((errors / unit) ** 2).mean("repeat"))
+
+
+def _over_n(ax: Axes, ds: Any) -> None:
+    for colour, name in zip(frames.CYCLE, ds["quantity"].values, strict=False):
+        last = {key: float(ds[key].sel(quantity=name)[-1]) for key in ("rate", "rate_lower")}
+        half = abs(last["rate"] - last["rate_lower"])
+        power = f"{last['rate']:.2f}" + (rf" \pm {half:.2f}" if np.isfinite(half) else "")
+        label = _NAMES[str(name)] + (f": $n^{{{power}}}$" if np.isfinite(last["rate"]) else "")
+        ax.loglog(ds["n"], rms(ds[name])[:, -1], "o-", color=colour, markersize=4, label=label)
+    frames.label_axes(ax, "tokens n", _ERROR, f"errors at t = {float(ds['t'][-1]):.4g}")
+    _room_below(ax, _LINE * ds.sizes["quantity"])
+    ax.legend(**frames.LEGEND, loc="lower left")
+
+
+def _room_below(ax: Axes, share: float) -> None:
+    """Extend a logarithmic axis downwards, so that a legend has this share of its height."""
+    low, high = ax.get_ylim()
+    ax.set_ylim(low * (low / high) ** (share / (1.0 - share)), high)
+
+
+def _over_t(ax: Axes, ds: Any) -> None:
+    name = "w1" if "w1" in ds else str(ds["quantity"].values[0])
+    errors, t = rms(ds[name]).values, ds["t"].values
+    shades = np.linspace(0.75, 0.0, len(errors))
+    for n, row, shade in zip(ds["n"].values, errors, shades, strict=True):
+        ax.semilogy(t, row, "o-", color=str(shade), markersize=3, label=f"n = {n}")
+    # a bound that ends near enough to the errors to be seen with them
+    if "dobrushin" in ds and float(ds["dobrushin"].max()) <= _TOO_FAR * float(errors.max()):
+        constant = ds.attrs["dobrushin_constant"]
+        fine = np.linspace(t[0], t[-1], 200)
+        bounds = np.outer(np.exp(constant * (fine - t[0])), errors[:, 0])
+        lines = ax.semilogy(fine, bounds, "--", color=frames.GREY, linewidth=0.8)
+        lines[0].set_label(f"$e^{{Ct}}$, C = {constant:.4g}")
+    _room_below(ax, _LINE * (len(errors) + 2) / 2)
+    frames.label_axes(ax, "time t", _ERROR, f"{_NAMES[name]} over time")
+    ax.legend(**frames.LEGEND, ncols=2, loc="lower left")
+
+
+def _gaussian(ax: Axes, ds: Any) -> None:
+    last = ds["fluctuation"].values[:, :, -1]
+    repeats = last.shape[1]
+    quantiles = ndtri((np.arange(repeats) + 0.5) / repeats)
+    for axis in range(min(last.shape[2], len(frames.CYCLE))):
+        values = last[-1, :, axis]
+        deviation = values.std() or 1.0
+        label = f"axis {axis + 1}, p = {float(ds['normal_p'][-1, axis]):.2f}"
+        kind: dict[str, Any] = {"color": frames.CYCLE[axis], "markersize": 3, "label": label}
+        ax.plot(quantiles, np.sort(values) / deviation, "o", **kind)
+    ends = np.array([-1.1, 1.1]) * max(1.0, float(quantiles.max()))
+    ax.plot(ends, ends, "-", color=frames.GREY, linewidth=0.8)
+    title = f"fluctuations of the mean, n = {int(ds['n'][-1])}"
+    frames.label_axes(ax, "normal quantile", "quantile of the repeats", title)
+    ax.legend(**frames.LEGEND)
+
+
+_OF_TOKENS = "correlation", "standard_error", "linear", "histogram", "histogram_error"
+_OF_CLOSURES = "closed", "psi", "breaks", "mode_breaks", "reached"
+_STYLES = {
+    "independent": (frames.BLUE, "--"),
+    "cumulant": (frames.GREEN, "-."),
+    "kirkwood": (frames.ORANGE, "-"),
+}
+_PANELS = 3
+# error bars are of so many standard errors, and so many of them fit a panel
+_BARS, _DOTS = 2.0, 24
+
+
+def two_token_correlation(ds: Any) -> Figure:
+    """E cos k(θ_1 - θ_2) for k = 1, 2, 3 over t, and ψ at three times.
+
+    Dots are tokens with two standard errors, lines are closures. A circle marks where a mode of a
+    closure is off for the first time; a line ends where its closure was no longer resolved or no
+    longer a law. ψ is shown where the first closure breaks, where the last does, and at the end of
+    kirkwood, with the tokens' histogram in grey.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `studies.two_token_correlation`.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        If it is no such dataset.
+    """
+    needed = _OF_TOKENS + _OF_CLOSURES
+    frames.check_dataset(ds, "two_token_correlation", needed, (), ("beta", "n", "repeats"))
+    figure = frames.new_figure(8.4, 5.0)
+    axes = figure.subplots(2, _PANELS)
+    for ax, degree in zip(axes[0], ds["degree"].values[:_PANELS], strict=False):
+        _draw_mode(ax, ds.sel(degree=degree))
+    for ax in axes[0, ds.sizes["degree"] :]:
+        ax.set_axis_off()
+    axes[0, 0].set_ylabel("E cos k(θ₁ − θ₂)", fontsize=frames.NORMAL)
+    for ax, index in zip(axes[1], _instants(ds), strict=True):
+        _draw_psi(ax, ds.isel(t=index), _remark(ds, index))
+    axes[1, 0].set_ylabel("ψ(t, x)", fontsize=frames.NORMAL)
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=6, **frames.LEGEND)
+    title = "USA, β = {beta:g}: two of n = {n} tokens, {repeats} repeats"
+    return frames.finish(figure, title.format(**ds.attrs), axes.ravel())
+
+
+def _draw_mode(ax: Axes, one: Any) -> None:
+    t = one["t"].values
+    values, errors = one["correlation"].values, _BARS * one["standard_error"].values
+    thin = slice(None, None, -(-len(t) // _DOTS))
+    kind: dict[str, Any] = {"fmt": ".", "color": "black", "markersize": 3, "linewidth": 0.7}
+    ax.errorbar(t[thin], values[thin], errors[thin], label="tokens", **kind)
+    top = float((values + errors).max())
+    ax.set_ylim(min(float((values - errors).min()), -0.02 * top), 1.2 * top)
+    ax.plot(t, one["linear"].values, ":", color=frames.GREY, linewidth=1.0, label="linear stage")
+    for name, (colour, style) in _STYLES.items():
+        line, first = one["closed"].sel(closure=name), float(one["mode_breaks"].sel(closure=name))
+        ax.plot(t, line.values, style, color=colour, linewidth=1.2, label=name)
+        if np.isfinite(first) and np.isfinite(line.sel(t=first)):
+            place = float(line.sel(t=first))
+            ax.plot(first, place, "o", color=colour, markersize=4.5, mfc="white", zorder=4)
+    ax.plot(
+        [], [], "o", color=frames.GREY, markersize=4.5, mfc="white", label="is off from here on"
+    )
+    frames.label_axes(ax, "time t", title=f"k = {int(one['degree'])}")
+
+
+def _instants(ds: Any) -> list[int]:
+    """Where the first and the last closure break, and the end of kirkwood; ends for no breaks."""
+    t, breaks, reached = (ds[name].values for name in ("t", "breaks", "reached"))
+    places = np.where(np.isfinite(breaks), breaks, reached)
+    end = float(ds["reached"].sel(closure="kirkwood"))
+    return [int(np.searchsorted(t, time)) for time in (places.min(), places.max(), end)]
+
+
+def _remark(ds: Any, index: int) -> str:
+    time = ds["t"].values[index]
+    names = ds["closure"].values[ds["breaks"].values == time]
+    if len(names):
+        return f": {', '.join(names)} broken"
+    return ": last of kirkwood" * bool(ds["reached"].sel(closure="kirkwood") == time)
+
+
+def _draw_psi(ax: Axes, one: Any, remark: str) -> None:
+    middles, heights = one["bin"].values, one["histogram"].values
+    left = middles - 0.5 * float(middles[1] - middles[0])
+    ax.stairs(heights, np.append(left, np.pi), fill=True, color="0.85", label="tokens")
+    errors = _BARS * one["histogram_error"].values
+    ax.errorbar(middles, heights, errors, fmt="none", ecolor="black", elinewidth=0.5)
+    for name, (colour, style) in _STYLES.items():
+        psi = one["psi"].sel(closure=name).values
+        ax.plot(one["x"].values, psi, style, color=colour, linewidth=1.2)
+    ax.axhline(0.0, color="black", linewidth=0.5)
+    top = 1.6 * float(heights.max())
+    lowest = float(np.nanmin(np.append(one["psi"].values, 0.0)))
+    ax.set_ylim(1.1 * lowest, top)
+    ax.set_xlim(0.0, np.pi)
+    frames.quarter_ticks(ax, 3)
+    frames.label_axes(ax, "x = θ₂ − θ₁", title=f"t = {float(one['t']):.3g}{remark}")
