@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -139,11 +139,11 @@ def _checked(dynamics: Any, dim: int) -> list[AnyAttention]:
     if len({type(one) for one in runs}) > 1:
         raise ValueError(f"dynamics must be of one class, got {_checks.shown(runs)}")
     for one in runs:
-        if not (_is_plain(one) or isinstance(one, Attention)) or one.noise > 0.0:
+        if not isinstance(one, (SA, USA, Attention)) or one.noise > 0.0:
             raise ValueError(
                 f"dynamics must be SA, USA or Attention without noise, got {_checks.shown(one)}"
             )
-        if _is_plain(one) and not one.normalised and one.beta > LARGEST_BETA:
+        if one._gram and not one.normalised and one.beta > LARGEST_BETA:
             got, largest = _checks.tell_apart(one.beta, LARGEST_BETA)
             raise ValueError(f"dynamics must have beta <= {largest} for USA, got {got}")
         if one.dim not in (None, dim):
@@ -164,7 +164,7 @@ def _count_pairs(
     Of each dynamics, shape (dynamics, 2, times); a repeat starts from a seed of its own.
     """
     several, seeds = task
-    in_span = all(map(_is_plain, several))
+    in_span = several[0]._gram
     starts = np.array([_start(n, dim, np.random.default_rng(seed), in_span) for seed in seeds])
     found = []
     for one in several:
@@ -192,12 +192,9 @@ def _start(n: int, dim: int, rng: np.random.Generator, in_span: bool) -> Array:
     return coordinates if in_span else coordinates @ uniform_frame(n, dim, rng)
 
 
-def _is_plain(dynamics: Any) -> TypeGuard[SA | USA]:
-    return isinstance(dynamics, (SA, USA))
-
-
-def _is_attractive(dynamics: AnyAttention) -> TypeGuard[SA | USA]:
-    return _is_plain(dynamics) and dynamics.sign == 1
+def _is_attractive(dynamics: AnyAttention) -> bool:
+    """Whether this is SA or USA with sign 1."""
+    return dynamics._gram and dynamics.sign == 1
 
 
 def _near_pairs(gram: Array, delta: float) -> Integers:

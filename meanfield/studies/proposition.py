@@ -682,7 +682,8 @@ def identity(energy: PairEnergy, rng: np.random.Generator) -> Evidence:
     """
     beta, dim = energy.beta, energy.dim
     rows = {}
-    for name, (measure, points, masses) in _measures(energy, rng).items():
+    for name, measure in _measures(energy, rng).items():
+        points, masses = measure.points, measure.weights
         if name == "particles" or dim == 2:
             cosines, kmax = points @ points.T, energy.kmax if name == "particles" else _LAW
             r = powers(np.clip(cosines, -1.0, 1.0), masses[:, None], dim, kmax)
@@ -714,22 +715,15 @@ def identity(energy: PairEnergy, rng: np.random.Generator) -> Evidence:
     return Evidence(DIFFERS if (errors > allowed).any() else HOLDS, finding, data)
 
 
-def _measures(
-    energy: PairEnergy, rng: np.random.Generator
-) -> dict[str, tuple[AnyMeasure, Array, Array]]:
-    """A measure of each kind, and the points and masses that integrate over it."""
+def _measures(energy: PairEnergy, rng: np.random.Generator) -> dict[str, AnyMeasure]:
+    """A measure of each kind."""
     dim, law = energy.dim, random_law(energy.dim, rng)
     space = Circle(32) if dim == 2 else Zonal(dim, _BASIS)
-    density = Density(space, law)
-    found: dict[str, tuple[AnyMeasure, Array, Array]] = {
-        "density": (density, space.points, space.weights * density.values)
-    }
+    found: dict[str, AnyMeasure] = {"density": Density(space, law)}
     if energy.beta <= _MOST_BETA:
-        flow = FlowMap(law)
-        found["flow map"] = flow, flow.points, flow.weights
+        found["flow map"] = FlowMap(law)
     masses = rng.exponential(size=TOKENS)
-    tokens = Particles(Uniform(dim).sample(TOKENS, rng), masses, unit_mass=True)
-    found["particles"] = tokens, tokens.points, tokens.weights
+    found["particles"] = Particles(Uniform(dim).sample(TOKENS, rng), masses, unit_mass=True)
     return found
 
 
