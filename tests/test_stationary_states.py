@@ -164,7 +164,7 @@ def concentrated(beta, power, dim):
     """A state of SA with βτ = 1/power, in moments, and what it belongs to."""
     equation = Equation(mf.SA(beta), dim)
     last = float(np.log(power * equation.lam))
-    return equation, follow(equation, 1, last, {}).points[-1]
+    return equation, follow(equation, 1, last, {})[0][-1]
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any
@@ -164,9 +164,10 @@ class Equation:
         drift = mixed - means * float(state.masses @ state.potential)
         return b - means, np.eye(len(b)) - rho * jacobian, -rho * drift
 
-    def numbers(self, b: Array, rho: float, grid: Grid) -> dict[str, float]:
+    def numbers(self, point: Point) -> dict[str, float]:
         """∫ f log f dσ, and (F - F(σ))/τ = ∫ f log f dσ - ρ|b|²/2 of USA."""
-        state = self.state(b, rho, grid)
+        b, rho = point.b, point.rho
+        state = self.state(b, rho, self.grid(point.nodes))
         entropy = rho * float(state.masses @ state.potential) - state.log_mass
         return {"entropy": entropy, "excess": 0.5 * rho * float(b @ b) - state.log_mass}
 
@@ -212,14 +213,6 @@ class Point:
         return float(np.exp(self.log_rho))
 
 
-@dataclass
-class Branch:
-    """States in the order of arclength, and how the branch ended."""
-
-    points: list[Point] = field(default_factory=list)
-    status: str = COMPLETE
-
-
 class _Failed(ArithmeticError):
     """Newton's method found no state: the step was too large."""
 
@@ -233,7 +226,7 @@ def follow(
     direction: int,
     last: float,
     events: Mapping[str, Callable[[Point], float]],
-) -> Branch:
+) -> tuple[list[Point], str]:
     """The branch that leaves the uniform state at ρ κ_k = 1, until log ρ rises past `last`.
 
     Parameters
@@ -249,23 +242,23 @@ def follow(
 
     Returns
     -------
-    Branch
+    points : list of Point
+        In the order of arclength.
+    status : str
+        How the branch ended.
     """
-    branch = Branch()
     events = {"end": lambda point: point.log_rho - last, **events}
     point = _first(equation, direction, last)
-    branch.points.append(point)
-    step = min(_LARGEST, 0.5 * point.arclength)
+    points, step = [point], min(_LARGEST, 0.5 * point.arclength)
     # it may have no room before the end
-    branch.status = COMPLETE if point.log_rho >= last else CUT_SHORT
-    while branch.status == CUT_SHORT and len(branch.points) < _MOST_POINTS:
+    is_complete = point.log_rho >= last
+    while not is_complete and len(points) < _MOST_POINTS:
         try:
             following = _moved(equation, point, step)
             found = _found(equation, point, step, following, events)
             straight = float(following.tangent @ point.tangent)
         except _Unresolved:
-            branch.status = UNDER_RESOLVED
-            break
+            return points, UNDER_RESOLVED
         except _Failed:
             straight = -1.0
         if straight < _BENT:
@@ -273,16 +266,11 @@ def follow(
             if step < _LEAST:
                 break
             continue
-        branch.points += found
-        point = branch.points[-1]
+        points += found
+        point = points[-1]
         step = min(_LARGEST, step * (1.5 if straight > _STRAIGHT else 1.0))
-        branch.status = COMPLETE if point.event == "end" else CUT_SHORT
-    return branch
-
-
-def fold(point: Point) -> float:
-    """0 where τ turns: the last entry of the tangent."""
-    return float(point.tangent[-1])
+        is_complete = point.event == "end"
+    return points, COMPLETE if is_complete else CUT_SHORT
 
 
 def _found(
@@ -603,13 +591,13 @@ def stationary_density(
     passed = wanted <= equation.start
     events = {"noise": lambda point: point.log_rho - wanted} if passed else {}
     last = equation.start + _BEYOND if passed else wanted
-    branch = follow(equation, direction, last, events)
+    points, status = follow(equation, direction, last, events)
     name = "noise" if passed else "end"
-    found = [point for point in branch.points if point.event == name]
-    if not found and branch.status != COMPLETE:
-        raise ArithmeticError(f"the branch of degree {degree} is {branch.status} at {dynamics!r}")
+    found = [point for point in points if point.event == name]
+    if not found and status != COMPLETE:
+        raise ArithmeticError(f"the branch of degree {degree} is {status} at {dynamics!r}")
     if not found:
-        most = dynamics.noise * np.exp(wanted - min(point.log_rho for point in branch.points))
+        most = dynamics.noise * np.exp(wanted - min(point.log_rho for point in points))
         got, least = _checks.tell_apart(dynamics.noise, most)
         raise ValueError(f"noise must be < {least} for a state of degree {degree}, got {got}")
     return _density(equation, at_noise(equation, found[-1], wanted), axis)
@@ -822,17 +810,17 @@ def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Data
     """One branch from the uniform state on: the numbers of each point, and how it ended."""
     dynamics, degree, direction = task
     equation = Equation(dynamics, dim, degree)
-
-    def excess(point: Point) -> float:
-        return equation.numbers(point.b, point.rho, equation.grid(point.nodes))["excess"]
-
-    events: dict[str, Callable[[Point], float]] = {"fold": fold}
+    # where τ turns the last entry of the tangent is 0
+    events: dict[str, Callable[[Point], float]] = {"fold": lambda one: float(one.tangent[-1])}
     if not dynamics.normalised:
-        events[EQUAL] = excess
+        events[EQUAL] = lambda one: equation.numbers(one)["excess"]
     start = equation.start
-    branch = follow(equation, direction, start - float(np.log(until)), events)
-    first = branch.points[0]
+    points, status = follow(equation, direction, start - float(np.log(until)), events)
+    first = points[0]
     uniform = replace(first, b=0.0 * first.b, log_rho=start, arclength=0.0, event="bifurcation")
+    # equal free energies before a fold are rounding at b near 0
+    turned = min((i for i, one in enumerate(points) if one.event == "fold"), default=len(points))
+    kept = [one for i, one in enumerate(points) if i > turned or one.event != EQUAL]
     beta = dynamics.beta
     whole = Equation(dynamics, dim)
     linearisation = Linearisation(whole)
@@ -840,7 +828,7 @@ def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Data
     index = equation.index
     unit = float(np.sqrt(equation.kappa[index]) * equation.scales[index])
     rows = []
-    for point in [uniform, *_sensible(branch)]:
+    for point in [uniform, *kept]:
         b = np.zeros(whole.kmax)
         b[equation.degrees - 1] = point.b
         # more nodes for perturbations, which need them where the state is next to 0
@@ -862,7 +850,7 @@ def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Data
                 "moment": float(point.b[index]) / unit,
                 "energy": energy if np.isfinite(energy) else np.nan,
                 "energy_share": share,
-                **equation.numbers(point.b, point.rho, equation.grid(point.nodes)),
+                **equation.numbers(point),
                 "growth_rate": rates[0].real * tau,
                 "n_unstable": float(linearisation.unstable(b, point.rho, point.nodes, rates)),
                 "residual": point.residual,
@@ -870,11 +858,4 @@ def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Data
             }
         )
     columns = {name: ("point", [row[name] for row in rows]) for name in rows[0]}
-    return xr.Dataset({**columns, "status": branch.status}, {"point": np.arange(len(rows))})
-
-
-def _sensible(branch: Branch) -> list[Point]:
-    """The points, but not equal free energies before a fold, which are rounding at b near 0."""
-    folds = [number for number, point in enumerate(branch.points) if point.event == "fold"]
-    first = min(folds, default=len(branch.points))
-    return [one for i, one in enumerate(branch.points) if i > first or one.event != EQUAL]
+    return xr.Dataset({**columns, "status": status}, {"point": np.arange(len(rows))})
