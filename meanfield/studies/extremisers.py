@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
@@ -688,26 +688,22 @@ def energy_extremisers(
     }
     if repeats:
         columns["searched_energy"] = [search_largest(one, beta, repeats, rng) for one in given]
-    curves, coords = dict[str, Any](), dict[str, Any]()
-    if given.shape[1] == 2:
+    is_circle = given.shape[1] == 2
+    if is_circle:
         shares = np.array([four_points(pair, beta) for pair in values])
         columns |= {"four_point_share": shares[:, 0], "four_point_energy": shares[:, 1]}
-        curves, coords = _curves(least, given, beta)
-    return xr.Dataset(
+    ds = xr.Dataset(
         {
             "matrix": (("index", "row", "column"), given, {"comment": "D"}),
             "eigenvalue": (("index", "row"), values, {"long_name": "eigenvalue of D"}),
             **{name: ("index", np.asarray(column)) for name, column in columns.items()},
-            **curves,
         },
-        coords=coords,
         attrs={"beta": float(beta)},
     )
+    return ds.assign(_curves(least, given, beta)) if is_circle else ds
 
 
-def _curves(
-    least: list[Extremiser], matrices: Array, beta: float
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _curves(least: list[Extremiser], matrices: Array, beta: float) -> xr.Dataset:
     """Densities, potentials and coefficients on the circle."""
     angles = np.linspace(0.0, 2.0 * np.pi, _ANGLES)
     points = circle_points(angles)
@@ -734,5 +730,5 @@ def _curves(
         "cos": (over_degrees, 2.0 * modes.real[:, 1:], {"comment": "a_k"}),
         "sin": (over_degrees, -2.0 * modes.imag[:, 1:], {"comment": "b_k"}),
     }
-    degrees = np.arange(1, last + 1)
-    return columns, {"angle": ("angle", angles, {"units": "radian"}), "degree": degrees}
+    coords = {"angle": ("angle", angles, {"units": "radian"}), "degree": np.arange(1, last + 1)}
+    return xr.Dataset(columns, coords)
