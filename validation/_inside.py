@@ -28,7 +28,7 @@ from meanfield.kernels.multipliers import (
     log_eigenvalues,
     relative_eigenvalues,
 )
-from meanfield.kernels.token_sums import fewest_pairs, kernel_sums
+from meanfield.kernels.token_sums import fewest_pairs, moment_sums
 from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.measures.density import spectral_tail
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
@@ -74,9 +74,9 @@ __all__ = [
     "float32_error",
     "gauss_gegenbauer",
     "gegenbauer",
-    "kernel_sums",
     "log_eigenvalues",
     "log_moment",
+    "moment_sums",
     "multiplicities",
     "new_figure",
     "read_case",

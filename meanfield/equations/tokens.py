@@ -53,13 +53,15 @@ class Points:
         points = self.points(state)
         return self.state_of(exponential(points, project(points, kicks)))
 
-    def rate(self, field: TokenField, masses: Array, state: Array, out: Array) -> float:
-        """Write d/dt of `state` into `out`; the dissipation."""
-        points = state.reshape(len(masses), -1)
-        radii = np.sqrt(np.vecdot(points, points))[:, None]
-        velocity, dissipation = field(points / radii, masses)
-        np.multiply(velocity, radii, out=out.reshape(points.shape))
-        return dissipation
+    def places(self, state: Array) -> Array:
+        """Unit rows (n, k) in these coordinates, at which the field is asked for."""
+        points = state.reshape(self._shape[0], -1)
+        self._radii = np.sqrt(np.vecdot(points, points))[:, None]
+        return np.asarray(points / self._radii)
+
+    def write(self, velocity: Array, out: Array) -> None:
+        """Write d/dt of the last state from the field at its places."""
+        np.multiply(velocity, self._radii, out=out.reshape(velocity.shape))
 
 
 class Span(Points):
@@ -105,13 +107,13 @@ class Angles:
         """The angles after steps along the circle, by the tangential parts of `kicks` (n, 2)."""
         return (state + (np.cos(state) * kicks[:, 1] - np.sin(state) * kicks[:, 0])) % (2.0 * np.pi)
 
-    def rate(self, field: TokenField, masses: Array, state: Array, out: Array) -> float:
-        """Write d/dt of the angles into `out`; the dissipation."""
-        velocity, dissipation = field(state, masses)
-        out[:] = velocity
-        if self._frequencies is not None:
-            out += self._frequencies
-        return dissipation
+    def places(self, state: Array) -> Array:
+        """The angles, at which the field is asked for."""
+        return state
+
+    def write(self, velocity: Array, out: Array) -> None:
+        """Write d/dt of the angles from the field at their places."""
+        np.add(velocity, 0.0 if self._frequencies is None else self._frequencies, out=out)
 
 
 class TokenField(ABC):
@@ -355,8 +357,9 @@ class TokenTendency:
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        weights = self._particles.weights
-        self._dissipation = self._chart.rate(self._field, weights, state, out)
+        places, masses = self._chart.places(state), self._particles.weights
+        velocity, self._dissipation = self._field(places, masses)
+        self._chart.write(velocity, out)
 
     def measure(self, state: Array) -> Particles:
         """The particles of a state, put back on the sphere."""

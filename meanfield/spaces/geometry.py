@@ -43,7 +43,9 @@ def circle_points(angles: ArrayLike) -> Array:
     array([[1., 0.]])
     """
     angles = np.asarray(angles, dtype=np.float64)
-    return np.column_stack([np.cos(angles), np.sin(angles)])
+    # the sine of a subnormal number is one
+    with np.errstate(under="ignore"):
+        return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
 def circle_angles(points: Array) -> Array:
