@@ -232,7 +232,9 @@ def test_mmd_without_any_beta_is_refused():
     circle = circle.replace("beta = 2", 'type = "Interaction"\nkernel = [1.0, 1.0]')
     monitor = '[monitors.m]\ndistance = "mmd"\nto = "start"\n'
     case = case_from_text(f'[law]\ntype = "Uniform"\n{circle}{monitor}', "a.toml")
-    with pytest.raises(ValueError, match=r"monitors.m.*beta must be .* got None"):
+    with pytest.raises(
+        ValueError, match=r"monitors.m.beta must be given, as the dynamics has none, got None"
+    ):
         case._build()
 
 

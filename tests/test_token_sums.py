@@ -13,6 +13,7 @@ from meanfield.kernels.kernel import Exponential
 from meanfield.kernels.line import LineSums
 from meanfield.kernels.token_sums import (
     CircleScoreSums,
+    CircleSums,
     fewest_pairs,
     fewest_score_pairs,
     kernel_sums,
@@ -137,9 +138,9 @@ def test_what_is_chosen():
 def test_what_is_said_is_what_is_done(dynamics, monkeypatch):
     """The transforms are asked for, at every evaluation, where `sums` says so, and else not."""
     calls = []
-    for kind in LineSums, SphereSums, CircleScoreSums, SphereScoreSums:
-        for name in "__call__", "log_moments", "pull_of_others":
-            if plain := getattr(kind, name, None):
+    for kind in LineSums, SphereSums, CircleSums, CircleScoreSums, SphereScoreSums:
+        for name in "__call__", "log_moment", "log_moments", "pull_of_others":
+            if plain := vars(kind).get(name):
 
                 def counted(self, *args, plain=plain, **options):
                     calls.append(type(self))

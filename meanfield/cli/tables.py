@@ -649,6 +649,8 @@ class WatchTable(MadeTable):
                     f"p must be left out for distance = {distance!r}, as it is one of "
                     f"'wasserstein', got {given['p']:g}"
                 )
+            if distance == "mmd" and dict(told)["beta"] is None:
+                raise ValueError("beta must be given, as the dynamics has none, got None")
             monitor: DistanceTo = told.build(where, measure.dim, folder)
             # what can't be computed is refused now, at any gap
             widest = 1.0 if distance == "wasserstein" else None

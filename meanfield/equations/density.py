@@ -265,7 +265,33 @@ class DensityBatch:
 _LEAST_VALUE = 1e-16
 
 
-class BalancedOnGrid:
+class GridField(ABC):
+    """X on the grid of a space.
+
+    Attributes
+    ----------
+    grid : Circle, Sphere or Zonal
+        That of the density's space, or a finer one.
+    log_weights : ndarray, shape (N,), or float
+        log of what |X|² is weighted with in dE/dt.
+    """
+
+    grid: Space
+    log_weights: Array | float = 0.0
+
+    @abstractmethod
+    def __call__(self, coefficients: Coefficients, values: Array) -> Array:
+        """Components of X along the tangents of the grid, shape (c, N), with f (N,) there."""
+
+    def doubt(self, values: Array) -> float:  # noqa: ARG002 (of heads alone)
+        """What f X changes by, as a share, for each share of its maximum that f changes by.
+
+        Of the last state, with f (N,) >= 0.
+        """
+        return 0.0
+
+
+class BalancedOnGrid(GridField):
     """X of `DoublyStochastic` on a grid, u scaled from its last value.
 
     The grid holds f and twice the kernel's bandwidth, finer than the space's own if need be.
@@ -274,13 +300,7 @@ class BalancedOnGrid:
     ----------
     density : Density
     dynamics : DoublyStochastic
-
-    Attributes
-    ----------
-    grid : Circle, Sphere or Zonal
     """
-
-    log_weights = 0.0
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         self._dynamics, self.grid = dynamics, working_grid(density.space, dynamics._kernel.beta)
@@ -292,17 +312,13 @@ class BalancedOnGrid:
         self._log_u = np.zeros(len(self.grid.weights))
 
     def __call__(self, coefficients: Coefficients, values: Array) -> Array:  # noqa: ARG002 (of heads)
-        """Components of X along the frame of the grid, shape (c, N), with f (N,) there."""
+        """Components of X (c, N), with f (N,)."""
         masses = self.grid.weights * np.maximum(values, _LEAST_VALUE * values.max())
         masses /= masses.sum()
         self._log_u = scaling(self._sums.potential, masses, self._log_u)
         potential, velocity = self._sums.components(masses * np.exp(self._log_u))
         velocity *= self._dynamics.sign / potential
         return velocity
-
-    def doubt(self, values: Array) -> float:  # noqa: ARG002 (of heads)
-        """None: attention is largest where mass is."""
-        return 0.0
 
     def heating(self, coefficients: Coefficients) -> float:
         """-(1/β) ∫ log u Δf dσ, what heat does to E_DS, of f on the grid, the last one."""
@@ -643,20 +659,13 @@ def _matrices(dynamics: Dynamics) -> Iterator[tuple[str, Any, Any]]:
         yield f"heads[{i}]", scores, value
 
 
-class HeadsOnGrid:
+class HeadsOnGrid(GridField):
     """X of attention on the grid of a density's space, as a function of coefficients.
 
     Parameters
     ----------
     density : Density
     dynamics : Attention
-
-    Attributes
-    ----------
-    grid : Circle, Sphere or Zonal
-        That of the space.
-    log_weights : ndarray, shape (N,), or float
-        log G(Mx) of the last head under a softmax, else 0.
 
     Raises
     ------
@@ -667,7 +676,6 @@ class HeadsOnGrid:
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         self.grid, self._normalise = density.space, dynamics.normalised
         self._frame = frame = Frame(self.grid)
-        self.log_weights: Array | float = 0.0
         self._heads: list[tuple[Array, SeriesScores | ZonalScores, Array]] = []
         kernel: SeriesScores | ZonalScores
         # G of the uniform measure, and of the last one, on the grid, head by head
@@ -703,15 +711,13 @@ class HeadsOnGrid:
                     log_g[lost], mean[:, lost] = self._summed(coefficients, matrix, lost)
                     with np.errstate(under="ignore"):
                         self._potentials[-1][lost] = np.exp((log_g - scores.log_unit)[lost])
+                # of one head, as what has an energy has
                 self.log_weights = log_g
             velocity += np.einsum("cjr,rj->cj", along, mean)
         return velocity
 
     def doubt(self, values: Array) -> float:
-        """What f X changes by, as a share, for each share of its maximum that f changes by.
-
-        Of the last state, with f (N,) >= 0: such a change looks to heads like a uniform measure.
-        """
+        """See `GridField`; such a change looks to heads like a uniform measure."""
         largest, worst = float(values.max()), 0.0
         for uniform, potential in zip(self._uniform, self._potentials, strict=True):
             if self._normalise:
@@ -734,14 +740,8 @@ class HeadsOnGrid:
         return log_g, np.asarray((mean @ basis).T)
 
 
-class DriftOnGrid:
+class DriftOnGrid(GridField):
     """X of a feed-forward layer on the grid of a density's space, for any density."""
-
-    log_weights = 0.0
-
-    def doubt(self, values: Array) -> float:  # noqa: ARG002 (as of heads)
-        """No measure counts."""
-        return 0.0
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         check_on_space(density.space, dynamics)
@@ -751,7 +751,7 @@ class DriftOnGrid:
         self._components = np.einsum("cjr,jr->cj", frame.tangents, output)
 
     def __call__(self, coefficients: Coefficients, values: Array) -> Array:  # noqa: ARG002 (of heads)
-        """Components of X along the tangents of the grid, shape (c, N)."""
+        """Components of X (c, N)."""
         return np.asarray(self._components)
 
 

@@ -78,6 +78,8 @@ class SphereField(ActingField):
 
     Attributes
     ----------
+    sums : SphereSums
+        Of the kernel.
     at : SphereAt
         The transforms, up to the degree where Λ_l no longer counts.
     needs_sources : bool
@@ -95,7 +97,7 @@ class SphereField(ActingField):
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics, self._kernel = dynamics, dynamics._kernel
-        self._sums = sums = SphereSums(dynamics._kernel)
+        self.sums = sums = SphereSums(dynamics._kernel)
         self.at, series = sums.at, sums.series
         self._normalised = dynamics.normalised and is_divided(series.potential)
         self._unit = 1.0 if self._normalised else series.size * float(np.exp(series.log_unit))
@@ -130,7 +132,7 @@ class SphereField(ActingField):
             factor = self.dynamics.sign * self._kernel.growth
             divergence -= factor * np.einsum("ij,ij->i", velocity, velocity)
         else:
-            steepness = self.at.gradient(self._sums.potential_factors * moments, places)
+            steepness = self.at.gradient(self.sums.potential_factors * moments, places)
             steepness /= potential[:, None]
             divergence -= np.einsum("ij,ij->i", velocity, steepness)
         if len(small) and sources is not None:
@@ -152,11 +154,11 @@ class SphereField(ActingField):
         small = np.zeros(0, dtype=np.intp)
         if not self._normalised:
             return velocity, None, None, small
-        potential = by_series = self._sums.potential(moments, places)
+        potential = by_series = self.sums.potential(moments, places)
         if self.needs_sources:
             potential = potential.copy()
             # the maximum over the sphere is at least the mean
-            mean = float((self._sums.potential_factors[0] * moments[0]).real)
+            mean = float((self.sums.potential_factors[0] * moments[0]).real)
             largest = max(float(potential.max()), mean)
             small = self._lost.settle(potential, largest, _verdict(sources, loose), self._lost_of)
         velocity /= potential[:, None]
@@ -164,7 +166,7 @@ class SphereField(ActingField):
 
     def scaled_energy(self, moments: Coefficients) -> float:
         """E = ½ Σ S_l |mu_lm|², S_l = Λ_l/β for (3.5), in units of e^{log_unit} of the kernel."""
-        series = self._sums.series
+        series = self.sums.series
         return float(0.5 * series.size * series.primitive @ self.at.power(moments))
 
     def scaled_dissipation(self, masses: Array, velocity: Array, potential: Array | None) -> float:
@@ -178,7 +180,7 @@ class SphereField(ActingField):
         squares = masses * np.einsum("ij,ij->i", velocity, velocity)
         if potential is None or self.dynamics._balanced:
             return float(squares.sum())
-        return float(self._sums.series.size * (squares @ potential))
+        return float(self.sums.series.size * (squares @ potential))
 
 
 def _verdict(sources: Sources, loose: bool) -> str:
@@ -470,7 +472,7 @@ class SphereTendency:
             return points, masses
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
         # G at a node is no less than sqrt(m), so series keep what counts for mass
-        sums = SphereNodes(units, dynamics._kernel.beta, most_pairs=0)
+        sums = SphereNodes(units, self._field.sums, most_pairs=0)
         self._log_u = scaling(sums.potential, masses / masses.sum(), self._log_u)
         return points, masses * np.exp(self._log_u)
 

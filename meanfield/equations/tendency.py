@@ -135,7 +135,7 @@ _tendency.register(OscillatorDensity)(densities.OscillatorDensityTendency)
 @_tendency.register
 def _(measure: LineFlowMap, dynamics: Dynamics) -> Tendency:
     if not dynamics._isotropic:
-        raise _not_isotropic(measure, dynamics)
+        raise _not_moved(measure, dynamics, "have a kernel")
     return line.FlowTendency(measure, dynamics)
 
 
@@ -149,12 +149,9 @@ def _(measure: Density, dynamics: Dynamics) -> Tendency:
     if dynamics._isotropic and not dynamics._balanced:
         return densities.DensityTendency(measure, dynamics)
     if not dynamics._scores and dynamics._sums != "none":
-        raise _not_isotropic(measure, dynamics)
+        raise _not_moved(measure, dynamics, "have a kernel or heads, or be a feed-forward layer,")
     return densities.GridTendency(measure, dynamics)
 
 
-def _not_isotropic(measure: AnyMeasure, dynamics: Dynamics) -> ValueError:
-    return ValueError(
-        f"dynamics must have a kernel, as SA, USA and Interaction have, for {shown(measure)}, "
-        f"got {shown(dynamics)}"
-    )
+def _not_moved(measure: AnyMeasure, dynamics: Dynamics, must: str) -> ValueError:
+    return ValueError(f"dynamics must {must} for {shown(measure)}, got {shown(dynamics)}")

@@ -202,7 +202,7 @@ class OutputField(TokenField):
         if not dynamics._scores:
             ways = [dynamics._sums]
         elif dynamics._isotropic:
-            is_fast = particles._kernel_sums(dynamics._kernel) is not None
+            is_fast = particles._has_kernel_sums(dynamics._kernel)
             is_scaled = dynamics._balanced and not is_fast
             ways = ["direct" if is_scaled else particles._way(is_fast)]
         else:
@@ -263,7 +263,8 @@ class BalancedField(TokenField):
 
     def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
         super().__init__(dynamics)
-        self.sums, self._asked = OutputField(particles, dynamics).sums, particles.sums
+        self._asked, self._tables = particles.sums, particles._kernel_sums(dynamics._kernel)
+        self.sums = "direct" if self._tables is None else "transforms"
         self._log_u: Array | None = None
 
     def forget(self) -> None:
@@ -274,7 +275,7 @@ class BalancedField(TokenField):
         """X at unit rows (n, d), and the dissipation."""
         here, dynamics = Particles(places, masses, sums=self._asked), self.dynamics
         if masses.all():
-            sums = here._node_sums(dynamics._kernel.beta)
+            sums = here._node_sums(dynamics._kernel.beta, self._tables)
             self._log_u = scaling(sums.potential, masses, self._log_u)
             potential, velocity = sums.pull(masses * np.exp(self._log_u))
             velocity *= (dynamics.sign / potential)[:, None]

@@ -132,6 +132,13 @@ def resume_from(
         return complete(run, Checkpoint(place, saved._resumption), progress)
 
 
+# what a file that is not what it was may make of the code below
+_FAULTS = (
+    *(ValueError, KeyError, TypeError, IndexError, AttributeError),
+    *(OverflowError, ZeroDivisionError, StopIteration),
+)
+
+
 def restart(
     saved: Solution,
     path: str | os.PathLike[str],
@@ -154,8 +161,7 @@ def restart(
     try:
         plan = _plan(saved, saved._resumption, known)
         return _run(plan, saved, saved._resumption, law)
-    except Exception as error:
-        # of any kind, if the file is not what it was
+    except _FAULTS as error:
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
         raise ValueError(f"{path} can't be resumed: {first_line(reason)}") from error
 

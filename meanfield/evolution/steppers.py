@@ -514,8 +514,8 @@ class EqualSteps(Stepper):
             self.status = "failed"
             return self._lost
         self._done += 1
-        self.y = after
-        self.t = self._start + self._done * self.h_abs
+        self.y_old, self.y = self.y, after
+        self.t_old, self.t = self.t, self._start + self._done * self.h_abs
         if self._done == self._last:
             self.status = "finished"
         return None

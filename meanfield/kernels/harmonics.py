@@ -130,17 +130,18 @@ class SphereNodes:
     Parameters
     ----------
     points : ndarray, shape (n, 3)
-    beta : float
+    sums : SphereSums
+        Of e^{βt}.
     most_pairs : int
         So many terms may be summed one by one, at the smallest G first. The error of a G that is a
         share s < 1e-3 of the largest, and is not among them, is about 1e-15/s.
     """
 
-    def __init__(self, points: Array, beta: float, most_pairs: int = _MOST_PAIRS) -> None:
-        self._points, self._beta, self._places = points, beta, Places.of(points)
-        self._sums, self._most_pairs = SphereSums(Exponential(beta)), most_pairs
-        series = self._sums.series
-        self._unit = series.size * float(np.exp(series.log_unit - beta))
+    def __init__(self, points: Array, sums: SphereSums, most_pairs: int = _MOST_PAIRS) -> None:
+        self._points, self._places = points, Places.of(points)
+        self._sums, self._most_pairs, self._beta = sums, most_pairs, sums.kernel.reach
+        series = sums.series
+        self._unit = series.size * float(np.exp(series.log_unit - self._beta))
         self._small: Indices | None = None
         self._rows = np.zeros((0, len(points)))
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from meanfield._checks import rows
 from meanfield.kernels.direct import PairSums, point_log_moment
-from meanfield.kernels.harmonics import SphereNodes
+from meanfield.kernels.harmonics import SphereNodes, SphereSums
+from meanfield.kernels.kernel import Exponential
 from meanfield.kernels.line import (
     LARGEST_CIRCLE_BETA,
     Line,
@@ -122,8 +123,12 @@ class LineNodes(LineSums):
         return np.maximum(potential, np.maximum(masses, 1e-300)), slope[:, None] * tangents
 
 
-def point_sums(points: Array, beta: float) -> PairSums | SphereNodes | LineNodes:
+def point_sums(
+    points: Array, beta: float, tables: Any = None
+) -> PairSums | SphereNodes | LineNodes:
     """The sums over masses at points (n, d): in O(n) on the circle and S^2 up to β = 20000.
+
+    With these tables of e^{βt}, a `CircleLine` or `SphereSums`, if they are made already.
 
     Examples
     --------
@@ -135,8 +140,8 @@ def point_sums(points: Array, beta: float) -> PairSums | SphereNodes | LineNodes
     if beta > LARGEST_CIRCLE_BETA or dim > 3:
         return PairSums(points, beta)
     if dim == 2:
-        return LineNodes.repeated(line(beta, 2), circle_angles(points))
-    return SphereNodes(points, beta)
+        return LineNodes.repeated(tables or line(beta, 2), circle_angles(points))
+    return SphereNodes(points, tables or SphereSums(Exponential(beta)))
 
 
 def latitude_sums(points: Array, axis: Array, beta: float) -> LineSums:
@@ -212,7 +217,7 @@ class SphereGrid(SphereNodes):
     """Through spherical harmonics, at the points of a grid."""
 
     def __init__(self, space: Space, beta: float, most_pairs: int) -> None:
-        super().__init__(space.points, beta, most_pairs)
+        super().__init__(space.points, SphereSums(Exponential(beta)), most_pairs)
         self._space = space
 
     @cached_property

@@ -103,7 +103,7 @@ class CircleSums:
 class CircleScoreSums:
     """log G(Mx) and ∇ log G(Mx) of heads M, G(z) = Σ_j m_j e^{<z,y_j>}, for tokens on the circle.
 
-    As `CircleSums`, with a dense product between the cells, which are those of the largest M.
+    As `CircleSums`, with a dense product between the cells. Heads with as many cells share them.
 
     Parameters
     ----------
@@ -123,19 +123,27 @@ class CircleScoreSums:
 
     def __init__(self, matrices: Sequence[Array]) -> None:
         self._units = [largest_score(matrix) for matrix in matrices]
-        tables = partial(_scores, matrices, self._units)
-        self._line = DenseLine(2, max(self._units), tables)
+        alike: dict[int, list[int]] = {}
+        for head, unit in enumerate(self._units):
+            alike.setdefault(node_count(2, unit), []).append(head)
+        self._lines: list[tuple[list[int], DenseLine]] = []
+        for heads in alike.values():
+            units = [self._units[head] for head in heads]
+            tables = partial(_scores, [matrices[head] for head in heads], units)
+            self._lines.append((heads, DenseLine(2, max(units), tables)))
 
     def log_moments(self, points: Array, masses: Array, at: Array) -> list[tuple[Array, Array]]:
         """log G(Mx) (m,) and ∇ log G(Mx) (m, 2) of each head at unit rows `at` (m, 2).
 
         All digits are there, however small G is.
         """
-        heads = _tables(self._line, points, masses, at).reshape(len(self._units), 3, -1)
-        return [
-            (np.log(potential) + unit, np.column_stack([first, second]) / potential[:, None])
-            for unit, (potential, first, second) in zip(self._units, heads, strict=True)
-        ]
+        found = {}
+        for heads, line in self._lines:
+            tables = _tables(line, points, masses, at).reshape(len(heads), 3, -1)
+            for head, (potential, first, second) in zip(heads, tables, strict=True):
+                mean = np.column_stack([first, second]) / potential[:, None]
+                found[head] = np.log(potential) + self._units[head], mean
+        return [found[head] for head in range(len(found))]
 
 
 def _tables(line: Line, points: Array, masses: Array, at: Array) -> Array:
@@ -150,13 +158,14 @@ def _scores(
 ) -> Array:
     """e^{<Mx,y>} of each M and its products with y, x and y at angles, in units of e^{unit}."""
     x, y = (np.stack([np.cos(angles), np.sin(angles)]) for angles in (targets, sources))
-    tables = []
-    for matrix, unit in zip(matrices, units, strict=True):
+    tables = np.empty((len(units), 3, *np.broadcast_shapes(targets.shape, sources.shape)))
+    for table, matrix, unit in zip(tables, matrices, units, strict=True):
         z = np.tensordot(matrix, x, axes=1)
         with np.errstate(under="ignore"):
-            kernel = np.exp(z[0] * y[0] + z[1] * y[1] - unit)
-            tables += [kernel, kernel * y[0], kernel * y[1]]
-    return np.stack(tables)
+            np.exp(z[0] * y[0] + z[1] * y[1] - unit, out=table[0])
+            np.multiply(table[0], y[0], out=table[1])
+            np.multiply(table[0], y[1], out=table[2])
+    return tables.reshape(-1, *tables.shape[2:])
 
 
 def _kernel(beta: float, targets: Array, sources: Array) -> Array:

@@ -12,6 +12,7 @@ from meanfield.kernels import token_sums
 from meanfield.kernels.direct import PairSums, Precision, log_moment
 from meanfield.kernels.harmonics import SphereNodes, SphereSums
 from meanfield.kernels.kernel import Exponential, SmoothKernel
+from meanfield.kernels.line import Line
 from meanfield.kernels.sinkhorn import Balanced, LineNodes, point_sums
 from meanfield.laws.law import Law, check_law
 from meanfield.laws.quantisation import quantised_points
@@ -214,10 +215,13 @@ class Particles(Measure):
         fewest = token_sums.fewest_pairs(beta, self.dim, once=True)
         return token_sums.moment_sums(beta, self.dim) if self._is_fast(fewest, len(z)) else None
 
+    def _has_kernel_sums(self, kernel: Exponential | SmoothKernel) -> bool:
+        """Whether a run sums a kernel in O(n)."""
+        return self._is_fast(token_sums.fewest_pairs(kernel.reach, self.dim))
+
     def _kernel_sums(self, kernel: Exponential | SmoothKernel) -> Any:
         """The sums in O(n) that a run takes of a kernel, None for direct sums."""
-        fewest = token_sums.fewest_pairs(kernel.reach, self.dim)
-        return token_sums.kernel_sums(kernel, self.dim) if self._is_fast(fewest) else None
+        return token_sums.kernel_sums(kernel, self.dim) if self._has_kernel_sums(kernel) else None
 
     def _has_score_sums(self, matrix: Array, targets: int | None = None) -> bool:
         """Whether sums of e^{<Mx,y>} for a matrix (d, d) are done in O(n).
@@ -233,10 +237,15 @@ class Particles(Measure):
         pairs = len(self.points) * (len(self.points) if targets is None else targets)
         return self.sums == "transforms" or pairs >= fewest
 
-    def _node_sums(self, beta: float) -> PairSums | SphereNodes | LineNodes:
-        """Sums over masses at the tokens, at the tokens, to be asked for many masses."""
-        if self._is_fast(token_sums.fewest_pairs(beta, self.dim)):
-            return point_sums(self.points, beta)
+    def _node_sums(
+        self, beta: float, tables: Line | SphereSums | None = None
+    ) -> PairSums | SphereNodes | LineNodes:
+        """Sums over masses at the tokens, at the tokens, to be asked for many masses.
+
+        With these tables of e^{βt}, if they are made already.
+        """
+        if tables is not None or self._has_kernel_sums(Exponential(beta)):
+            return point_sums(self.points, beta, tables)
         return PairSums(self.points, beta)
 
     def _balanced(self, beta: float) -> Balanced:

@@ -69,6 +69,7 @@ class DuccPlan:
         self, lmax: int, grid: dict[str, Any], ring_weights: Array, unit: float = SQRT_4PI
     ) -> None:
         self._grid, self._ring_weights = grid, ring_weights
+        self.unit = unit
         self._forth = {"lmax": lmax, "ringfactor": np.full(len(ring_weights), unit), **grid}
         self._back = {"lmax": lmax, "ringfactor": ring_weights * SQRT_4PI, **grid}
 

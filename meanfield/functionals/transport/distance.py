@@ -214,7 +214,12 @@ def _average_about(density: Density, point: Array) -> Density:
 
 
 def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
-    """The axis about which both are symmetric, if one of them is stored so."""
+    """The axis about which both are symmetric, if one of them is stored so; None on the circle.
+
+    There polar angles would tell one half from the other.
+    """
+    if mu.dim == 2:
+        return None
     axis = mu.axis if mu.axis is not None else nu.axis
     about = axis is not None and all(each._is_about(axis, _ALIKE) for each in (mu, nu))
     return axis if about else None
