@@ -326,3 +326,19 @@ BAD = [
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.slow
+def test_mmd_of_a_flow_map_beyond_what_its_nodes_resolve():
+    """A mesh is made for the kernel of its run: at a larger β mmd says so, and is right below."""
+    kernel = mf.Interaction([1.0, 1.0, 0.25], normalised=True)
+    bumps = [mf.VonMisesFisher([0.0, 0.0, 1.0], 3.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 2.0)]
+    law = mf.Mixture(bumps, [0.55, 0.45])
+    flow = mf.evolve(mf.FlowMap(law), kernel, 1.0, 1).final
+    density = mf.evolve(mf.Density(mf.Sphere(63), law), kernel, 1.0, 1).final
+    # some roots of moments that are right to tol = 1e-9
+    assert 0.0 < mf.mmd(flow, density, 2.0, scaled=True) < 1e-7
+    with pytest.raises(ValueError, match=r"beta must be smaller for FlowMap.*, got 40: .*nodes"):
+        mf.mmd(flow, density, 40.0)
+    sharp = mf.FlowMap(law, tol=1e-12)
+    assert mf.mmd(sharp, mf.Density(mf.Sphere(63), law), 10.0, scaled=True) < 1e-8

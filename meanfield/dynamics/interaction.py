@@ -64,9 +64,9 @@ class Interaction(KernelDynamics):
         if self.normalised and not self.kernel.least_share > 0.0:
             t, value = self.kernel.least
             raise ValueError(
-                f"kernel must be positive on [-1, 1] beyond rounding where normalised is True, got "
-                f"s({t:.6g}) = {value:.3g}, or rounding, of {shown(self.kernel)}: give a steep "
-                f"kernel as functions"
+                f"kernel must be positive on [-1, 1], beyond rounding, where normalised is True, "
+                f"got s({t:.6g}) = {value:.3g} of {shown(self.kernel)}: take normalised=False, or "
+                f"functions if rounding of coefficients hides a small positive value"
             )
 
     @property

@@ -190,6 +190,8 @@ _NEGLIGIBLE = 1e-32
 _CIRCLE, _SPHERE, _AXIS, _PAIRS = (1 << 16) - 1, 1023, 2047, 255
 # share of a flow map's squared norm that may lie beyond the last degree
 _MISSING = 1e-10
+# of the squared mmd of a measure, what a flow map may not resolve
+_UNRESOLVED = 1e-12
 
 
 def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
@@ -216,12 +218,15 @@ def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) ->
     ValueError
         If β is negative or not finite, the dimensions differ, the distance is too large for
         float64, d >= 4 and the measures are symmetric about different axes, or β is so large in
-        high dimension that the kernel's degrees have multiplicities beyond float64.
+        high dimension that the kernel's degrees have multiplicities beyond float64, or for the
+        nodes of a flow map.
 
     Notes
     -----
     On the circle, on S^2 and for measures about one axis the moments are subtracted before they
-    are squared, O(n): the error is 1e-14 e^{β/2}. In d >= 4 tokens are compared pair by pair,
+    are squared, O(n): the error is 1e-14 e^{β/2}, and of a flow map some `tol` e^{β/2} more. Beyond
+    the β of its run a flow map on S^2 may lack degrees: where they may be 1e-6 of e^{β/2}, the
+    distance is refused. In d >= 4 tokens are compared pair by pair,
     O(n²), with an error of 1e-8 times the spread |x - y| of the tokens, at most 1e-8 e^{β/2}.
 
     Examples
@@ -239,7 +244,13 @@ def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) ->
     multipliers, log_unit = scaled_eigenvalues(beta, mu.dim, kmax), beta
     if len(_degrees(mu, nu)) == 2:
         multipliers, log_unit = eigenvalues_in_unit(beta, mu.dim, kmax)
-    squared, _ = _difference(mu, nu, multipliers)
+    squared, missing = _difference(mu, nu, multipliers)
+    if missing > _UNRESOLVED:
+        raise ValueError(
+            f"beta must be smaller for {mu} and {nu}, got {beta:g}: it takes degrees that the "
+            f"nodes of a flow map do not resolve, which may be {np.sqrt(missing):.1e} of it; take "
+            f"a smaller `tol` of the flow map, or a Density"
+        )
     if squared is None:
         # less its value at x = y, which no difference of measures sees
         offset = float(multipliers[0]) - 1.0
