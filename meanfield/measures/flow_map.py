@@ -654,7 +654,7 @@ class SphereFlowMap(FlowMap):
     >>> from meanfield.laws import Mixture, VonMisesFisher
     >>> bumps = [VonMisesFisher([0.0, 0.0, 1.0], 2.0), VonMisesFisher([0.0, 1.0, 0.0], 2.0)]
     >>> FlowMap(Mixture(bumps), tol=1e-6)
-    FlowMap(dim=3, nodes=2400, atoms=0)
+    FlowMap(dim=3, nodes=2400, particles=0)
     """
 
     law: Law
@@ -809,5 +809,5 @@ class SphereFlowMap(FlowMap):
         return super().entropy()
 
     def __repr__(self) -> str:
-        atoms = len(self.points) - self.n_nodes
-        return f"FlowMap(dim=3, nodes={self.n_nodes}, atoms={atoms})"
+        particles = len(self.points) - self.n_nodes
+        return f"FlowMap(dim=3, nodes={self.n_nodes}, particles={particles})"
