@@ -10,7 +10,7 @@ from meanfield.equations.tendency import tendency
 from meanfield.kernels.direct import log_moment
 from meanfield.kernels.harmonics import SphereScoreSums, SphereSums
 from meanfield.kernels.kernel import Exponential
-from meanfield.kernels.line import LineSums
+from meanfield.kernels.line import CircleLine, LineSums
 from meanfield.kernels.token_sums import (
     CircleScoreSums,
     CircleSums,
@@ -215,6 +215,23 @@ def test_tables_of_sums_are_made_once_for_a_run_and_each_layer(monkeypatch):
             made.clear()
             mf.evolve(tokens, moving, 0.3, 3)
             assert made == [SphereScoreSums] * layers
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_scaled_attention_makes_its_tables_once_for_a_run(dim, monkeypatch):
+    made, kind = [], {2: CircleLine, 3: SphereSums}[dim]
+    plain = kind.__init__
+
+    def noted(self, *given):
+        made.append(type(self))
+        plain(self, *given)
+
+    monkeypatch.setattr(kind, "__init__", noted)
+    tokens = mf.Particles.quantise(mf.VonMisesFisher(np.eye(dim)[0], 1.0), 12, sums="transforms")
+    run = mf.evolve(tokens, mf.DoublyStochastic(2.0), 0.2, 3)
+    assert run.dataset.evaluations[-1] > 20
+    # at a save the energy and the speed are those of a measure by itself
+    assert made.count(kind) == 1 + 2 * len(run)
 
 
 def test_layers_tell_all_of_their_sums():
