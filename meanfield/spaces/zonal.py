@@ -163,68 +163,65 @@ class Zonal(Grid):
         return max(3, integer("degree", degree, low=0) // 3)
 
     def _transforms(self, slope: Array, potential: Array | None = None) -> ZonalTransforms:
-        """Transforms of one right-hand side, or of several, with buffers: see `ZonalTransforms`."""
-        return ZonalTransforms(self, slope, potential)
+        """Transforms of one right-hand side, or of several at once, with their buffers.
+
+        See `ZonalTransforms`, and `ZonalBatch` for factors with an axis in front.
+        """
+        kind = ZonalTransforms if slope.ndim == 1 else ZonalBatch
+        return kind(self, slope, potential)
 
 
 class ZonalTransforms:
     """f, the slope of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∂.
 
     Λ and M multiply each degree by a factor; their matrices stop at the last factor that is not
-    zero. No array is allocated after construction. Factors with an axis in front,
-    (count, kmax + 1), are those of count functions at once; then coefficients and fields have that
-    axis, too.
+    zero. No array is allocated after construction.
 
     Parameters
     ----------
     space : Zonal
-    slope : ndarray, shape (kmax + 1,) or (count, kmax + 1)
+    slope : ndarray, shape (kmax + 1,)
         The factors of Λ.
-    potential : ndarray of the same shape, optional
+    potential : ndarray, shape (kmax + 1,), optional
         The factors of M.
 
     Attributes
     ----------
-    values : ndarray, shape (N,) or (count, N)
-    gradient, flux : ndarray, shape (1, N) or (1, count, N)
+    values : ndarray, shape (N,)
+    gradient, flux : ndarray, shape (1, N)
         Component towards the axis.
-    potential : ndarray, shape (N,) or (count, N)
+    potential : ndarray, shape (N,)
         Of length 0 where none is wanted.
     """
 
     def __init__(self, space: Zonal, slope: Array, potential: Array | None) -> None:
         shape = *slope.shape[:-1], len(space.nodes)
-        self._basis, self._weights = space.basis.T, space.weights
-        self._tests = np.ascontiguousarray((space.derivative * space.weights[:, None]).T).T
+        self._basis, self._weights = space.basis, space.weights
+        self._tests = np.ascontiguousarray((space.derivative * space.weights[:, None]).T)
         self.values: Array = np.empty(shape)
         self.gradient: Array = np.empty((1, *shape))
         self.flux: Array = np.empty((1, *shape))
         self.potential: Array = np.empty(0 if potential is None else shape)
-        self._products = np.empty_like(slope)
-        self._filters: list[tuple[Array | None, Array, Array]] = []
-        fields = (space.derivative, self.gradient[0]), (space.basis, self.potential)
-        for factors, (matrix, out) in zip((slope, potential), fields, strict=True):
-            if factors is None:
-                continue
-            reach = 1 + int(np.max(np.nonzero(factors)[-1], initial=0))
-            low, columns = factors[..., :reach], matrix[:, :reach]
-            # the factors of one function are taken into its matrix
-            one = low.ndim == 1
-            rows = np.ascontiguousarray(columns * low).T if one else columns.T
-            self._filters.append((None if one else low, rows, out))
+        self._filter(space, slope, potential)
+
+    def _filter(self, space: Zonal, slope: Array, potential: Array | None) -> None:
+        self._slopes = _filtered(space.derivative, slope)
+        self._potentials = np.empty((0, 1))
+        if potential is not None:
+            self._potentials = _filtered(space.basis, potential)
 
     def evaluate(self, coefficients: Coefficients) -> None:
         """Fill `values`, `gradient` and `potential`."""
-        np.matmul(coefficients, self._basis, out=self.values)
-        for factors, rows, out in self._filters:
-            low = coefficients[..., : len(rows)]
-            if factors is not None:
-                low = np.multiply(factors, low, out=self._products[:, : len(rows)])
-            np.matmul(low, rows, out=out)
+        slopes = self._slopes
+        np.dot(self._basis, coefficients, out=self.values)
+        np.dot(slopes, coefficients[: slopes.shape[1]], out=self.gradient[0])
+        if len(self.potential) > 0:
+            low = coefficients[: self._potentials.shape[1]]
+            np.dot(self._potentials, low, out=self.potential)
 
     def weak_divergence(self, out: Coefficients) -> None:
         """out_k = ∫ `flux` sqrt(1-t²) p_k'(t) dσ, that is minus the divergence."""
-        np.matmul(self.flux[0], self._tests, out=out)
+        np.dot(self._tests, self.flux[0], out=out)
 
     def integral(self, field: Array) -> float:
         """∫ `flux` · field dσ over the components of two vector fields, shape (1, N)."""
@@ -233,6 +230,46 @@ class ZonalTransforms:
     def integrals(self, field: Array) -> Array:
         """The same of many functions, shape (count,), field (1, count, N)."""
         return np.asarray(np.vecdot(self._weights * self.flux[0], field[0]))
+
+
+class ZonalBatch(ZonalTransforms):
+    """`ZonalTransforms` of several functions at once, each with factors of its own.
+
+    Coefficients have the shape (count, kmax + 1), fields (count, N) and (1, count, N). Matrices
+    stop at the last factor of all that is not zero.
+
+    Parameters
+    ----------
+    space : Zonal
+    slope : ndarray, shape (count, kmax + 1)
+    potential : ndarray of the same shape, optional
+    """
+
+    def _filter(self, space: Zonal, slope: Array, potential: Array | None) -> None:
+        self._derivative = space.derivative
+        self._factors = [slope] + ([] if potential is None else [potential])
+        self._products = np.empty_like(slope)
+        self._reach = [1 + int(np.max(np.nonzero(f)[1], initial=0)) for f in self._factors]
+
+    def evaluate(self, coefficients: Coefficients) -> None:
+        """Fill `values`, `gradient` and `potential`."""
+        np.matmul(coefficients, self._basis.T, out=self.values)
+        fields = (self._derivative, self.gradient[0]), (self._basis, self.potential)
+        for factors, reach, (matrix, values) in zip(
+            self._factors, self._reach, fields, strict=False
+        ):
+            products = self._products[:, :reach]
+            np.multiply(factors[:, :reach], coefficients[:, :reach], out=products)
+            np.matmul(products, matrix[:, :reach].T, out=values)
+
+    def weak_divergence(self, out: Coefficients) -> None:
+        """out_k = ∫ `flux` sqrt(1-t²) p_k'(t) dσ of each, that is minus the divergence."""
+        np.matmul(self.flux[0], self._tests.T, out=out)
+
+
+def _filtered(matrix: Array, factors: Array) -> Array:
+    last = int(np.max(np.nonzero(factors)[0], initial=0))
+    return np.ascontiguousarray(matrix[:, : last + 1] * factors[: last + 1])
 
 
 class ZonalAt:
