@@ -146,7 +146,7 @@ BAD = [
         (density(mf.Zonal(200, 15)), mf.Attention(1e5, [mf.Head(np.eye(200))])),
         r"beta \|KᵀQ\| must be smaller on Zonal.*got 100000",
     ),
-    ((CIRCLE, mf.Attention(1.0, heads(3, 1.0))), "must have a measure of its own dim"),
+    ((CIRCLE, mf.Attention(1.0, heads(3, 1.0))), "measure must have dim = "),
     (
         (CIRCLE, mf.Layers([mf.SA(1.0), mf.Attention(11_000.0, [mf.Head()])])),
         r"beta \|KᵀQ\| must be <= 10000",

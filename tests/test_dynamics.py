@@ -209,7 +209,7 @@ BAD = [
     (lambda: mf.Layers([mf.SA(1.0)], step=0.0), r"step must be a finite number > 0"),
     (
         lambda: mf.Attention(1.0, [mf.Head(EYE)]).velocity(tokens(3, 4), np.eye(4)),
-        r"must have a measure of its own dim, got one of dim 4",
+        r"measure must have dim = .*, that of .*, got one of dim 4",
     ),
     (lambda: from_record({"type": "GPT"}, KINDS), r"record must be of SA, USA, .*, Head"),
     (

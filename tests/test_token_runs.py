@@ -183,7 +183,7 @@ BAD = [
         "t_end must be <= 0.4, the depth of Layers",
     ),
     ((TOKENS, mf.Layers([FIELD], step=0.5)), {}, "t_end must be <= 0.5, the depth of"),
-    ((some(4, 5), FIELD), {}, "must have a measure of its own dim, got one of dim 5"),
+    ((some(4, 5), FIELD), {}, "measure must have dim = .*, that of .*, got one of dim 5"),
 ]
 
 

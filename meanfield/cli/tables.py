@@ -650,7 +650,7 @@ class WatchTable(MadeTable):
                     f"'wasserstein', got {given['p']:g}"
                 )
             if distance == "mmd" and dict(told)["beta"] is None:
-                raise ValueError("beta must be given, as the dynamics has none, got None")
+                raise ValueError(f"beta must be given, as the dynamics has none, got {beta}")
             monitor: DistanceTo = told.build(where, measure.dim, folder)
             # what can't be computed is refused now, at any gap
             widest = 1.0 if distance == "wasserstein" else None

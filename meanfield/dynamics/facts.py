@@ -235,7 +235,8 @@ def check_dim(dynamics: Any, dim: int) -> None:
     """
     if dynamics.dim not in (None, dim):
         raise ValueError(
-            f"{shown(dynamics)} must have a measure of its own dim, got one of dim {dim}"
+            f"measure must have dim = {dynamics.dim}, that of {shown(dynamics)}, got one of dim "
+            f"{dim}"
         )
 
 
