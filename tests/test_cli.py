@@ -318,7 +318,8 @@ t_end = 2.0
     (folder / "case.toml").write_text(law)
     assert main(["run", "case.toml"]) == 0
     said = capsys.readouterr().out
-    assert re.search(r"min f +nodes +clusters", said)
+    assert re.search(r"1-mass +nodes +clusters", said)
+    assert "min f" not in said
     assert "nan" not in said
     assert mf.load("run.nc").final.dim == 3
 
