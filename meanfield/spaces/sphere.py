@@ -85,7 +85,7 @@ class DuccPlan:
         """out_lm = ∫ field conj(Y_lm) dσ."""
         ducc0.sht.adjoint_synthesis(map=field[None], alm=out[None], spin=0, **self._back)
 
-    def weak_divergence(self, field: Array, out: Coefficients) -> None:
+    def weak_divergence(self, field: Array, out: Coefficients, room: Any = None) -> None:  # noqa: ARG002 (of SHTns)
         """out_lm = ∫ field · ∇ conj(Y_lm) dσ, that is minus the divergence."""
         ducc0.sht.adjoint_synthesis(map=field, alm=out[None], spin=1, mode="DERIV1", **self._back)
 
@@ -142,12 +142,14 @@ class ShtnsPlan:
         Degree of the coefficients, which may be less than the grid resolves.
     n_lat, n_lon : int
         Rings, at least 32, and points on each.
+    filtered : bool
+        Whether coefficients are those of a `Filter`, which lie as SHTns needs them.
     """
 
     unit = 1.0
 
-    def __init__(self, lmax: int, n_lat: int, n_lon: int) -> None:
-        self._arguments = lmax, n_lat, n_lon
+    def __init__(self, lmax: int, n_lat: int, n_lon: int, *, filtered: bool = False) -> None:
+        self._arguments, self._filtered = (lmax, n_lat, n_lon), filtered
         degrees, _ = layout(lmax)
         # complex, since numpy would make it so at each call
         self._laplacian = (degrees * (degrees + 1.0)).astype(np.complex128)
@@ -159,11 +161,14 @@ class ShtnsPlan:
 
     def values(self, coefficients: Coefficients, out: Array) -> None:
         """Fill `out` with f."""
-        self._transforms.SH_to_spat(_aligned(coefficients, np.complex128), out)
+        self._transforms.SH_to_spat(self._lying(coefficients), out)
 
     def gradient(self, coefficients: Coefficients, out: Array) -> None:
         """Fill `out` with ∇f."""
-        self._transforms.SHsph_to_spat(_aligned(coefficients, np.complex128), out[0], out[1])
+        self._transforms.SHsph_to_spat(self._lying(coefficients), out[0], out[1])
+
+    def _lying(self, coefficients: Coefficients) -> Coefficients:
+        return coefficients if self._filtered else _aligned(coefficients, np.complex128)
 
     def analysis(self, field: Array, out: Coefficients) -> None:
         """out_lm = ∫ field conj(Y_lm) dσ."""
@@ -171,16 +176,18 @@ class ShtnsPlan:
         self._transforms.spat_to_SH(_aligned(field, np.float64), found)
         out[:] = found
 
-    def weak_divergence(self, field: Array, out: Coefficients) -> None:
-        """out_lm = ∫ field · ∇ conj(Y_lm) dσ, that is minus the divergence."""
-        south, east = _aligned(field, np.float64)
-        found, rest = np.empty((2, len(self._laplacian)), dtype=np.complex128)
+    def weak_divergence(self, field: Array, out: Coefficients, room: Any = None) -> None:
+        """out_lm = ∫ field · ∇ conj(Y_lm) dσ, minus the divergence, by way of a room (2, n)."""
+        # of transforms with a room the field is theirs, too
+        south, east = _aligned(field, np.float64) if room is None else field
+        size = 2, len(self._laplacian)
+        found, rest = np.empty(size, dtype=np.complex128) if room is None else room
         self._transforms.spat_to_SHsphtor(south, east, found, rest)
         np.multiply(self._laplacian, found, out=out)
 
     def of_degree(self, lmax: int) -> ShtnsPlan:
         """Transforms of a lower degree on the same grid, for coefficients times `unit`."""
-        return ShtnsPlan(lmax, *self._arguments[1:])
+        return ShtnsPlan(lmax, *self._arguments[1:], filtered=True)
 
 
 def _aligned(given: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
@@ -259,6 +266,7 @@ class SphereTransforms:
         self.gradient: Array = np.empty((2, count))
         self.flux: Array = np.empty((2, count))
         self.potential: Array = np.empty(0 if potential is None else count)
+        self._room = np.empty((2, len(slope) * (len(slope) + 1) // 2), dtype=np.complex128)
         self._slope = Filter(plan, slope)
         self._factors = None if potential is None else Filter(plan, potential)
 
@@ -271,7 +279,7 @@ class SphereTransforms:
 
     def weak_divergence(self, out: Coefficients) -> None:
         """out_lm = ∫ `flux` · ∇ conj(Y_lm) dσ, that is minus the divergence."""
-        self._plan.weak_divergence(self.flux, out)
+        self._plan.weak_divergence(self.flux, out, self._room)
 
     def integral(self, field: Array) -> float:
         """∫ `flux` · field dσ over the components of two vector fields, shape (2, N)."""
