@@ -57,6 +57,24 @@ def test_a_saved_time_is_the_very_measure():
     assert [sol.at(t) is mu for t, mu in sol] == [True] * 4
 
 
+# 0.7 k is at no save but for rounding
+THREE = mf.Layers([mf.SA(1.0), mf.SA(3.0), mf.USA(0.5)], step=0.7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["circle", "line", "tokens", "mesh"])
+def test_the_end_of_a_layer_is_one_time(kind):
+    """Saved at, written as 0.7 k, and between the saves."""
+    measure, _, _, tolerance = RUNS[kind]
+    sol = mf.evolve(measure, THREE, 2.1, 3)
+    assert sol.t.tolist() == np.linspace(0.0, 2.1, 4).tolist()
+    assert [sol.at(0.7 * k) is sol[k] for k in range(4)] == [True] * 4
+    late = mf.evolve(measure, THREE, 2.1, 1)
+    for k in (1, 2):
+        for t in (sol.t[k], 0.7 * k):
+            assert mf.mmd(late.at(t), sol[k], beta=2.0) <= tolerance
+
+
 def test_the_error_follows_the_tolerance_of_the_run():
     best = mf.evolve(TOKENS, mf.SA(4.0), 4.0, [3.3], rtol=1e-13, atol=1e-15).at(3.3)
     errors = []

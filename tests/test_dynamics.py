@@ -5,6 +5,7 @@ import dataclasses
 import json
 import pickle
 from functools import partial
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from scipy.special import erf
 import meanfield as mf
 from meanfield._checks import from_record, to_record
 from meanfield.dynamics import KNOWN
+from meanfield.evolution.loop import save_times
 from meanfield.laws import LAWS
 
+EPS = np.finfo(np.float64).eps
 KINDS = (*KNOWN, mf.Head)
 ALL = (*KINDS, *LAWS)
 
@@ -102,6 +105,44 @@ def test_layers_follow_one_another():
     tenths = mf.Layers([one, two] * 50, step=0.1)
     seen = [layer for k in range(100) for layer, _ in tenths._between(0.1 * k, 0.1 * (k + 1))]
     assert seen == [one, two] * 50
+
+
+# of the layers of ordinary runs
+STEPS = [0.1, 0.2, 0.25, 0.3, 0.35, 0.5, 0.7, 1.0]
+
+
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_layers_lead_to_the_very_times_that_are_saved(first):
+    """Each layer acts for its step, but for rounding, wherever the saves are."""
+    close_calls = 0
+    for n, step in product(range(first + 1, 12), STEPS):
+        layers = mf.Layers([mf.SA(float(k)) for k in range(n)], step=step)
+        # as a user writes them
+        t_start, t_end = (float(f"{k * step:.12g}") for k in (first, n))
+        for saves in {1, 2, 3, 4, 5, 8, 10, 16, 20, n - first}:
+            times, lasted = save_times(t_start, t_end, saves), np.zeros(n)
+            for t, instant in pairwise(times):
+                for layer, until in layers._between(t, instant):
+                    assert until > t
+                    lasted[int(layer.beta)] += until - t
+                    t = until
+                assert t == instant
+            # up to 20 differences of times that are rounded to eps t_end
+            assert np.abs(lasted[first:] - step).max() <= 40.0 * EPS * t_end
+            assert not lasted[:first].any()
+            off = np.abs(times - np.round(times / step) * step)
+            close_calls += bool(((off > 0.0) & (off < 1e-12)).any())
+    assert close_calls > 50
+
+
+def test_a_time_beyond_the_depth_by_rounding_is_the_end_of_the_last_layer():
+    one, two = mf.SA(1.0), mf.SA(2.0)
+    for end in 1.0 - 1e-13, 1.0, 1.0 + 1e-13:
+        assert list(mf.Layers([one, two], step=0.5)._between(0.5, end)) == [(two, end)]
+    # 3 · 0.7 < 2.1
+    layers = mf.Layers([one, one, two], step=0.7)
+    sol = mf.evolve(tokens(3, 4), layers, 2.1, 1, t_start=3 * 0.7)
+    assert sol.t.tolist() == [3 * 0.7, 2.1]
 
 
 @pytest.mark.parametrize("passed", [lambda layers: layers, partial(mf.LayerMap, step=0.5)])

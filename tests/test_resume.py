@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from children import ENVIRONMENT, child, hearing_ctrl_c, until
 from handmade import interrupted, previous, tokens, unfinished
 
 import meanfield as mf
+from meanfield.evolution import loaded
 from meanfield.evolution.flow_system import SphereSystem
+from meanfield.evolution.loop import save_times
 from meanfield.evolution.steppers import ExplicitSteps
 
 BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -36,6 +39,9 @@ def attention():
 
 
 LAYERS = mf.Layers([mf.SA(1.0), mf.Attention(1.0, [HEAD]), mf.USA(0.5)], step=0.7)
+# 0.35 k is at no save but for rounding
+SIX = mf.Layers([mf.SA(1.0), mf.SA(2.0), mf.USA(0.5)] * 2, step=0.35)
+SAVED_AT_ENDS = {"t_end": 2.1, "save_at": 6}
 DISCRETE = mf.LayerMap(mf.Layers([one for one in LAYERS.layers for _ in range(7)]), step=0.1)
 
 
@@ -124,6 +130,26 @@ KINDS = {
         mf.Layers([mf.SA(1.0), mf.SA(1.0), attention(), attention()], step=0.5),
         {"t_start": 0.3, "t_end": 2.0},
     ),
+    # saves on the ends of layers but for rounding
+    "density saved where layers end": lambda: (START, SIX, SAVED_AT_ENDS),
+    "flow map saved where layers end": lambda: (a_flow(), SIX, SAVED_AT_ENDS),
+    "tokens saved where layers end": lambda: (tokens(4, 20), SIX, SAVED_AT_ENDS),
+    "saved where layers end on S^2": lambda: (two_bumps(), SIX, SAVED_AT_ENDS),
+    "hand-over where layers end": lambda: (
+        mf.Density(START.space, START.law, max_size=32),
+        SIX,
+        {"on_unresolved": "flow-map", **SAVED_AT_ENDS},
+    ),
+    "saved where discrete layers end": lambda: (
+        tokens(4, 20),
+        mf.LayerMap(SIX, step=0.35),
+        SAVED_AT_ENDS,
+    ),
+    "saved where layers end after a start": lambda: (
+        START,
+        mf.Layers([mf.SA(1.0 + k % 3) for k in range(10)], step=0.3),
+        {"t_start": 0.3, "t_end": 2.7, "save_at": 8},
+    ),
     "USA at large beta": lambda: (START, mf.USA(300.0), {"t_end": 1e-131}),
     "noisy tokens": lambda: (
         tokens(3, 20),
@@ -157,8 +183,8 @@ def mass(measure):
 
 def run(kind, monitor=mass, path=None):
     measure, dynamics, asked = KINDS[kind]()
-    monitors = {"m": monitor}
-    return mf.evolve(measure, dynamics, save_at=4, monitors=monitors, checkpoint=path, **asked)
+    asked = {"save_at": 4, "monitors": {"m": monitor}, "checkpoint": path} | asked
+    return mf.evolve(measure, dynamics, **asked)
 
 
 @cache
@@ -191,7 +217,10 @@ def assert_same(one, other):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_resumed_run_is_the_uninterrupted_one(kind, tmp_path):
     path = tmp_path / "run.nc"
-    whole = whole_run(kind)
+    whole, (_, _, asked) = whole_run(kind), KINDS[kind]()
+    times = save_times(asked.get("t_start", 0.0), asked["t_end"], asked.get("save_at", 4))
+    if kind != "discrete":
+        assert whole.t.tolist() == times.tolist()
     # at the first save after t = 0, and once more on the way
     part = interrupted(run, kind, Interruption(2), path)
     assert part.status == "interrupted"
@@ -640,24 +669,36 @@ def test_a_refused_run_leaves_the_file_as_it_was(name, tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted([path, previous(path)])
 
 
-KILLED = """
-import meanfield as mf
-mf.evolve(
-    mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]), max_size=2048),
-    mf.SA(4.0), 2.2, save_at=800, checkpoint="run.nc",
-)
+# 143 of 150 saves are at the ends of layers but for rounding, and not to the bit
+DEEP = mf.Layers([mf.SA(1.0), mf.SA(2.0), mf.USA(0.5)] * 50, step=0.009)
+# what is killed after some of its saves, and how many it has
+KILLED = {
+    "density": (mf.Density(START.space, BUMPS, max_size=2048), mf.SA(4.0), 2.2, 800),
+    "density saved where layers end": (START, DEEP, 1.35, 150),
+    "flow map saved where layers end": (a_flow(), DEEP, 1.35, 150),
+    "tokens saved where layers end": (tokens(4, 50), DEEP, 1.35, 150),
+}
+KILLING = """
+import sys
+from test_resume import KILLED, mf
+mf.evolve(*KILLED[sys.argv[1]], checkpoint="run.nc")
 """
+BESIDE = ENVIRONMENT | {
+    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), ENVIRONMENT["PYTHONPATH"]])
+}
 
 
 @pytest.mark.slow
-def test_a_killed_process_leaves_what_can_be_resumed(tmp_path):
-    path = tmp_path / "run.nc"
-    with child([sys.executable, "-c", KILLED], cwd=tmp_path, env=ENVIRONMENT) as process:
-        until(previous(path).exists, process)
+@pytest.mark.parametrize("kind", KILLED)
+def test_a_killed_process_leaves_what_can_be_resumed(kind, tmp_path):
+    path, program = tmp_path / "run.nc", [sys.executable, "-c", KILLING, kind]
+    with child(program, cwd=tmp_path, env=BESIDE) as process:
+        # the second is there, which is not that at t = 0
+        until(lambda: path.exists() and previous(path).exists(), process)
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    start = mf.Density(START.space, START.law, max_size=2048)
-    whole = mf.evolve(start, mf.SA(4.0), 2.2, save_at=800)
+    whole = mf.evolve(*KILLED[kind])
+    assert 1 < len(loaded(path).t) < len(whole.t)
     assert_same(mf.resume(path), whole)
     assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
 

@@ -193,6 +193,26 @@ def test_bad_input(given, options, message):
         mf.evolve(*given, 1.0, **options)
 
 
+@pytest.mark.parametrize("step", [0.1, 0.3, 0.35, 0.7])
+def test_discrete_layers_are_saved_at_the_very_times(step):
+    """Whole numbers of steps but for rounding stay as they are; others go to the nearest."""
+    for n in (3, 7, 9):
+        t_end = float(f"{n * step:.12g}")
+        passes, times = mf.LayerMap(FIELD, step=step), np.linspace(0.0, t_end, n + 1)
+        whole = mf.evolve(TOKENS, passes, t_end, n)
+        assert whole.t.tolist() == times.tolist()
+        assert whole.dataset.attrs["t_end"] == t_end
+        asked = [0.9 * times[1], times[1], 1.1 * times[1], t_end * (1.0 - 1e-11), t_end]
+        few = mf.evolve(TOKENS, passes, t_end, asked)
+        assert few.t.tolist() == [0.0, times[1], t_end]
+        # a run that begins there, and times between the saves or within rounding of them
+        late = mf.evolve(few[1], passes, t_end, 1, t_start=few.t[1])
+        assert np.array_equal(late.final.points, whole.final.points)
+        for t, measure in whole:
+            for near in (t * (1.0 - 1e-10), t, min(t * (1.0 + 1e-10), t_end)):
+                assert np.array_equal(few.at(near).points, measure.points)
+
+
 def test_a_field_that_is_not_finite_ends_the_run():
     huge = mf.FeedForward(1e200 * np.eye(3), 1e200 * np.eye(3))
     with np.errstate(all="ignore"):

@@ -3,9 +3,9 @@
 Claim: `meanfield run` can be killed (SIGKILL) at any moment; `meanfield resume` then ends with the
 numbers of the run that was not killed, to the bit, and leaves its files and no other on disk.
 
-Measured: of runs of five kinds, killed at moments drawn uniformly over their length, how many don't
-end so. A run that had ended before it was killed counts for nothing: another moment is drawn. As
-checkpoints take at most a twentieth of a run, nearly all such kills strike steps; so every other
+Measured: of runs of seven kinds, killed at moments drawn uniformly over their length, how many
+don't end so. A run that had ended before it was killed counts for nothing: another moment is drawn.
+As checkpoints take at most a twentieth of a run, nearly all such kills strike steps; so every other
 run writes one at each of its saves, which takes most of its time, and a kill strikes any part of
 writing. What the disk holds afterwards tells which: a folder beside the file while that is written,
 or no file between its renaming and the next one, or all saves but no figure yet. As some parts are
@@ -44,6 +44,13 @@ KILLS, FRESH, SAVES = 50, 3, 12
 STEPPING, PREPARING, WRITING = "steps", "between two files", "writing"
 DRAWING = "drawing"
 CASE, RESULT = "case.toml", "run.nc"
+# one ends at each save, but for rounding: k·0.35 is less than the k-th of 12 times up to 4.2
+BETAS = [1.0, 4.0, 2.0] * 4
+LAYERS = f"""\
+dynamics.type = "Layers"
+dynamics.step = 0.35
+dynamics.layers = [{", ".join(f'{{type = "SA", beta = {beta}}}' for beta in BETAS)}]
+"""
 # each takes about a second: what it is, and how long
 KINDS = {
     "circle": (
@@ -85,6 +92,22 @@ measure = {type = "Particles", n = 400}
 dynamics = {beta = 4.0}
 """,
         4.0,
+    ),
+    "circle, saved where layers end": (
+        """\
+law = {type = "FourierSeries", cos = [0.5], sin = [0.0, 0.3]}
+measure = {type = "Density", space = {type = "Circle", n = 64}}
+"""
+        + LAYERS,
+        4.2,
+    ),
+    "flow map, saved where layers end": (
+        """\
+law = {type = "FourierSeries", cos = [0.5], sin = [0.0, 0.3]}
+measure = {type = "FlowMap"}
+"""
+        + LAYERS,
+        4.2,
     ),
 }
 
@@ -237,7 +260,7 @@ def ends(
 
 
 def check(quick: bool) -> list[Claim]:
-    """Kills at random moments of five kinds of runs."""
+    """Kills at random moments of each kind of runs."""
     ways = {
         Way(at_each=True): 1 if quick else KILLS // 2,
         Way(): 0 if quick else KILLS // 2 - FRESH,

@@ -33,7 +33,7 @@ _SLOPES: dict[str, Callable[[Array], Array]] = {
     ),
     "tanh": lambda x: 1.0 - np.tanh(x) ** 2,
 }
-# layer boundaries within rounding of a time are at it
+# of a step: a layer that ends within it of a time ends at that time
 _ROUNDING = 1e-9
 
 
@@ -218,14 +218,17 @@ class Layers(Dynamics):
         return self.layers[0].output(measure, points)
 
     def _between(self, start: float, end: float) -> Iterator[tuple[Layer, float]]:
-        """The layers that act from `start` to `end`, and when each ends."""
-        first = int(np.floor(start / self.step + _ROUNDING))
-        for index in range(first, len(self.layers)):
-            until = min((index + 1) * self.step, end)
-            if until > start:
-                yield self.layers[index], until
-            if (index + 1) * self.step >= end * (1.0 - 1e-15):
+        """The layers that act from `start` to `end`, and when each ends, the last at `end` itself.
+
+        So a run comes to the very times that are asked for, where a layer ends but for rounding.
+        """
+        last = len(self.layers) - 1
+        for index in range(self._index(start), last + 1):
+            until = (index + 1) * self.step
+            if index == last or until >= end - _ROUNDING * self.step:
+                yield self.layers[index], end
                 return
+            yield self.layers[index], until
 
     def _at(self, t: float) -> Layer:
         """The layer that acts at a time, of two the later; the last at its own end.
@@ -238,7 +241,11 @@ class Layers(Dynamics):
         if t > self._depth * (1.0 + _ROUNDING):
             got, depth = _checks.tell_apart(t, self._depth)
             raise ValueError(f"t must be <= {depth}, the depth of {shown(self)}, got {got}")
-        return self.layers[min(int(t / self.step + _ROUNDING), len(self.layers) - 1)]
+        return self.layers[self._index(t)]
+
+    def _index(self, t: float) -> int:
+        """Which layer acts at a time: of two the later, the last at its own end and beyond."""
+        return min(int(t / self.step + _ROUNDING), len(self.layers) - 1)
 
 
 @dataclass(frozen=True)

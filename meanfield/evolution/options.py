@@ -234,16 +234,24 @@ def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
 def layer_times(times: Array, step: float, names: tuple[str, str] = ("t_start", "t_end")) -> Array:
     """The whole numbers of steps nearest to the times, of which the first and last have names.
 
+    Those that are one but for rounding stay as they are.
+
     Raises
     ------
     ValueError
         If the first or the last time is none.
     """
-    for name, time in zip(names, times[[0, -1]], strict=True):
-        count = time / step
-        if (round(count) < 1 and time) or abs(count - round(count)) > ROUNDING * count:
+    counts = np.round(times / step)
+    off = np.abs(times / step - counts)
+    is_whole = off <= ROUNDING * counts
+    for name, time, whole in zip(names, times[[0, -1]], is_whole[[0, -1]], strict=True):
+        if not whole:
             raise ValueError(f"{name} must be a whole number of steps of {step:g}, got {time:g}")
-    return np.asarray(np.unique(np.round(times / step)) * step)
+    # a start and an end that count as another time, too, are themselves
+    off[[0, -1]] = -1.0
+    nearest = np.lexsort((off, counts))
+    nearest = nearest[np.unique(counts[nearest], return_index=True)[1]]
+    return np.where(is_whole, times, counts * step)[nearest]
 
 
 def checked_about(

@@ -290,7 +290,9 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     """
     dynamics, attrs = adapt(sol.dynamics), sol.dataset.attrs
     if (step := layer_step(sol.dynamics)) is not None:
-        t = float(options.layer_times(np.array([t, t]), step, ("t", "t"))[-1])
+        t = float(options.layer_times(np.array([t, t]), step, ("t", "t"))[0])
+        # a saved time that is as many steps
+        t = next((s for s in sol.t.tolist() if round(s / step) == round(t / step)), t)
     save = int(np.searchsorted(sol.t, t, side="right")) - 1
     measure = sol.measures[save]
     if dynamics.noise > 0.0 and not measure._has_density:

@@ -97,7 +97,7 @@ class System(Generic[M]):
     def __init__(self, measure: M, dynamics: Dynamics, options: Options) -> None:
         self.dynamics, self.options = dynamics, options
         self.t, self.step_size = options.t_start, 0.0
-        self.layer = self._number_of(next(dynamics._between(self.t, np.inf))[0])
+        self.layer = self._number_of(dynamics._at(self.t))
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
         # of what flow maps keep; others leave it empty

@@ -208,11 +208,6 @@ class LayerSystem(TokenSystem):
         last, lost = round(end / self.step), "a token is no longer finite, or is 0"
         return EqualSteps(self._pass, self.state, 0.0, self.step, done, last, lost)
 
-    def count(self, stepper: Stepper) -> None:
-        """Be where a layer has come to, which is a whole number of steps."""
-        super().count(stepper)
-        self.t = stepper.t
-
     def _pass(self, state: Array, step: float) -> Array | None:
         """The state after the next layer, None where a token has no direction any more."""
         given = self._particles
