@@ -18,6 +18,10 @@ MEANFIELD = [
     "import sys; from meanfield.cli.commands import main; sys.exit(main())",
 ]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)}
+# the same for programs that import a file of tests
+BESIDE = ENVIRONMENT | {
+    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), ENVIRONMENT["PYTHONPATH"]])
+}
 # seconds after which a program is given up: no test waits so long unless something is wrong
 LAST_RESORT = 600.0
 
@@ -70,3 +74,14 @@ def until(happened: Callable[[], bool], process: subprocess.Popen) -> None:
 
     wait_for(is_over)
     assert seen, f"it ended first: {process.communicate()}"
+
+
+def count_alive(group: int) -> int:
+    """How many processes of a group there are, without those that have ended."""
+    alive = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        # it may have gone since
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state, _, number, *_ = stat.read_text().rpartition(")")[2].split()
+            alive += state not in "ZX" and int(number) == group
+    return alive

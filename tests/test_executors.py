@@ -15,7 +15,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from children import ENVIRONMENT, LAST_RESORT, hearing_ctrl_c
+from children import (
+    BESIDE,
+    ENVIRONMENT,
+    LAST_RESORT,
+    child,
+    count_alive,
+    hearing_ctrl_c,
+    until,
+    wait_for,
+)
 from threadpoolctl import threadpool_info
 
 import meanfield as mf
@@ -309,6 +318,47 @@ def test_threads_of_this_process_stay():
     _, before = threads(0)
     with ThreadPoolExecutor(1) as pool:
         assert list(mapped_by(pool, threads, [0])) == [(os.getpid(), before)]
+
+
+def announced(task):
+    """Says what it is at, for ever but in the first task."""
+    print(f"task {task}", flush=True)
+    while task:
+        np.ones((200, 200)) @ np.ones((200, 200))
+
+
+# whose workers, at which tasks, and what tells that a worker starts, that they are at work, and
+# that one is while another has no task
+MOMENTS = {
+    "starting": ("processes", [1, 2], lambda lines, alive: alive > 2),
+    "at work": ("processes", [1, 2], lambda lines, alive: len(lines) == 2),
+    "idle": ("processes", [0, 1], lambda lines, alive: {"result", "task 1"} <= {*lines}),
+    "of dask": ("dask", [1, 2], lambda lines, alive: len(lines) == 2),
+}
+KILLED = """
+import sys
+from test_executors import announced, mapped_by, opened
+if __name__ == "__main__":
+    with opened(sys.argv[1], workers=2) as where:
+        for _ in mapped_by(run=announced, tasks=[int(task) for task in sys.argv[2:]], **where):
+            print("result", flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_parent_that_is_killed_leaves_no_worker(moment, tmp_path):
+    (name, tasks, is_due), said = MOMENTS[moment], tmp_path / "said.txt"
+    program = [sys.executable, "-c", KILLED, name, *map(str, tasks)]
+    with said.open("w") as out, child(program, stdout=out, env=BESIDE) as process:
+
+        def is_there():
+            return is_due(said.read_text().splitlines(), count_alive(process.pid))
+
+        until(is_there, process)
+        process.kill()
+        process.wait()
+        wait_for(lambda: count_alive(process.pid) == 0)
 
 
 UNGUARDED = """

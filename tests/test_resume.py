@@ -9,11 +9,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
-from pathlib import Path
 
 import numpy as np
 import pytest
-from children import ENVIRONMENT, child, hearing_ctrl_c, until
+from children import BESIDE, child, hearing_ctrl_c, until
 from handmade import interrupted, previous, tokens, unfinished
 
 import meanfield as mf
@@ -683,9 +682,6 @@ import sys
 from test_resume import KILLED, mf
 mf.evolve(*KILLED[sys.argv[1]], checkpoint="run.nc")
 """
-BESIDE = ENVIRONMENT | {
-    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), ENVIRONMENT["PYTHONPATH"]])
-}
 
 
 @pytest.mark.slow

@@ -45,6 +45,8 @@ THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 _SECONDS_DEAF = 0.1
 # exit status of a worker that imports a script which starts workers
 _NO_GUARD = 99
+# and of one that has lost its parent, which nobody is left to read
+_ORPHANED = 1
 
 
 def mapped_by(
@@ -58,7 +60,8 @@ def mapped_by(
     """Results of the tasks in their order, by an executor or else here, one after the other.
 
     A task whose worker is killed is tried once more. An exception of a task itself says which task
-    it was. Where the results are not waited for, workers of ours are ended.
+    it was. Where the results are not waited for, workers of ours are ended; where this process is
+    killed, they end by themselves.
 
     A worker process keeps to one thread for products of matrices, unless its environment has one
     of `THREADS`: workers fill the cores already.
@@ -149,6 +152,20 @@ def _do(home: tuple[str, int], run: Callable[[Any], Any], number: int, task: Any
         raise
 
 
+def _begin_work() -> None:
+    """Make this process a worker of the one that has started it."""
+    # a terminal sends Ctrl-C to all processes, and who waits for the workers ends them
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of who has started this process, and end it, too, whatever it is at."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+    os._exit(_ORPHANED)
+
+
 class _Processes(Executor):
     """Threads that have a process each, so that one that is killed takes no other task down.
 
@@ -173,9 +190,7 @@ class _Processes(Executor):
                 1,
                 # threads of transforms do not survive a fork
                 mp_context=multiprocessing.get_context("spawn"),
-                # a terminal sends Ctrl-C to all processes, and who waits for the workers ends them
-                initializer=signal.signal,
-                initargs=(signal.SIGINT, signal.SIG_IGN),
+                initializer=_begin_work,
             )
         try:
             return self._pools[thread].submit(call, *given, **named).result()
