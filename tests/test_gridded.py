@@ -1,5 +1,7 @@
 """`Solution.to_dataset`: densities on grids, with coordinates that other tools understand."""
 
+import re
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -141,6 +143,29 @@ def test_without_a_grid_it_is_what_the_file_holds(tmp_path):
     real = float(ds.coefficients.sel(t=0.5, degree=1, order=0, part=0))
     # Y_10 = √3 x_3, orthonormal for σ
     assert abs(real - np.sqrt(3.0) * sol.final.mean()[2]) < 1e-12
+
+
+@pytest.mark.parametrize("kind", ["S^2", "polar", "circle"])
+def test_a_grid_that_memory_does_not_hold_is_refused(kind, monkeypatch):
+    """Before a number of it is made, at any number of points; its neighbour is made."""
+    sol = RUNS[kind]()
+    too_many = r"grid must have at most (\d+) points for 3 saves, (\d+) bytes each, .* got (\d+),"
+    for grid in (10**12, 10**15):
+        with pytest.raises(ValueError, match=too_many):
+            sol.to_dataset(grid)
+    monkeypatch.setattr("meanfield.evolution.gridded.memory_of_machine", lambda: 1e6)
+    with pytest.raises(ValueError, match=too_many) as refused:
+        sol.to_dataset(10**4)
+    most, size, count = map(int, re.search(too_many, str(refused.value)).groups())
+    # the density at all saves, and the points
+    assert size >= 8 * (3 + sol.final.dim)
+    assert most * size <= 1e6
+    assert count == (2 * 10**8 if kind == "S^2" else 10**4)
+    names = {"S^2": ("lat", "lon"), "polar": ("cosine",), "circle": ("angle",)}[kind]
+    last = int(most ** (1.0 / len(names)))
+    assert sol.to_dataset(dict.fromkeys(names, last)).density[0].size <= most
+    with pytest.raises(ValueError, match=too_many):
+        sol.to_dataset(dict.fromkeys(names, np.linspace(0.0, 1.0, most + 1)))
 
 
 def test_what_is_no_grid_is_refused():

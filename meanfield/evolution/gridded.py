@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from scipy.special import betainc
 
 from meanfield._checks import integer, is_single, real_array, shown
-from meanfield.evolution.netcdf import Variable
+from meanfield.evolution.netcdf import SHARE_OF_MEMORY, Variable, memory_of_machine
 from meanfield.measures import AnyMeasure
 from meanfield.spaces.geometry import circle_points, line_points, sphere_points
 from meanfield.typing import Array
@@ -49,16 +50,19 @@ GRID_MASS = {
 }
 # as much of it may be missing, or too much, without a warning
 _MISSED = 0.01
+# numbers for each coordinate of a point while points are made
+_ROOM = 5
 _ALLOWED = "an integer >= 2, or map {} to integers or values,"
 
 
-def coordinates_of(measure: AnyMeasure, grid: Any) -> dict[str, Variable]:
+def coordinates_of(measure: AnyMeasure, grid: Any, saves: int) -> dict[str, Variable]:
     """The coordinates of a grid: by default angles, latitude × longitude or cosines, as one fits.
 
     Raises
     ------
     ValueError
-        If the measure has no density, or `grid` none of its coordinates.
+        If the measure has no density, `grid` none of its coordinates, or memory no room for the
+        density at so many points and saves.
     """
     if not measure._has_density:
         raise ValueError(
@@ -73,16 +77,24 @@ def coordinates_of(measure: AnyMeasure, grid: Any) -> dict[str, Variable]:
     if tuple(sorted(map(str, grid))) not in fits:
         allowed = _ALLOWED.format(" or ".join(" and ".join(map(repr, names)) for names in fits))
         raise ValueError(f"grid must be {allowed} of {shown(measure)}, got {shown(grid)}")
+    counts = [
+        integer(f"grid[{name!r}]", one, low=2) if is_single(one) else np.size(one)
+        for name, one in grid.items()
+    ]
+    count, size = math.prod(counts), np.dtype(float).itemsize * (saves + _ROOM * measure.dim)
+    room = SHARE_OF_MEMORY * memory_of_machine()
+    if count * size > room:
+        raise ValueError(
+            f"grid must have at most {int(room / size)} points for {saves} saves, {size} bytes "
+            f"each, on this machine, got {count}, which take {count * size / 1e9:.3g} GB"
+        )
     return {name: _coordinate(name, grid[name]) for name in sorted(grid)}
 
 
 def _coordinate(name: str, given: Any) -> Variable:
     """So many values of a coordinate, or those that are given."""
     low, high, values_of, about = _COORDINATES[name]
-    if is_single(given):
-        values = values_of(integer(f"grid[{name!r}]", given, low=2))
-    else:
-        values = real_array(f"grid[{name!r}]", given, 1)
+    values = values_of(given) if is_single(given) else real_array(f"grid[{name!r}]", given, 1)
     outside = values[(values < low) | (values > high)]
     if outside.size:
         raise ValueError(

@@ -26,7 +26,7 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # kinds of variables, as NumPy names them
 _WRITTEN_NUMBERS, WORDS = "iuf", "OUT"
 # of the machine's memory, what the numbers of one file may take
-_SHARE_OF_MEMORY = 0.25
+SHARE_OF_MEMORY = 0.25
 # numbers of an array that are read at once, and packed at once
 BLOCK, _PACKED = 1 << 17, 1 << 15
 # bytes of numbers of a file that is read as a whole
@@ -363,7 +363,7 @@ def opened(path: Path, kind: str, version: int) -> Iterator[Contents]:
         _check_format(about, kind, version)
         stored = {n: numbers.get(f"{_NO_COORDINATE}{n}", numbers[n]) for n in file.variables}
         claimed = sum(one.nbytes for one in stored.values())
-        room = int(_SHARE_OF_MEMORY * min(memory_of_machine(), 1e18))
+        room = int(SHARE_OF_MEMORY * min(memory_of_machine(), 1e18))
         if claimed > room:
             raise ValueError(
                 f"it holds {claimed} bytes of numbers, of which this machine's memory takes at "

@@ -23,6 +23,7 @@ from meanfield.evolution.arrays import Resumption, text_of
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.netcdf import Contents, Variable
 from meanfield.exceptions import GOOD
+from meanfield.kernels.direct import blocks
 from meanfield.measures import AnyMeasure, Density
 from meanfield.spaces.sphere import Sphere
 from meanfield.typing import Array, ArrayLike
@@ -303,7 +304,8 @@ class Solution(ShownRun, Generic[M_co]):
         Raises
         ------
         ValueError
-            If the measures have no density, or `grid` is no grid for them.
+            If the measures have no density, `grid` is no grid for them, or this machine's memory
+            does not hold the density there.
 
         Examples
         --------
@@ -319,10 +321,14 @@ class Solution(ShownRun, Generic[M_co]):
 
         if grid is None:
             return self._to_file().dataset()
-        coordinates = gridded.coordinates_of(self.final, grid)
+        coordinates = gridded.coordinates_of(self.final, grid, len(self.t))
         points = gridded.points_of(coordinates, self.final.axis)
-        shape = len(self.t), *(one.values.size for one in coordinates.values())
-        values = np.reshape([self.pdf(points, t) for t in self.t], shape)
+        values = np.empty((len(self.t), len(points)))
+        # what evaluations take for themselves is much more than a number for each point
+        for row, t in zip(values, self.t, strict=True):
+            for part in blocks(len(points), 1):
+                row[part] = self.pdf(points[part], t)
+        values = values.reshape(-1, *(one.values.size for one in coordinates.values()))
         told = {name: self._attributes()[name] for name in _OF_GRID}
         found = self.dataset.assign_attrs(told).assign_coords(coordinates)
         found["density"] = ("t", *coordinates), values, gridded.DENSITY
