@@ -137,6 +137,8 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         status, message = "running", message.partition(";")[0]
     ends = {n: data[n].values[[0, -1]] for n in with_role(data, "energy", "share")[:1]}
     lines = len(solution._case.splitlines())
+    # a run that failed at once has no numbers
+    mass, steps = (data[name].values if name in data else np.zeros(0) for name in ("mass", "steps"))
     return {
         "status": status,
         "message": message,
@@ -145,8 +147,8 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
         **{name.replace("_", " "): f"{a:.12g} to {b:.12g}" for name, (a, b) in ends.items()},
         "balance error": "not available" if error is None else f"{error:.1e}",
-        "mass error": f"{np.abs(1.0 - data['mass'].values).max():.1e}",
-        "steps": f"{int(data['steps'].values[-1])}",
+        **({"mass error": f"{np.nanmax(np.abs(1.0 - mass)):.1e}"} if mass.size else {}),
+        **({"steps": f"{int(np.nanmax(steps))}"} if steps.size else {}),
         "case": f"{lines} lines, see meanfield run {file} --print-case" if lines else "none",
         **{str(name): f"{value}" for name, value in data.attrs.items()},
     }

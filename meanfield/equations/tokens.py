@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from itertools import compress
@@ -17,6 +18,10 @@ from meanfield.kernels.token_sums import score_sums
 from meanfield.measures.particles import Oscillators, Particles
 from meanfield.spaces.geometry import circle_angles, circle_points, exponential, project
 from meanfield.typing import Array
+
+# tokens whose field tells how long it takes, and products below which that is no time at all
+_BLOCK, _MANY_PRODUCTS = 1024, 1e9
+_OF_PAIRS = "direct", "float32"
 
 
 def joined(ways: Iterable[str]) -> str:
@@ -147,6 +152,28 @@ class TokenField(ABC):
         """What the dynamics adds to tokens of this number, shape (n, d)."""
         return self.dynamics.output(measure, measure.points)
 
+    def pairs(self, count: int) -> int:  # noqa: ARG002 (of sums in O(n))
+        """How many terms are summed over pairs of so many tokens, 0 where no pairs are."""
+        return 0
+
+    def seconds(self, places: Array) -> float:
+        """About how long the field takes at unit rows (n, d), by a block; 0 if it is short."""
+        pairs = self.pairs(len(places))
+        if pairs * places[0].size < _MANY_PRODUCTS:
+            return 0.0
+        block, seconds = places[:_BLOCK], np.inf
+        # the first call may have libraries to wake
+        for _ in range(2):
+            start = time.perf_counter()
+            self._sum(block, np.full(len(block), 1.0 / len(block)))
+            seconds = min(seconds, time.perf_counter() - start)
+            self.forget()
+        return seconds * pairs / self.pairs(len(block))
+
+    def _sum(self, places: Array, masses: Array) -> None:
+        """Do the sums over pairs."""
+        self(places, masses)
+
     def forget(self) -> None:  # noqa: B027 (of what begins with its last result)
         """Begin anew, as a run does at each save."""
 
@@ -166,6 +193,10 @@ class KernelField(TokenField):
     def __init__(self, dynamics: Dynamics, sums: Any, way: str) -> None:
         super().__init__(dynamics)
         self._sums, self.sums = sums, way
+
+    def pairs(self, count: int) -> int:
+        """How many terms are summed over pairs of so many tokens."""
+        return 0 if self.sums == "transforms" else count * count
 
     def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
         """X at unit rows (n, d), and the dissipation."""
@@ -215,6 +246,14 @@ class OutputField(TokenField):
             if any(self._is_fast):
                 self._sums = score_sums(list(compress(matrices, self._is_fast)))
         self.sums = joined(ways)
+        self._slow = sum(way in _OF_PAIRS for way in ways)
+
+    def pairs(self, count: int) -> int:
+        """How many terms all heads sum over pairs of so many tokens; of a user's own, unknown."""
+        return self._slow * count * count
+
+    def _sum(self, places: Array, masses: Array) -> None:
+        self.output(Particles(places, masses, sums=self._asked))
 
     def output(self, measure: Particles) -> Array:
         """Σ_h V_h ∇G [/ G], what is added to tokens of this number, shape (n, d)."""
@@ -266,6 +305,10 @@ class BalancedField(TokenField):
         self._asked, self._tables = particles.sums, particles._kernel_sums(dynamics._kernel)
         self.sums = "direct" if self._tables is None else "transforms"
         self._log_u: Array | None = None
+
+    def pairs(self, count: int) -> int:
+        """How many terms one sweep sums over pairs of so many tokens."""
+        return count * count if self._tables is None else 0
 
     def forget(self) -> None:
         """Begin the next scaling from 1."""
@@ -340,27 +383,32 @@ class TokenTendency:
     ----------
     initial_state : ndarray
         The tokens as one vector.
+    field : TokenField
     dynamics : Dynamics
     sums : str
         How sums are done, see `TokenField`.
     """
 
     def __init__(self, particles: Particles, chart: Points | Angles, field: TokenField) -> None:
-        self._chart, self._field = chart, field
+        self._chart, self.field = chart, field
         self.dynamics, self.sums, self.output = field.dynamics, field.sums, field.output
         self.begin(particles)
 
     def begin(self, particles: Particles) -> None:
         """Start from these tokens, of the number, weights and way to sum of those before."""
         self._particles, self._dissipation = particles, 0.0
-        self._field.forget()
+        self.field.forget()
         self.initial_state = self._chart.begin(particles)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         places, masses = self._chart.places(state), self._particles.weights
-        velocity, self._dissipation = self._field(places, masses)
+        velocity, self._dissipation = self.field(places, masses)
         self._chart.write(velocity, out)
+
+    def seconds(self) -> float:
+        """About how long d/dt takes where it sums over many pairs, see `TokenField`."""
+        return self.field.seconds(self._chart.places(self.initial_state))
 
     def measure(self, state: Array) -> Particles:
         """The particles of a state, put back on the sphere."""

@@ -6,6 +6,7 @@ density anywhere at any time follows from one backward characteristic.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -28,10 +29,14 @@ from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import FREE, REACH, FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.typing import Array
 
+_log = logging.getLogger(__name__)
+
 # errors of single steps add up: this share of the tolerance for each
 _SHARE_ON_LINE, _SHARE_ON_S2 = 0.1, 0.3
 # time steps have order 2, and panels order 3, only where X has kinks
 _KINKS_ON_LINE, _KINKS_ON_S2 = 1e-7, 1e-6
+# of a kernel from which on tables and nodes are many enough for a word before a run
+_LARGE_REACH = 1000.0
 # of a flow map that was made for an axis, with less
 _TOL_ON_S2 = 1e-9
 # patches must be small against the kernel's width: more of them would start a run than may end it
@@ -109,6 +114,8 @@ class LineSystem(System[LineFlowMap]):
     def __init__(self, flow: LineFlowMap, dynamics: Dynamics, options: Options) -> None:
         # what can't be run is refused before any work starts
         layers = {id(layer): layer for layer in dynamics._layers}
+        if dynamics._reach > _LARGE_REACH:
+            _log.info("tables of the kernel for a reach of %g", dynamics._reach)
         self._fields = {
             name: line_field(dynamics, flow.dim, flow.axis, layer) for name, layer in layers.items()
         }
@@ -120,6 +127,11 @@ class LineSystem(System[LineFlowMap]):
         first = self._fields[id(dynamics._layers[0])]
         self.keeps_history = first.line.relative and flow._is_at_labels
         super().__init__(flow._refined(self._reach), dynamics, options)
+
+    def outlook(self) -> str:
+        """How many nodes a kernel of large reach makes."""
+        reach, count = self.dynamics._reach, len(self.equation.flow.angles)
+        return f"{count} nodes, for a reach of {reach:g}" if reach > _LARGE_REACH else ""
 
     def _equation(self, flow: LineFlowMap) -> FlowTendency:
         return FlowTendency(flow, self.acting, self._fields[id(self.acting)])

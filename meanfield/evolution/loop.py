@@ -6,7 +6,7 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
@@ -23,7 +23,6 @@ from meanfield.evolution.progress import DeferredInterrupt, Progress, ProgressBa
 from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance
 from meanfield.evolution.solution import LAST_BITS, Solution
-from meanfield.evolution.system import System
 from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.measures import AnyMeasure, Density, FlowMap, OscillatorDensity, Particles
 from meanfield.typing import Array, ArrayLike, Rng
@@ -49,33 +48,36 @@ def complete(run: Run, checkpoint: Checkpoint, progress: Progress) -> Solution:
             DeferredInterrupt() as interrupt,
             closing(ProgressBar(run.system.t, t_end, progress)) as bar,
         ):
-
-            def report(system: System[Any]) -> None:
-                bar.report(system)
-                interrupt.check()
-
+            if outlook := run.system.outlook():
+                _log.info("%s", outlook)
+                bar.announce(outlook)
             try:
                 while True:
                     try:
                         if not recorder.measures:
                             checkpoint.begin(run)
-                            run.begin()
+                            run.begin(interrupt)
                             checkpoint.keep(run)
                         for instant in times[times > max(run.system.t, recorder.last_time)]:
-                            advance(run.system, float(instant), report)
-                            run.save()
+                            advance(run.system, float(instant), bar.report, interrupt)
+                            run.save(interrupt)
                             checkpoint.keep(run)
                         break
                     except Stop as stop:
-                        run.hand_over(stop, report)
+                        run.hand_over(stop, bar.report, interrupt)
                 status, message = run.system.finished()
             except Stop as stop:
-                run.save_once()
+                run.save_once(interrupt)
                 status, message = stop.status, str(stop)
     except KeyboardInterrupt:
-        run.save_once()
+        with suppress(KeyboardInterrupt), DeferredInterrupt() as interrupt:
+            # a save that takes long is not waited for either
+            interrupt.note()
+            run.save_once(interrupt)
         status = "interrupted"
         message = f"interrupted at t = {run.system.t:g}: what was computed so far is kept"
+        if run.is_cut:
+            message += ", the last measure without most of its numbers"
     if recorder.hand_over is not None:
         message += f"; a flow map took over at t = {recorder.hand_over[0]:.6g}"
     _log.info("%s", message)

@@ -6,7 +6,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from meanfield._checks import shown
@@ -16,6 +17,8 @@ LINES = "lines"
 _FORMAT = "{l_bar}{bar}| t = {n:.4g}/{total:.4g} [{elapsed}<{remaining}]{postfix}"
 _SECONDS_BETWEEN = 0.2
 _SECONDS_BETWEEN_LINES = 60.0
+# that Ctrl-C waits for a step, and once more for a save
+_PATIENCE = 1.0
 
 
 def checked_progress(progress: Progress) -> Progress:
@@ -60,6 +63,18 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.close()
 
+    def announce(self, text: str) -> None:
+        """Say what is ahead, until the first report."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(text)
+        elif self._shown == LINES:
+            self._write(text)
+
+    def _write(self, text: str) -> None:
+        from tqdm.auto import tqdm
+
+        tqdm.write(text, file=sys.stderr)
+
     def report(self, system: Any) -> None:
         """Show where a system is."""
         if callable(self._shown):
@@ -71,11 +86,9 @@ class ProgressBar:
         if now < self._due and (self._shown == LINES or system.t < self._t_end):
             return
         if self._bar is None:
-            from tqdm.auto import tqdm
-
             self._due = now + _SECONDS_BETWEEN_LINES
             came = f"t = {system.t:.6g} of {self._t_end:g} after {now - self._start:.0f} s"
-            tqdm.write(f"{came}, {_state(system)}", file=sys.stderr)
+            self._write(f"{came}, {_state(system)}")
             return
         self._due = now + _SECONDS_BETWEEN
         self._bar.set_postfix_str(_state(system), refresh=False)
@@ -95,13 +108,14 @@ def _state(system: Any) -> str:
 class DeferredInterrupt:
     """Inside, Ctrl-C waits for the end of a step, or of what is inside; a second one does not.
 
-    So does SIGTERM where it means Ctrl-C. Each only where Python's own handler would have raised
-    KeyboardInterrupt: in the main thread, and where it is not ignored, as Ctrl-C is by programs
-    in the background.
+    It waits a second at most where it is `interruptible`. So does SIGTERM where it means Ctrl-C.
+    Each only where Python's own handler would have raised KeyboardInterrupt: in the main thread,
+    and where it is not ignored, as Ctrl-C is by programs in the background.
     """
 
     def __init__(self) -> None:
-        self._asked = False
+        self._is_asked = self._is_late = self._is_reminded = self._is_interruptible = False
+        self._is_over, self._reminder = threading.Event(), threading.Thread()
         in_main = threading.current_thread() is threading.main_thread()
         self._taken = [
             number
@@ -112,7 +126,7 @@ class DeferredInterrupt:
     def __enter__(self) -> DeferredInterrupt:
         """Take Ctrl-C over."""
         for number in self._taken:
-            signal.signal(number, self._note)
+            signal.signal(number, self.note)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -123,15 +137,51 @@ class DeferredInterrupt:
         KeyboardInterrupt
             If there was one, and no error leaves as it is.
         """
+        self._is_over.set()
+        if self._reminder.is_alive():
+            # its signal must not meet another handler
+            self._reminder.join()
         for number in self._taken:
             signal.signal(number, signal.default_int_handler)
         if kind is None:
             self.check()
 
-    def _note(self, *_: object) -> None:
-        if self._asked:
+    def note(self, *_: object) -> None:
+        """Hear Ctrl-C, or that it has waited for long."""
+        if self._is_reminded:
+            self._is_reminded = False
+            if self._is_interruptible:
+                raise KeyboardInterrupt
+        elif self._is_asked:
             raise KeyboardInterrupt
-        self._asked = True
+        else:
+            self._is_asked = True
+            if self._taken:
+                self._reminder = threading.Thread(target=self._remind, daemon=True)
+                self._reminder.start()
+
+    def _remind(self) -> None:
+        """Interrupt the main thread again and again: in a destructor an exception would be lost."""
+        while not self._is_over.wait(_PATIENCE):
+            self._is_late = self._is_reminded = True
+            signal.raise_signal(self._taken[0])
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Inside is what may be dropped half-done, between any two lines, such as a sum over pairs.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If Ctrl-C has waited for a second.
+        """
+        if self._is_late:
+            raise KeyboardInterrupt
+        self._is_interruptible = True
+        try:
+            yield
+        finally:
+            self._is_interruptible = False
 
     def check(self) -> None:
         """Stop here if that was asked for.
@@ -141,5 +191,5 @@ class DeferredInterrupt:
         KeyboardInterrupt
             After Ctrl-C.
         """
-        if self._asked:
+        if self._is_asked:
             raise KeyboardInterrupt

@@ -12,6 +12,7 @@ from meanfield._checks import shown
 from meanfield.dynamics.facts import Energy, multiplied_out
 from meanfield.evolution.arrays import PREFIXES, RESERVED, SIZE_COMMENT, SIZE_NAME, TIME
 from meanfield.evolution.netcdf import Contents, Variable, is_name
+from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.evolution.solution import Solution, Status
 from meanfield.measures import AnyMeasure
 
@@ -140,7 +141,9 @@ class Recorder:
         """Time of the last save, -inf before the first."""
         return self._rows[-1]["t"] if self._rows else -np.inf
 
-    def save(self, measure: AnyMeasure, row: dict[str, float]) -> None:
+    def save(
+        self, measure: AnyMeasure, row: dict[str, float], interrupt: DeferredInterrupt
+    ) -> None:
         """Keep the measure and its numbers, energies of the row in units of e^{log_unit}.
 
         Raises
@@ -149,13 +152,16 @@ class Recorder:
             If one of the numbers is not finite, or a monitor fails; what there is is kept.
         Exception
             What a monitor raises at the start, where there is nothing to keep.
+        KeyboardInterrupt
+            If Ctrl-C does not wait for a monitor; what there is is kept.
         """
         row = self._multiplied_out(row)
         self.measures.append(measure)
         self._rows.append(row)
         for name, monitor in self._asked.items():
             try:
-                row |= _read(name, monitor(measure))
+                with interrupt.interruptible():
+                    row |= _read(name, monitor(measure))
             except Exception as error:
                 if len(self._rows) == 1:
                     error.add_note(f"in the monitor {name} at t = {row['t']:g}, for {measure}")

@@ -19,7 +19,7 @@ from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers
 from meanfield.evolution.loop import complete
 from meanfield.evolution.netcdf import check_suffix, file_path, first_line
-from meanfield.evolution.progress import Progress, checked_progress
+from meanfield.evolution.progress import DeferredInterrupt, Progress, checked_progress
 from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance, check_library
 from meanfield.evolution.solution import Solution, load, other_versions
@@ -309,7 +309,7 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     plan = Plan(sol.dynamics, sol.t, asked, monitors={})
     system = _on_mesh(plan, sol, save) if is_mesh else plan.system(measure, None)
     try:
-        advance(system, t, lambda _: None)
+        advance(system, t, lambda _: None, DeferredInterrupt())
     except Stop as stop:
         raise ArithmeticError(f"the run does not reach t = {t:g} again: {stop}") from stop
     found: AnyMeasure = system.measure()

@@ -17,6 +17,7 @@ from meanfield.equations.tokens import joined
 from meanfield.evolution import density_system, flow_system, token_system
 from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.options import FLOW_MAP, Options
+from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.evolution.recorder import Monitors, Recorder, Stop
 from meanfield.evolution.solution import Solution, Status
 from meanfield.evolution.steppers import Stepper
@@ -104,7 +105,12 @@ class Plan:
         return token_system.TokenSystem(measure, dynamics, options)
 
 
-def advance(system: System[Any], t_end: float, report: Callable[[System[Any]], None]) -> None:
+def advance(
+    system: System[Any],
+    t_end: float,
+    report: Callable[[System[Any]], None],
+    interrupt: DeferredInterrupt,
+) -> None:
     """Step a system to a time, layer after layer where there are layers.
 
     Parameters
@@ -114,19 +120,24 @@ def advance(system: System[Any], t_end: float, report: Callable[[System[Any]], N
     t_end : float
     report : callable
         It is given the system after every step that counts.
+    interrupt : DeferredInterrupt
+        Looked at after every step that counts; a step that takes long is dropped for it.
 
     Raises
     ------
     Stop
         If the system can't continue.
+    KeyboardInterrupt
+        After Ctrl-C.
     """
     for layer, until in system.dynamics._between(system.t, t_end):
         system.act(layer)
         detector = StallDetector()
         stepper: Stepper | None = None
         while system.t < until:
-            stepper = stepper or system.stepper(until)
-            reason = stepper.step()
+            with interrupt.interruptible():
+                stepper = stepper or system.stepper(until)
+                reason = stepper.step()
             if stepper.status == "failed" or not np.isfinite(stepper.y).all():
                 raise system.failed(reason)
             verdict = system.after(stepper)
@@ -136,6 +147,7 @@ def advance(system: System[Any], t_end: float, report: Callable[[System[Any]], N
             if (left := detector.left(system.t, until)) > MOST_STEPS:
                 raise system.too_far(left)
             report(system)
+            interrupt.check()
             if stepper.status == "finished":
                 break
             if verdict is Verdict.RESTART:
@@ -149,14 +161,19 @@ class Run:
     ----------
     plan : Plan
     system : System
+
+    Attributes
+    ----------
+    is_cut : bool
+        Whether the last save lacks numbers, since Ctrl-C did not wait for them.
     """
 
     def __init__(self, plan: Plan, system: System[Any]) -> None:
-        self.plan, self.system = plan, system
+        self.plan, self.system, self.is_cut = plan, system, False
         energy = system.dynamics._energy
         self.recorder = Recorder(energy, plan.monitors, system.log_unit)
 
-    def begin(self) -> None:
+    def begin(self, interrupt: DeferredInterrupt) -> None:
         """Save the initial measure, resolved.
 
         Raises
@@ -168,34 +185,46 @@ class Run:
         try:
             self.system.begin()
         finally:
-            self.save()
+            self.save(interrupt)
 
-    def save(self) -> None:
+    def save(self, interrupt: DeferredInterrupt) -> None:
         """Keep the measure and its numbers at the present time, and continue from it.
 
         Raises
         ------
         Stop
             If one of the numbers is not finite; it is kept all the same.
+        KeyboardInterrupt
+            If Ctrl-C does not wait for the numbers; the measure is kept, with those there are.
         """
         system, measure = self.system, self.system.measure()
         try:
-            row = system.row(measure)
+            with interrupt.interruptible():
+                row = system.row(measure)
         except Stop:
-            self.recorder.save(measure, {"t": system.t})
+            self.recorder.save(measure, {"t": system.t}, interrupt)
             raise
-        self.recorder.save(measure, row)
+        except KeyboardInterrupt:
+            self.is_cut = True
+            self.recorder.save(measure, system.least_row(measure), interrupt)
+            raise
+        self.recorder.save(measure, row, interrupt)
         # numbers of a density may leave a scaling behind
         system.rebase(measure)
 
-    def save_once(self) -> None:
+    def save_once(self, interrupt: DeferredInterrupt) -> None:
         """Save the present state unless that was done."""
         if self.recorder.last_time < self.system.t:
             # the run ends for a reason of its own, which a monitor's must not replace
             with suppress(Stop):
-                self.save()
+                self.save(interrupt)
 
-    def hand_over(self, stop: Stop, report: Callable[[System[Any]], None]) -> None:
+    def hand_over(
+        self,
+        stop: Stop,
+        report: Callable[[System[Any]], None],
+        interrupt: DeferredInterrupt,
+    ) -> None:
         """Go on as a flow map, or where none can as a density with all the room it may have.
 
         The labels of the flow map are those of t = 0: f_t is f_0 at the foot of a characteristic,
@@ -212,8 +241,9 @@ class Run:
         if not is_lost or not isinstance(density, density_system.DensitySystem):
             raise stop
         try:
-            flow = flow_system.system_for(FlowMap(first), density.dynamics, options)
-            advance(flow, density.t, report)
+            with interrupt.interruptible():
+                flow = flow_system.system_for(FlowMap(first), density.dynamics, options)
+            advance(flow, density.t, report, interrupt)
         except (ValueError, Stop) as error:
             if density.limit == density.max_size:
                 text = f"{stop}; a flow map can't take over: {error}"

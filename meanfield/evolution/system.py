@@ -149,6 +149,10 @@ class System(Generic[M]):
             self.layer = self._number_of(layer)
             self.adopt(self._equation(measure), work=0.0)
 
+    def outlook(self) -> str:
+        """What is ahead, where even a first right-hand side takes long; "" elsewhere."""
+        return ""
+
     def begin(self) -> None:
         """Do what is to be done before the first save.
 
@@ -335,6 +339,13 @@ class System(Generic[M]):
             row["order_parameter"], row["mean_phase"] = order_parameter(measure)
         return row | (speeds or self._speeds(measure)) | self._numbers(measure)
 
+    def least_row(self, measure: M) -> dict[str, float]:
+        """The numbers of a save that take no time."""
+        return {"t": self.t, "mass": measure.mass(), **self._counts()}
+
+    def _counts(self) -> dict[str, float]:
+        return {"steps": self.steps, "evaluations": self.evaluations}
+
     def _balance(self, measure: M) -> dict[str, float]:
         """The energy, the rate at which X changes it, and its gain where the state has that."""
         if self.energy is None:
@@ -385,4 +396,4 @@ class System(Generic[M]):
 
     def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """What this kind of measure has besides."""
-        return {"steps": self.steps, "evaluations": self.evaluations}
+        return self._counts()

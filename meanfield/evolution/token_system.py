@@ -11,7 +11,7 @@ from meanfield._checks import integer, one_of, shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.equations.tendency import token_tendency
-from meanfield.equations.tokens import OutputField
+from meanfield.equations.tokens import OutputField, TokenField
 from meanfield.evolution.options import LEAST_RTOL, ROUNDING, Options
 from meanfield.evolution.steppers import EqualSteps, Stepper
 from meanfield.evolution.system import MOST_STEPS, Kept, System
@@ -22,6 +22,8 @@ from meanfield.typing import Array, Rng
 
 # of a step under noise in units of the fastest rate, and what a frequency counts as one
 _SHARE, _TURNED = 0.02, 0.1
+# seconds of a right-hand side that is worth a word before a run
+_LONG = 3.0
 # of MT19937 and of Philox, in their arrays: numpy itself would read beyond them
 _LARGEST_POSITIONS = {"pos": 624, "buffer_pos": 4}
 _KINDS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
@@ -122,6 +124,25 @@ class TokenSystem(System[Particles]):
         self.sums.add(equation.sums)
         return equation
 
+    def outlook(self) -> str:
+        """How long a right-hand side over many pairs takes, by one block of the tokens."""
+        try:
+            field, seconds = self._cost()
+        except self.faults:
+            # the run will say why there is no field
+            return ""
+        if seconds < _LONG:
+            return ""
+        n, d = self.measure().points.shape
+        return (
+            f"a right-hand side sums {field.pairs(n):.3g} pairs of tokens in d = {d} and takes "
+            f"about {seconds:.3g} s"
+        )
+
+    def _cost(self) -> tuple[TokenField, float]:
+        """X at the tokens, and about how many seconds it takes where that is long."""
+        return self.equation.field, self.equation.seconds()
+
     @property
     def has_balance(self) -> bool:
         """Whether dE/dt is the dissipation: not with noise or frequencies, nor for most heads."""
@@ -187,12 +208,15 @@ class LayerSystem(TokenSystem):
         super().__init__(particles, dynamics, options)
 
     def _equation(self, measure: Particles) -> OutputField:
-        self._particles = measure
+        self._particles = self._passed = measure
         equation: OutputField | None = getattr(self, "equation", None)
         if equation is None or equation.dynamics is not self.acting:
             equation = OutputField(measure, self.acting)
             self.sums.add(equation.sums)
         return equation
+
+    def _cost(self) -> tuple[TokenField, float]:
+        return self.equation, self.equation.seconds(self._particles.points)
 
     def adopt(self, equation: Any, work: float) -> None:
         """Go on with another layer from the tokens as they are."""
@@ -208,6 +232,11 @@ class LayerSystem(TokenSystem):
         last, lost = round(end / self.step), "a token is no longer finite, or is 0"
         return EqualSteps(self._pass, self.state, 0.0, self.step, done, last, lost)
 
+    def count(self, stepper: Stepper) -> None:
+        """Be where a layer has come to."""
+        super().count(stepper)
+        self._particles = self._passed
+
     def _pass(self, state: Array, step: float) -> Array | None:
         """The state after the next layer, None where a token has no direction any more."""
         given = self._particles
@@ -216,8 +245,8 @@ class LayerSystem(TokenSystem):
         norms = np.linalg.norm(points, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or norms.min() == 0.0:
             return None
-        self._particles = Particles(points / norms, given.weights, sums=given.sums)
-        return np.append(self._particles.points, state[-1])
+        self._passed = Particles(points / norms, given.weights, sums=given.sums)
+        return np.append(self._passed.points, state[-1])
 
 
 class NoisyTokenSystem(TokenSystem):

@@ -182,7 +182,8 @@ def _solve(
                 # until a switch
                 while solver.status == "running" and t == solver.t:
                     interrupt.check()
-                    reason = solver.step()
+                    with interrupt.interruptible():
+                        reason = solver.step()
                     if solver.status == "failed":
                         raise ArithmeticError(f"the run stopped at t = {solver.t:.6g}: {reason}")
                     dense, t = solver.dense_output(), solver.t
