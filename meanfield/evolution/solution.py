@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -54,6 +55,10 @@ else:
     M_co = TypeVar("M_co", covariant=True)
 
 
+# of two threads that ask for a dataset at once, both must get the same one, which they may change
+_MAKING = threading.Lock()
+
+
 class _OnDemand:
     """The dataset of a solution, of which there are plain arrays until it is asked for."""
 
@@ -61,7 +66,10 @@ class _OnDemand:
         """Return the dataset, made once; None of the class, for a dataclass the default."""
         given: Any = None if sol is None else vars(sol)["dataset"]
         if isinstance(given, Contents):
-            given = vars(sol)["dataset"] = given.dataset()
+            with _MAKING:
+                given = vars(sol)["dataset"]
+                if isinstance(given, Contents):
+                    given = vars(sol)["dataset"] = given.dataset()
         found: xr.Dataset = given
         return found
 

@@ -673,7 +673,7 @@ class SphereFlowMap(FlowMap):
         super()._set(**arrays)
         self.law, self.t, self.dim = law, t, 3
         self.n_nodes = int(np.isfinite(self.log_density).sum())
-        self._finest: SphereFlowMap = self
+        self._finer: dict[int, SphereFlowMap] = {}
 
     def _moved(self, t: float, **arrays: Any) -> SphereFlowMap:
         """The same law's flow map at t, with these arrays."""
@@ -691,24 +691,36 @@ class SphereFlowMap(FlowMap):
             If the patches of a later time are too wide, or 10^6 nodes are too few for the law.
         """
         beta = number("beta", beta, low=0)
-        if beta * self._finest._extent <= _REACH:
-            return self._finest
+        if beta * self._extent <= _REACH:
+            return self
         if self.t > 0.0:
             got, largest = tell_apart(beta, _REACH / self._extent)
             raise ValueError(
                 f"beta, or the length of z, must be <= {largest} for {self} at t = {self.t:g}, "
                 f"whose patches are no smaller, got {got}"
             )
-        coarsest = int(np.ceil(np.log2(0.5 * np.pi * beta / _REACH)))
+        coarsest = min(int(np.ceil(np.log2(0.5 * np.pi * beta / _REACH))), _DEEPEST)
+        # one for each size of patches: what β asks for does not hang on what was asked before
+        if coarsest not in self._finer:
+            self._finer[coarsest] = self._meshed(beta, coarsest)
+        return self._finer[coarsest]
+
+    def _meshed(self, beta: float, coarsest: int) -> SphereFlowMap:
+        """The law on patches halved so often at least.
+
+        Raises
+        ------
+        ValueError
+            If 10^6 nodes are too few, naming β.
+        """
         try:
-            mesh = _mesh(self.law, self.tol, min(coarsest, _DEEPEST), _MOST_ON_SPHERE)
+            mesh = _mesh(self.law, self.tol, coarsest, _MOST_ON_SPHERE)
         except ArithmeticError as error:
             raise ValueError(
                 f"beta, or the length of z, must be smaller for {self}, got {beta:g}: {error}; "
                 f"try a Density on a Sphere"
             ) from error
-        self._finest = self._moved(0.0, **mesh)
-        return self._finest
+        return self._moved(0.0, **mesh)
 
     def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, 3), M = `scores` symmetric, in O(n + m)."""

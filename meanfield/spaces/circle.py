@@ -95,19 +95,6 @@ class Circle(Grid):
         return np.asarray(2.0 * np.pi / count * np.arange(count))
 
     @cached_property
-    def _plans(self) -> tuple[Array, Coefficients, Any, Any]:
-        """Values, modes, and the transforms from one to the other."""
-        # when the first circle is used: with dask installed, importing it imports dask
-        import pyfftw
-
-        count = len(self.weights)
-        values = pyfftw.empty_aligned(count, dtype=np.float64)
-        modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)
-        forward = pyfftw.FFTW(values, modes, flags=_PLAN)
-        backward = pyfftw.FFTW(modes, values, direction="FFTW_BACKWARD", flags=_PLAN)
-        return values, modes, forward, backward
-
-    @cached_property
     def points(self) -> Array:
         """The grid as points, shape (N, 2)."""
         return circle_points(self.angles)
@@ -119,18 +106,16 @@ class Circle(Grid):
 
     def analysis(self, values: Array) -> Coefficients:
         """Coefficients (n/2,) of the values (N,) on the grid."""
-        field, modes, forward, _ = self._plans
+        field = np.empty(len(self.weights))
         field[:] = values
-        forward.execute()
-        return np.asarray(modes[: self.kmax + 1] / len(field))
+        return np.asarray(ducc0.fft.r2c(field, inorm=2)[: self.kmax + 1])
 
     def synthesis(self, coefficients: Coefficients) -> Array:
         """Values (N,) on the grid of the coefficients (n/2,)."""
-        field, modes, _, backward = self._plans
+        count = len(self.weights)
+        modes = np.zeros(count // 2 + 1, dtype=np.complex128)
         modes[: self.kmax + 1] = coefficients
-        modes[self.kmax + 1 :] = 0.0
-        backward.execute()
-        return np.array(field)
+        return np.asarray(ducc0.fft.c2r(modes, lastsize=count, forward=False))
 
     def _at(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, 2), by Horner's rule in e^{iθ}."""
@@ -191,6 +176,7 @@ class CircleTransforms:
     """
 
     def __init__(self, space: Circle, slope: Array, potential: Array | None) -> None:
+        # when the first of them is made: with dask installed, importing it imports dask
         import pyfftw
 
         count, modes, many = len(space.angles), space.kmax + 1, slope.shape[:-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import threading
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -102,6 +103,8 @@ _LARGEST = 127
 _THREADS = 1
 # bytes to which its arrays must lie
 _ALIGNMENT = 16
+# held while something is set for the whole process: two threads would each restore the other's
+_ALONE = threading.Lock()
 
 
 @cache
@@ -109,7 +112,7 @@ def _imported() -> Any:
     """The module, None where it can't be imported."""
     try:
         # it prints a line when imported
-        with contextlib.redirect_stdout(io.StringIO()):
+        with _ALONE, contextlib.redirect_stdout(io.StringIO()):
             import shtns
     except ImportError:
         return None
@@ -125,7 +128,7 @@ def _made(lmax: int, n_lat: int, n_lon: int) -> Any:
     # sht_quick_init: no timing; 0.0: no m is left out near the poles
     flags = library.sht_quick_init | library.SHT_PHI_CONTIGUOUS
     # more threads of OpenMP would keep a process that is forked later from ever making tables
-    with threadpool_limits(1, "openmp"):
+    with _ALONE, threadpool_limits(1, "openmp"):
         made = library.sht(lmax, lmax, 1, library.sht_fourpi, _THREADS)
         made.set_grid(n_lat, n_lon, flags, 0.0, 1)
     return made
