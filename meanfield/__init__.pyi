@@ -18,7 +18,7 @@ from .functionals.energies import (
     order_parameter,
     sinkhorn_scaling,
 )
-from .functionals.speed import metric_speed, slope
+from .functionals.speed import metric_speed, rms_velocity, slope
 from .functionals.transport import Bracket
 from .functionals.transport.distance import (
     DistanceTo,
@@ -96,6 +96,7 @@ __all__ = [
     "mmd",
     "order_parameter",
     "plot",
+    "rms_velocity",
     "sinkhorn_scaling",
     "sliced_wasserstein",
     "slope",

@@ -197,7 +197,7 @@ resume load metric_speed mmd order_parameter plot.animation plot.comparison
 plot.density plot.dissipation
 plot.energy plot.energy_extremisers plot.limits_without_normalisation plot.mean_field_limit
 plot.metastability plot.phase_diagram plot.proposition_3_4 plot.resolution plot.stationary_states
-plot.two_token_correlation energy_share sinkhorn_scaling slope sobolev
+plot.two_token_correlation energy_share rms_velocity sinkhorn_scaling slope sobolev
 studies.limits_without_normalisation theory.critical_noise theory.dobrushin_constant
 theory.eigenvalues theory.energy_dirac theory.energy_uniform theory.growth_rates
 theory.log_eigenvalues

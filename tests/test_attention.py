@@ -90,11 +90,11 @@ def test_what_a_run_records(tmp_path):
     for noise, further in ((0.0, set()), (0.1, {"entropy"})):
         moving = mf.Attention(1.0, dynamics.heads, noise=noise)
         sol = mf.evolve(mu, moving, 0.2, 2)
-        names = {"mass", "metric_speed", "min_density", "tail", "size", "steps", "evaluations"}
+        names = {"mass", "rms_velocity", "min_density", "tail", "size", "steps", "evaluations"}
         assert set(sol.dataset.data_vars) == names | further
         squares = np.sum(moving.velocity(mu, at=mu.space.points) ** 2, axis=1)
         speed = np.sqrt(mu.space.weights @ (squares * mu.values))
-        assert abs(float(sol.dataset.metric_speed[0]) - speed) < 1e-12
+        assert abs(float(sol.dataset.rms_velocity[0]) - speed) < 1e-12
         sol.save(tmp_path / "run.nc")
         again = mf.load(tmp_path / "run.nc")
         assert gap(again.final, sol.final) == 0.0
@@ -214,7 +214,7 @@ def test_case_with_heads(capsys, tmp_path, undrawn):
     assert gap(solve(measure, dynamics, **keywords).final, expected.final) == 0.0
     (tmp_path / "a.toml").write_text(CASE + f'[output]\nfile = "{tmp_path / "a.nc"}"\n')
     assert main(["run", str(tmp_path / "a.toml")]) == 0
-    assert "metric_speed" in capsys.readouterr().out
+    assert "rms_velocity" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,7 @@ LAW_FOR_A_MEASURE = {
     "energy": ("measure", lambda law: mf.energy(law, 1.0)),
     "dissipation": ("measure", lambda law: mf.dissipation(law, mf.SA(1.0))),
     "metric_speed": ("measure", lambda law: mf.metric_speed(law, mf.SA(1.0))),
+    "rms_velocity": ("measure", lambda law: mf.rms_velocity(law, mf.SA(1.0))),
     "clusters": ("measure", mf.clusters),
     "density": ("measure", mf.plot.density),
 }

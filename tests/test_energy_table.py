@@ -27,7 +27,8 @@ DYNAMICS = {
     "own": OWN,
     "Layers": mf.Layers([mf.USA(1.0), mf.SA(2.0)], step=0.5),
 }
-NUMBERS = mf.energy, mf.energy_share, mf.dissipation, mf.metric_speed, mf.slope
+ENERGIES = mf.energy, mf.energy_share, mf.dissipation, mf.slope
+NUMBERS = *ENERGIES, mf.metric_speed, mf.rms_velocity
 
 
 def tokens():
@@ -55,6 +56,7 @@ def test_each_dynamics_with_an_energy_answers(name):
     assert own.sign * found["dissipation"] == pytest.approx(rate, rel=1e-9)
     speed = np.sqrt(mu.weights @ np.sum(velocity**2, axis=1))
     assert found["metric_speed"] == pytest.approx(speed, rel=1e-12)
+    assert found["rms_velocity"] == found["metric_speed"]
     assert found["slope"] ** 2 == pytest.approx(found["dissipation"], rel=1e-11)
     axes = np.linalg.eigh(own.form if np.ndim(own.form) else np.eye(2))[1]
     dirac = mf.energy(mf.Particles(axes[:, -1:].T), dynamics, t=t)
@@ -65,7 +67,9 @@ def test_each_dynamics_with_an_energy_answers(name):
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_densities_and_flow_maps_answer_alike(name):
     dynamics = DYNAMICS[name]
-    for number in NUMBERS:
+    # under a softmax of another kernel than e^{βt} X is no gradient, and moves less than it says
+    lacks = {mf.metric_speed} if name == "Interaction, normalised" else set()
+    for number in set(NUMBERS) - lacks:
         density, flow = (
             number(one, dynamics) for one in (mf.Density(mf.Circle(64), SERIES), mf.FlowMap(SERIES))
         )
@@ -119,19 +123,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("number", ENERGIES)
 def test_what_has_no_energy_is_told_why(number, why):
     with pytest.raises(ValueError, match=rf"^dynamics must have an energy, got .*: .*{why}"):
         number(tokens(), REFUSED[why])
 
 
 def test_noise_and_frequencies_are_no_gradient():
-    for number in mf.metric_speed, mf.slope:
-        with pytest.raises(ValueError, match="dynamics must be without noise, since"):
-            number(tokens(), mf.USA(1.0, noise=0.1))
+    with pytest.raises(ValueError, match="dynamics must be without noise, since"):
+        mf.slope(tokens(), mf.USA(1.0, noise=0.1))
     turning = mf.Oscillators([0.0, 1.0], [0.5, -0.5])
     assert mf.energy(turning, mf.Kuramoto(1.0)) == pytest.approx(0.25 * (1.0 + np.cos(1.0)))
-    for number in mf.dissipation, mf.metric_speed, mf.slope:
+    for number in mf.dissipation, mf.slope:
         with pytest.raises(ValueError, match="measure must have no frequencies, since"):
             number(turning, mf.Kuramoto(1.0))
 

@@ -136,9 +136,9 @@ def test_a_run_without_an_energy_is_checked_for_the_rest():
     turned = mf.Attention(1.0, [mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])])
     sol = mf.evolve(mf.Density(mf.Circle(64), LAW), turned, 0.5, 4)
     assert [check.name for check in checks(sol)] == [*("status", "mass error |1 − ∫ dμ|", "tail")]
-    assert "metric speed" in report.page(sol)
+    assert "rms velocity" in report.page(sol)
     assert "dissipation" not in table(sol)
-    assert table(sol).split()[:3] == ["t", "metric_speed", "1-mass"]
+    assert table(sol).split()[:3] == ["t", "rms_velocity", "1-mass"]
 
 
 def test_a_flow_map_is_held_against_its_own_tolerance():

@@ -83,7 +83,9 @@ def test_square_of_the_own_speed_is_the_dissipation(kind):
             # the dissipation of a density is that on its own grid
             assert own_speed(measure, dynamics) ** 2 == pytest.approx(lost, rel=1e-11)
             if not dynamics.normalised:
-                assert metric_speed(measure, dynamics) == own_speed(measure, dynamics)
+                # both on the same nodes, by the velocity and by sums in the unit of the energy
+                own = own_speed(measure, dynamics)
+                assert metric_speed(measure, dynamics) == pytest.approx(own, rel=1e-13)
 
 
 def test_speed_of_sa_by_the_nodes_of_other_measures():
@@ -261,17 +263,227 @@ def test_mesh_runs_keep_their_speed():
     np.testing.assert_allclose(sol.dataset.metric_speed, expected, rtol=1e-12)
 
 
+# -- velocities that move no mass ------------------------------------------------------------------
+
+TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
+SKEW = np.array([[1.0, 0.5], [0.0, 1.0]])
+SQUARE = [1.0, 1.0, 0.25]
+# whether X is a gradient for every measure
+ON_CIRCLE = {
+    "a rotation": (mf.Attention(1.0, [mf.Head(V=TURN)]), False),
+    "one head of two turned": (mf.Attention(1.0, [mf.Head(), mf.Head(V=TURN)]), False),
+    "symmetric V beside KᵀQ = I": (mf.Attention(1.0, [mf.Head(V=np.diag([1.0, 2.0]))]), False),
+    "V of KᵀQ, not of QᵀK": (mf.Attention(1.0, [mf.Head(Q=SKEW, V=SKEW)]), False),
+    "V of QᵀK": (mf.Attention(1.0, [mf.Head(Q=SKEW, V=-2.0 * SKEW.T)]), True),
+    "V of QᵀK, not normalised": (
+        mf.Attention(1.0, [mf.Head(Q=SKEW, V=SKEW.T)], normalised=False),
+        True,
+    ),
+    "a rotation at β = 0": (mf.Attention(0.0, [mf.Head(V=TURN)]), True),
+    "SA": (mf.SA(2.0, sign=-1), True),
+    "USA": (mf.USA(1.0), True),
+    "DoublyStochastic": (mf.DoublyStochastic(2.0), True),
+    "Interaction": (mf.Interaction(SQUARE), True),
+    "Interaction, normalised": (mf.Interaction(SQUARE, normalised=True), False),
+    "exponential, normalised": (
+        mf.Interaction(
+            (lambda t: np.exp(2.0 * t), lambda t: 2.0 * np.exp(2.0 * t)), normalised=True
+        ),
+        True,
+    ),
+    "cosines": (mf.CircleInteraction([0.3], [1.0, 0.5]), True),
+    "a perceptron": (mf.FeedForward(SKEW, np.eye(2), [0.3, 0.0], activation="gelu"), False),
+    "a potential": (mf.FeedForward(SKEW.T, 2.0 * SKEW, [0.3, 0.0], activation="tanh"), True),
+}
+
+
+@pytest.mark.parametrize("name", ON_CIRCLE)
+def test_a_gradient_has_no_circulation(name):
+    """On the circle X is ∂_θ ψ for some ψ where ∫ X dθ = 0, of which the dynamics knows nothing."""
+    dynamics, is_gradient = ON_CIRCLE[name]
+    circle = mf.Circle(256)
+    angles, points = circle.angles, circle.points
+    velocity = dynamics.velocity(mf.Density(mf.Circle(64), SERIES), points)
+    along = velocity[:, 1] * np.cos(angles) - velocity[:, 0] * np.sin(angles)
+    # X has degrees below 100, of which as many nodes have the mean to rounding
+    assert abs(along.mean()) < 1e-14 if is_gradient else abs(along.mean()) > 1e-4
+    assert np.abs(along).max() > 0.1
+    for start in mf.Density(mf.Circle(64), SERIES), mf.FlowMap(SERIES):
+        data = mf.evolve(start, dynamics, 0.1, 1).dataset
+        rms = mf.rms_velocity(start, dynamics)
+        assert rms == pytest.approx(np.sqrt(squares(start, dynamics)), rel=1e-12)
+        # the run's own grid resolves its density to 1e-8
+        assert float(data.rms_velocity[0]) == pytest.approx(rms, rel=1e-9)
+        assert ("metric_speed" in data) == is_gradient
+        if is_gradient:
+            assert metric_speed(start, dynamics) == rms
+            assert np.array_equal(data.metric_speed, data.rms_velocity)
+        else:
+            with pytest.raises(ValueError, match=r"along a gradient, or its rms_velocity is not"):
+                metric_speed(start, dynamics)
+
+
+def squares(measure, dynamics):
+    """∫ |X|² dmu of a measure of `SERIES`, by velocities at 2000 nodes of its own quadrature."""
+    angles = np.arange(2000) * (2.0 * np.pi / 2000)
+    points = np.column_stack([np.cos(angles), np.sin(angles)])
+    return SERIES.pdf(points) @ np.sum(dynamics.velocity(measure, points) ** 2, axis=1) / 2000
+
+
+def test_a_rotation_moves_no_uniform_density():
+    turned = mf.Attention(1.0, [mf.Head(V=TURN)])
+    start = mf.Density(mf.Circle(32), mf.Uniform(2))
+    sol = mf.evolve(start, turned, 1.0, 2)
+    assert float(mf.wasserstein(start, sol.final, 2)) < 1e-12
+    # G = I_0(β) and ∇G = I_1(β) x, turned a quarter
+    assert np.allclose(sol.dataset.rms_velocity, iv(1, 1.0) / iv(0, 1.0), rtol=1e-13, atol=0)
+    assert "metric_speed" not in sol.dataset
+    with pytest.raises(ValueError, match=r"got Attention.*: V of each head must be a multiple of"):
+        mf.metric_speed(start, turned)
+
+
+@pytest.mark.parametrize("kind", ["tokens on the circle", "tokens in d = 7"])
+def test_tokens_have_both(kind):
+    tokens = MEASURES[kind]()
+    rng = np.random.default_rng(2)
+    for dynamics in (
+        mf.Attention(1.0, [mf.Head(V=rng.normal(size=(tokens.dim, tokens.dim)))]),
+        mf.Interaction(SQUARE, normalised=True),
+        mf.SA(2.0, noise=0.3),
+    ):
+        velocity = dynamics.velocity(tokens, tokens.points)
+        expected = np.sqrt(tokens.weights @ np.sum(velocity**2, axis=1))
+        for number in mf.metric_speed, mf.rms_velocity:
+            assert number(tokens, dynamics) == pytest.approx(expected, rel=1e-13)
+        noisy = {"rng": 0, "max_step": 0.1} if dynamics.noise else {}
+        data = mf.evolve(tokens, dynamics, 0.1, 1, **noisy).dataset
+        for name in "metric_speed", "rms_velocity":
+            assert float(data[name][0]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_layers_have_a_speed_where_one_that_acts_has():
+    layers = mf.Layers([mf.SA(1.0), mf.Attention(1.0, [mf.Head(V=TURN)])], step=0.5)
+    data = mf.evolve(mf.Density(mf.Circle(64), SERIES), layers, 1.0, 4).dataset
+    assert np.isfinite(data.rms_velocity).all()
+    # a save where one layer ends has the speed of the one that acted
+    assert np.array_equal(np.isfinite(data.metric_speed), [True, True, True, False, False])
+
+
+def test_about_an_axis_all_move_along_meridians():
+    dynamics = mf.Interaction(SQUARE, normalised=True)
+    for start in (
+        mf.Density(mf.Zonal(3, 31), mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)),
+        mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)),
+    ):
+        data = mf.evolve(start, dynamics, 0.1, 1).dataset
+        assert np.array_equal(data.metric_speed, data.rms_velocity)
+    on_sphere = mf.Density(mf.Sphere(31), BUMPS)
+    assert "metric_speed" not in mf.evolve(on_sphere, dynamics, 0.1, 1).dataset
+    # V turns each latitude in itself, which moves no mass
+    swirl = np.eye(3) + np.array([[0.0, -2.0, 0.0], [2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    turned = mf.Attention(1.0, [mf.Head(V=swirl)])
+    about = mf.Density(mf.Zonal(3, 31), mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0))
+    assert "metric_speed" not in mf.evolve(about, turned, 0.1, 1).dataset
+    whole = mf.Density(mf.Sphere(31), about.law)
+    expected = mf.rms_velocity(whole, turned)
+    assert mf.rms_velocity(about, turned) == pytest.approx(expected, rel=1e-12)
+    assert expected > 1.2 * mf.rms_velocity(whole, mf.SA(1.0))
+
+
+def test_noise_belongs_to_the_speed_of_densities():
+    """V = QᵀK without an energy: X - τ ∇ log f on 2000 nodes, with f known."""
+    dynamics = mf.Attention(1.0, [mf.Head(Q=SKEW, V=SKEW.T)], noise=0.2)
+    start = mf.Density(mf.Circle(64), SERIES)
+    angles = np.arange(2000) * (2.0 * np.pi / 2000)
+    points = np.column_stack([np.cos(angles), np.sin(angles)])
+    f = 1.0 + 0.5 * np.cos(angles) + 0.3 * np.sin(2.0 * angles)
+    slope_of_f = -0.5 * np.sin(angles) + 0.6 * np.cos(2.0 * angles)
+    velocity = dynamics.velocity(start, points)
+    along = velocity[:, 1] * np.cos(angles) - velocity[:, 0] * np.sin(angles)
+    expected = np.sqrt(np.mean(f * (along - 0.2 * slope_of_f / f) ** 2))
+    assert metric_speed(start, dynamics) == pytest.approx(expected, rel=1e-12)
+    data = mf.evolve(start, dynamics, 0.1, 1).dataset
+    assert float(data.metric_speed[0]) == pytest.approx(expected, rel=1e-9)
+    plain = np.sqrt(np.mean(f * along**2))
+    assert float(data.rms_velocity[0]) == pytest.approx(plain, rel=1e-9)
+    assert abs(plain - expected) > 0.01
+    with pytest.raises(ValueError, match=r"noise must be 0 for FlowMap.*, got 0.2: take a Density"):
+        metric_speed(mf.FlowMap(SERIES), dynamics)
+
+
+def test_phases_turn_with_their_frequencies():
+    """W_2 of tokens that turn, whatever couples them; a density of them has no such velocity."""
+    angles, omegas = np.array([0.1, 1.0, 2.5, 4.0]), np.array([-1.0, 0.5, 2.0, 0.3])
+    dynamics = mf.Kuramoto(0.7)
+    tokens = mf.Oscillators(angles, omegas)
+    pull = 0.7 * np.mean(np.sin(angles[None, :] - angles[:, None]), axis=1)
+    turning = np.sqrt(np.mean((omegas + pull) ** 2))
+    sol = mf.evolve(tokens, dynamics, 1e-4, 1)
+    assert float(sol.dataset.metric_speed[0]) == pytest.approx(turning, rel=1e-14)
+    assert float(sol.dataset.rms_velocity[0]) == pytest.approx(np.sqrt(np.mean(pull**2)), rel=1e-14)
+    assert metric_speed(tokens, dynamics) == pytest.approx(turning, rel=1e-14)
+    # of first order in the time between
+    apart = float(mf.wasserstein(tokens, sol.final, 2))
+    assert apart / 1e-4 == pytest.approx(turning, rel=1e-3)
+    start = mf.OscillatorDensity(mf.Circle(64), SERIES, [-1.0, 1.0], widths=[0.1, 0.1])
+    data = mf.evolve(start, dynamics, 0.1, 1).dataset
+    # f has the moment 1/4 at k = 1: X = K/4 sin(0 - θ)
+    expected = 0.7 * 0.25 * np.sqrt(np.mean(SERIES.pdf(mf.Circle(64).points) * SINES**2))
+    assert float(data.rms_velocity[0]) == pytest.approx(expected, rel=1e-13)
+    assert mf.rms_velocity(start, dynamics) == pytest.approx(expected, rel=1e-13)
+    assert "metric_speed" not in data
+    with pytest.raises(ValueError, match="phases of different frequencies pass each other"):
+        metric_speed(start, dynamics)
+
+
+SINES = np.sin(mf.Circle(64).angles)
+
+
+@pytest.mark.slow
+def test_heads_on_the_sphere_by_nodes_of_other_measures():
+    rng = np.random.default_rng(5)
+    law = mf.Density(mf.Sphere(31), BUMPS)
+    for normalised in True, False:
+        head = mf.Head(Q=rng.normal(size=(3, 3)), V=rng.normal(size=(3, 3)))
+        dynamics = mf.Attention(0.7, [head], normalised=normalised)
+        mesh = mf.FlowMap(BUMPS, tol=1e-9)
+        # the mesh has the moments of the law to its tolerance
+        expected = mf.rms_velocity(law, dynamics)
+        assert mf.rms_velocity(mesh, dynamics) == pytest.approx(expected, rel=1e-8)
+
+
+def test_a_kink_is_integrated_on_the_grid_that_a_density_has():
+    """relu: X² has a kink, of which a grid of n nodes has an error of order n^{-2}."""
+    dynamics = mf.FeedForward(np.eye(2), np.eye(2), [0.3, 0.0])
+    points = mf.Circle(1 << 16).points
+    uniform = mf.Density(mf.Circle(16), mf.Uniform(2))
+    squares = np.sum(dynamics.velocity(uniform, points) ** 2, axis=1)
+    expected = np.sqrt(np.mean(SERIES.pdf(points) * squares))
+    for n in 64, 1024:
+        found = mf.rms_velocity(mf.Density(mf.Circle(n), SERIES), dynamics)
+        assert found == pytest.approx(expected, abs=10.0 / n**2)
+
+
 # -- what is refused -----------------------------------------------------------------------------
 
 
 def test_what_has_no_speed():
     mu = MEASURES["circle"]()
-    for number in metric_speed, slope:
+    for number in metric_speed, mf.rms_velocity, slope:
         with pytest.raises(ValueError, match=r"measure must be a Density, FlowMap or Particles"):
             number(SERIES, mf.SA(1.0))
-        with pytest.raises(ValueError, match=r"dynamics must be without noise, since .*got SA"):
-            number(mu, mf.SA(1.0, noise=0.1))
-        with pytest.raises(ValueError, match=r"dynamics must have an energy, got .* one head with"):
-            number(mu, mf.Attention(1.0, [mf.Head(np.eye(2), V=2.0)]))
-        with pytest.raises(ValueError, match=r"must be a dynamics with an energy, got None"):
+        with pytest.raises(ValueError, match=r"dynamics must be a dynamics.*, got None"):
             number(mu, None)
+        with pytest.raises(ValueError, match=r"measure must have dim = 3, that of .*, got one of"):
+            number(mu, mf.Attention(1.0, [mf.Head(Q=np.eye(3), V=np.eye(3))]))
+    with pytest.raises(ValueError, match=r"dynamics must be without noise, since .*got SA"):
+        slope(mu, mf.SA(1.0, noise=0.1))
+    with pytest.raises(ValueError, match=r"dynamics must have an energy, got .* one head with"):
+        slope(mu, mf.Attention(1.0, [mf.Head(np.eye(2), V=2.0)]))
+
+
+def test_a_velocity_of_rounding_is_refused():
+    """Negative scores look where f is 1e-16 of its maximum."""
+    peak = mf.Density(mf.Circle(256), mf.VonMisesFisher([1.0, 0.0], 100.0))
+    with pytest.raises(ValueError, match=r"rounding of f, .* take a FlowMap or Particles"):
+        mf.rms_velocity(peak, mf.Attention(60.0, [mf.Head(Q=-1.0, V=np.eye(2))]))

@@ -11,7 +11,7 @@ import numpy as np
 
 from meanfield import _checks
 from meanfield._checks import Record, freeze, is_single, key, number, read_only, real_array, shown
-from meanfield.dynamics.facts import Dynamics, Energy, parts_of
+from meanfield.dynamics.facts import Dynamics, Energy, is_multiple, parts_of
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA, Isotropic
 from meanfield.typing import Array, ArrayLike, Rng, Summable
 
@@ -258,6 +258,7 @@ class Attention(HeadsDynamics):
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
     _no_energy: ClassVar[str] = "only attention of one head with KᵀQ = D = Dᵀ and V = ±D has one"
+    _no_gradient: ClassVar[str] = "V of each head must be a multiple of QᵀK, and is not"
 
     def __post_init__(self) -> None:
         beta, noise = number("beta", self.beta, low=0), number("noise", self.noise, low=0)
@@ -307,6 +308,12 @@ class Attention(HeadsDynamics):
         if len(self.heads) > 1:
             return None
         return common_form(self.beta, self.heads[0].matrix, self.heads[0].V)
+
+    @property
+    def _is_gradient(self) -> bool:
+        """Each V must be a multiple of QᵀK: P_x Mᵀ ∇G(Mx) is the gradient of G(Mx), M = β KᵀQ."""
+        dim = self.dim or 1
+        return all(is_multiple(value, scores.T) for scores, value in self._matrices(dim))
 
     @property
     def _plain(self) -> Isotropic | None:

@@ -16,6 +16,8 @@ from meanfield.typing import Array, ArrayLike, Summable
 
 # beyond it e^x leaves double precision
 LARGEST_LOG = 709.0
+# what rounding makes of a product of matrices
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +113,13 @@ class Dynamics(ShownFields, ABC):
         Whether neighbours attract each other, so that what has gathered at a point stays: where it
         has a kernel with ± s(1) > 0.
     _energy : Energy or None
-        None where X is no gradient.
+        None where X is the gradient of none.
     _no_energy : str
         Why there is none.
+    _is_gradient : bool
+        Whether X of every measure is ∇ψ for some function ψ on the sphere.
+    _no_gradient : str
+        Why it is none.
     _reach : float
         The largest |z| of the e^{<z,y>} that X asks a measure for, or k of e^{ikθ}.
     _kernel : Kernel or None
@@ -138,6 +144,7 @@ class Dynamics(ShownFields, ABC):
     _gram: ClassVar[bool] = False
     _sums: ClassVar[str] = "own"
     _no_energy: ClassVar[str] = "nothing is known of it but its output"
+    _no_gradient: ClassVar[str] = _no_energy
     noise: float = 0.0
     sign: int = 1
     normalised: bool = False
@@ -155,6 +162,10 @@ class Dynamics(ShownFields, ABC):
     @property
     def _energy(self) -> Energy | None:
         return None
+
+    @property
+    def _is_gradient(self) -> bool:
+        return False
 
     @property
     def _reach(self) -> float:
@@ -238,6 +249,25 @@ def check_dim(dynamics: Any, dim: int) -> None:
             f"measure must have dim = {dynamics.dim}, that of {shown(dynamics)}, got one of dim "
             f"{dim}"
         )
+
+
+def is_multiple(given: Array, of: Array) -> bool:
+    """Whether an array is a multiple of another, to rounding; any is where the other is 0.
+
+    Examples
+    --------
+    >>> is_multiple(np.array([2.0, -4.0]), np.array([-1.0, 2.0]))
+    True
+    >>> is_multiple(np.array([1.0, 0.0]), np.array([0.0, 3.0]))
+    False
+    """
+    size = float(np.abs(of).max())
+    if size == 0.0:
+        return True
+    unit = of / size
+    factor = float(np.sum(given * unit) / np.sum(unit * unit))
+    gap = float(np.abs(given - factor * unit).max())
+    return gap <= _ROUNDING * float(np.abs(given).max())
 
 
 def parts_of(given: Any) -> tuple[Any, ...]:

@@ -35,7 +35,13 @@ class KernelDynamics(Dynamics):
     _isotropic: ClassVar[bool] = True
     _gram: ClassVar[bool] = True
     _sums: ClassVar[str] = "direct"
+    _no_gradient: ClassVar[str] = "divided by ∫ s(<x,y>) dmu(y), only that of s = e^{βt} is one"
     _kernel: PotentialKernel
+
+    @property
+    def _is_gradient(self) -> bool:
+        """∇U divided by G is a gradient only where G is a function of U, as with s = e^{βt}."""
+        return not self.normalised or self._kernel.is_exponential
 
     @property
     def _reach(self) -> float:

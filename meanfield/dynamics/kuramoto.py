@@ -67,7 +67,9 @@ class CircleInteraction(Dynamics):
     dim = 2
     _isotropic: ClassVar[bool] = True
     _sums: ClassVar[str] = "transforms"
-    _no_energy: ClassVar[str] = "with cosines its field is no gradient, of sines alone it is"
+    _no_energy: ClassVar[str] = (
+        "with cosines its field is no gradient of an energy, of sines alone it is"
+    )
 
     def __post_init__(self) -> None:
         for name in ("sin", "cos"):
@@ -97,6 +99,11 @@ class CircleInteraction(Dynamics):
         degrees = np.maximum(np.arange(self._kmax + 1), 1)
         dirac = float((self._multipliers.imag / degrees).sum())
         return Energy("F", formula, 1, dirac=dirac, kernel=self._kernel)
+
+    @property
+    def _is_gradient(self) -> bool:
+        """X has no mean over the circle, so it has a primitive there, with cosines too."""
+        return True
 
     @property
     def _reach(self) -> float:

@@ -14,7 +14,7 @@ from meanfield import _checks
 from meanfield._checks import Record, freeze, key, number, shown, unit_rows
 from meanfield.dynamics.attention import MOST_PARTS, Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import Dynamics, parts_of
+from meanfield.dynamics.facts import Dynamics, is_multiple, parts_of
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 from meanfield.kernels.direct import blocks
@@ -81,6 +81,7 @@ class FeedForward(Record, Dynamics):
 
     _sums: ClassVar[str] = "none"
     _no_energy: ClassVar[str] = "W σ(Ax + b) is no gradient in general"
+    _no_gradient: ClassVar[str] = "each column of W must be a multiple of that row of A, and is not"
 
     def __post_init__(self) -> None:
         outer, inner = _checks.real_array("W", self.W, 2), _checks.real_array("A", self.A, 2)
@@ -95,6 +96,11 @@ class FeedForward(Record, Dynamics):
 
     def __repr__(self) -> str:
         return f"FeedForward(dim={self.dim}, width={np.shape(self.A)[0]}, {self.activation})"
+
+    @property
+    def _is_gradient(self) -> bool:
+        """W has columns c_j a_j, a_j the rows of A: ψ = Σ_j c_j S(<a_j,x> + b_j), S' = σ."""
+        return all(map(is_multiple, np.asarray(self.W).T, np.asarray(self.A)))
 
     def output(self, measure: Any, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""

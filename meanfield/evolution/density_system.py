@@ -15,6 +15,7 @@ from meanfield.evolution.options import FLOW_MAP, Options, choose_on_unresolved
 from meanfield.evolution.recorder import Stop
 from meanfield.evolution.steppers import ExponentialSteps, Stepper
 from meanfield.evolution.system import Kept, System, Verdict
+from meanfield.functionals.speed import root_mean_square
 from meanfield.kernels.multipliers import eigenvalues_in_unit
 from meanfield.measures.density import FIT_TOLERANCE, Density
 from meanfield.measures.oscillators import OscillatorDensity
@@ -128,8 +129,8 @@ class DensitySystem(System[Density]):
             return ""
         return text.format(f"`on_unresolved='{FLOW_MAP}'`")
 
-    def _speeds(self, measure: Density) -> dict[str, float]:  # noqa: ARG002
-        return {"metric_speed": self._speed()} if self._has_rate() else {}
+    def _speeds(self, measure: Density) -> dict[str, float]:
+        return super()._speeds(measure) if self._has_rate() else {}
 
     @property
     def _has_dissipation(self) -> bool:
@@ -145,9 +146,6 @@ class DensitySystem(System[Density]):
                 raise
             return False
         return True
-
-    def _speed(self) -> float:
-        return float(self.equation.speed())
 
     def _numbers(self, measure: Density) -> dict[str, float]:
         return {
@@ -232,9 +230,7 @@ class NoisyDensitySystem(DensitySystem):
         unit = float(np.exp(-0.5 * self.log_unit))
         return (unit * float(self.equation.noisy_speed(state[:-1]))) ** 2
 
-    def _speed(self) -> float:
-        if not self.has_balance:
-            return super()._speed()
+    def _metric_speed(self) -> float:
         return float(self.equation.noisy_speed(self.state[:-1]))
 
     def _numbers(self, measure: Density) -> dict[str, float]:
@@ -291,8 +287,10 @@ class OscillatorDensitySystem(DensitySystem):
         self._anchor = self.t
         return super()._stepper(start, end)
 
-    def _speeds(self, measure: Density) -> dict[str, float]:  # noqa: ARG002
-        return {}
+    def _speeds(self, measure: Density) -> dict[str, float]:
+        points, masses = measure._quadrature
+        velocity = self.dynamics.velocity(measure, points)
+        return {"rms_velocity": root_mean_square(velocity, masses)}
 
     def _numbers(self, measure: Density) -> dict[str, float]:
         lowest = cast(OscillatorDensity, measure)._lowest

@@ -36,9 +36,13 @@ VARIABLES = {
     "order_parameter": ("order", "order parameter r", "r e^{iψ} = ∫ e^{iθ} dmu"),
     "mean_phase": ("phase", "mean phase ψ", "r e^{iψ} = ∫ e^{iθ} dmu, in [0, 2π)"),
     "mass": ("mass", "mass", "∫ dmu"),
+    "rms_velocity": (
+        *("speed", "root mean square of the velocity"),
+        "(∫|X|² dmu)^{1/2}, without noise and without frequencies of phases",
+    ),
     "metric_speed": (
         *("speed", "speed in W_2"),
-        "(∫|X|² dmu)^{1/2}, with noise of X - τ ∇ log f where there is a density",
+        "(∫|X|² dmu)^{1/2} where X is a gradient; of densities X - τ ∇ log f, of phases ω + X",
     ),
     "min_density": ("density", "least density", "on the grid, or at the nodes"),
     "max_density": ("density", "largest density", "at the nodes"),

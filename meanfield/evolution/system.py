@@ -16,6 +16,7 @@ from meanfield.evolution.recorder import Stop
 from meanfield.evolution.solution import Status
 from meanfield.evolution.steppers import ExplicitSteps, Stepper
 from meanfield.functionals.energies import LostEnergyError, energy_in_unit, order_parameter
+from meanfield.functionals.speed import has_metric_speed
 from meanfield.measures import AnyMeasure
 from meanfield.typing import Array
 
@@ -389,10 +390,17 @@ class System(Generic[M]):
             raise self.fault(error) from error
         return value * float(np.exp(unit - self.log_unit))
 
-    def _speeds(self, measure: M) -> dict[str, float]:  # noqa: ARG002
-        """(∫ |X|² dmu)^{1/2}."""
+    def _speeds(self, measure: M) -> dict[str, float]:
+        """(∫ |X|² dmu)^{1/2}, and the speed in W_2 where X tells it."""
         self.evaluate()
-        return {"metric_speed": float(self.equation.speed())}
+        speeds = {"rms_velocity": float(self.equation.speed())}
+        if has_metric_speed(measure, self.acting):
+            speeds["metric_speed"] = self._metric_speed()
+        return speeds
+
+    def _metric_speed(self) -> float:
+        """The speed in W_2, of what X moves alone."""
+        return float(self.equation.speed())
 
     def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """What this kind of measure has besides."""

@@ -16,6 +16,7 @@ from meanfield.evolution.options import LEAST_RTOL, ROUNDING, Options
 from meanfield.evolution.steppers import EqualSteps, Stepper
 from meanfield.evolution.system import MOST_STEPS, Kept, System
 from meanfield.functionals.energies import dissipation_in_unit
+from meanfield.functionals.speed import root_mean_square, with_frequencies
 from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, Rng
@@ -171,16 +172,15 @@ class TokenSystem(System[Particles]):
         return output
 
     def _speeds(self, measure: Particles) -> dict[str, float]:
-        """Root mean square of |X| over the tokens, X of the layer that acted last."""
+        """Root mean squares over the tokens, X of the layer that acted last."""
         try:
             velocity = project(measure.points, self._output(measure))
         except self.faults as error:
             raise self.fault(error) from error
-        # without softmax it may be too large to be squared
-        unit = float(np.abs(velocity).max()) or 1.0
-        velocity /= unit
-        squares = np.einsum("ij,ij->i", velocity, velocity)
-        return {"metric_speed": unit * float(np.sqrt(measure.weights @ squares))}
+        return {
+            "metric_speed": root_mean_square(with_frequencies(velocity, measure), measure.weights),
+            "rms_velocity": root_mean_square(velocity, measure.weights),
+        }
 
 
 class LayerSystem(TokenSystem):

@@ -7,22 +7,67 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._checks import shown
-from meanfield.dynamics import SA, USA, AnyDynamics, Attention
+from meanfield._checks import number, shown
+from meanfield.dynamics import SA, USA, AnyDynamics, Attention, adapt, adapt_any
 from meanfield.dynamics.facts import Dynamics, Energy, multiplied_out
-from meanfield.equations.tendency import tendency
+from meanfield.equations.density import LostDigitsError
+from meanfield.equations.tendency import check_moved, tendency
 from meanfield.functionals.energies import dissipation_in_unit, whole, with_flow
 from meanfield.kernels.multipliers import bandwidth
-from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.measures import AnyMeasure, Density, Particles, check_measure
 from meanfield.measures.flow_map import REACH
 from meanfield.spaces.geometry import project
+from meanfield.typing import Array
 
 # on a grid twice as fine an integral has changed by rounding only
 _CONVERGED, _ROUNDING = 1e-13, 1e-15
 
 
+def rms_velocity(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
+    """(∫ |X|² dmu)^{1/2}, the root mean square of the velocity X that a dynamics has.
+
+    It bounds the speed in W_2 of what X moves, and is that speed where X is a gradient, see
+    `metric_speed`: under a rotation a uniform density stands still. Noise and the frequencies of
+    phases are no part of X.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+    dynamics : Dynamics
+    t : float, optional
+        Of `Layers`, the time at which the layer acts.
+
+    Returns
+    -------
+    float
+        >= 0. Densities are integrated on a grid fine enough for rounding, under relu on their own;
+        flow maps on panels that resolve the kernel, meshes on S^2 as they are.
+
+    Raises
+    ------
+    ValueError
+        If the dynamics does not move the measure, no grid resolves |X|², or the value is too large
+        for float64.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> turned = mf.Attention(1.0, [mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])])
+    >>> mu = mf.Density(mf.Circle(16), mf.Uniform(2))
+    >>> round(rms_velocity(mu, turned), 12)  # I_1(1)/I_0(1)
+    0.446389965897
+    """
+    known = _moving(measure, dynamics, t)
+    return whole("rms velocity", known, _rms_velocity(measure, known), 0.0)
+
+
 def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
-    """|mu'| = (∫ |X|² dmu)^{1/2}, the speed in W_2: lim W_2(mu_t, mu_{t+h})/h, as X is a gradient.
+    """|mu'|, the speed in W_2: lim W_2(mu_t, mu_{t+h})/h.
+
+    Of tokens it is `rms_velocity`, of phases with their frequencies. Of densities and flow maps it
+    is (∫ |X - τ ∇ log f|² dmu)^{1/2}, τ the noise, where X is the gradient of some function: under
+    SA, USA, DoublyStochastic, Interaction that is not normalised, CircleInteraction, and where in
+    each head V is a multiple of QᵀK. Else a part of X may move no mass.
 
     Under SA, and all that is normalised, it is not the speed in the metric of section 3.4, whose
     gradient flow of E_β is (SA), (3.15): that is the square root of the `dissipation` (3.6).
@@ -30,22 +75,21 @@ def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
     Parameters
     ----------
     measure : Density, FlowMap or Particles
+        Of tokens the noise is left out: paths of Brownian motion have no speed.
     dynamics : Dynamics
-        With an `energy`, without noise.
     t : float, optional
         Of `Layers`, the time at which the layer acts.
 
     Returns
     -------
     float
-        >= 0. Densities are integrated on a grid fine enough for rounding, flow maps on panels
-        that resolve the kernel, meshes on S^2 as they are.
+        >= 0, as exact as `rms_velocity`.
 
     Raises
     ------
     ValueError
-        If the dynamics has no energy or noise, no grid resolves |X|², or the value is too large
-        for float64.
+        As `rms_velocity`; or if X is no gradient, phases of a density have frequencies, or a flow
+        map has noise.
 
     Notes
     -----
@@ -64,8 +108,39 @@ def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
     >>> round(metric_speed(mu, SA(0.0)), 12)
     0.176776695297
     """
-    known, energy = _without_noise(measure, dynamics, t)
-    return whole("metric speed", known, *_metric_speed(measure, known, energy))
+    known = _moving(measure, dynamics, t)
+    if not has_metric_speed(measure, known):
+        why = known._no_gradient
+        if measure._frequencies is not None:
+            why = "phases of different frequencies pass each other"
+        raise ValueError(
+            f"dynamics must move {shown(measure)} along a gradient, or its rms_velocity is not the "
+            f"speed in W_2, got {shown(known)}: {why}"
+        )
+    if isinstance(measure, Particles):
+        velocity = with_frequencies(known.velocity(measure, measure.points), measure)
+        value = root_mean_square(velocity, measure.weights)
+    elif known.noise == 0.0:
+        value = _rms_velocity(measure, known)
+    elif isinstance(measure, Density):
+        value = _resolved(measure, known, lambda part: _noisy_speed(part, known), 1.0)
+    else:
+        raise ValueError(
+            f"noise must be 0 for {shown(measure)}, got {known.noise:g}: take a Density or "
+            f"Particles"
+        )
+    return whole("metric speed", known, value, 0.0)
+
+
+def has_metric_speed(measure: AnyMeasure, dynamics: Dynamics) -> bool:
+    """Whether (∫ |X - τ ∇ log f|² dmu)^{1/2}, or the like of tokens, is the speed in W_2.
+
+    About an axis all that commutes with every rotation moves along meridians.
+    """
+    if isinstance(measure, Particles):
+        return True
+    along_meridians = measure.axis is not None and dynamics._isotropic
+    return measure._frequencies is None and (dynamics._is_gradient or along_meridians)
 
 
 def slope(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
@@ -74,8 +149,7 @@ def slope(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> floa
     USA: (∫ |∇ δE/δmu|² dmu)^{1/2}, in W_2; SA: (∫ |∇ δE/δmu|²/G(βx) dmu)^{1/2}, in the metric of
     section 3.4; δE/δmu = (1/β) ∫ e^{β<·,y>} dmu(y) (3.9), at β = 0 <x, ∫ y dmu>. These two are made
     of sums of positive terms over the measure, not of the velocity that runs use. Of any other
-    energy it is the `metric_speed`, or where the dynamics is normalised the square root of the
-    `dissipation`.
+    energy it is the square root of the `dissipation`.
 
     Parameters
     ----------
@@ -110,9 +184,9 @@ def slope(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> floa
 
 def slope_in_unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tuple[float, float]:
     """e^{-u} times the slope, and u."""
+    if energy.entropic:
+        return _rms_velocity(measure, dynamics), 0.0
     if not isinstance(dynamics, (SA, USA)):
-        if energy.in_w2:
-            return _metric_speed(measure, dynamics, energy)
         return _root_of_dissipation(measure, dynamics, energy)
     beta = dynamics.beta
     potential, log_mass = _potential(measure, beta)
@@ -132,6 +206,38 @@ def slope_in_unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tu
     return _resolved(measure, dynamics, steepness, _unit(measure, dynamics, energy)), 0.5 * beta
 
 
+def root_mean_square(velocity: Array, masses: Array) -> float:
+    """(Σ m |v|²)^{1/2} of vectors (n, d), which may be too large to be squared."""
+    unit = float(np.abs(velocity).max()) or 1.0
+    shares = velocity / unit
+    return unit * float(np.sqrt(masses @ np.einsum("ij,ij->i", shares, shares)))
+
+
+def with_frequencies(velocity: Array, particles: Particles) -> Array:
+    """What moves tokens, shape (n, d): X, and on the circle the frequencies that phases have."""
+    if particles._frequencies is None:
+        return velocity
+    x, y = particles.points.T
+    return np.asarray(velocity + particles._frequencies[:, None] * np.column_stack([-y, x]))
+
+
+def _moving(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> Dynamics:
+    """The dynamics that acts at t as equations know it.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or it does not move the measure.
+    """
+    check_measure("measure", measure)
+    known = adapt_any(dynamics)
+    if known is None:
+        raise ValueError(f"dynamics must be a dynamics, got {shown(dynamics)}")
+    known = adapt(known._at(number("t", t, low=0)))
+    check_moved(measure, known)
+    return known
+
+
 def _without_noise(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dynamics, Energy]:
     known, energy = with_flow(measure, dynamics, t)
     if known.noise > 0.0:
@@ -140,13 +246,6 @@ def _without_noise(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tupl
             f"got {shown(known)}"
         )
     return known, energy
-
-
-def _metric_speed(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tuple[float, float]:
-    """e^{-u} (∫ |X|² dmu)^{1/2}, and u: where X is not normalised by what the energy loses."""
-    if not dynamics.normalised:
-        return _root_of_dissipation(measure, dynamics, energy)
-    return _resolved(measure, dynamics, lambda part: _speed(part, dynamics), 1.0), 0.0
 
 
 def _root_of_dissipation(
@@ -172,38 +271,55 @@ def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
     return float(np.sqrt(multiplied_out(size, series.log_unit - energy.log_unit)))
 
 
-def _speed(measure: AnyMeasure, dynamics: Any) -> float:
+def _rms_velocity(measure: AnyMeasure, dynamics: Dynamics) -> float:
+    """(∫ |X|² dmu)^{1/2}, on nodes that resolve it."""
+    return _resolved(measure, dynamics, lambda part: _speed(part, dynamics), 1.0)
+
+
+def _noisy_speed(density: AnyMeasure, dynamics: Dynamics) -> float:
+    """(∫ |X - τ ∇ log f|² dmu)^{1/2} on the density's own grid."""
+    rate: Any = tendency(density, dynamics)
+    try:
+        return float(rate.noisy_speed(rate.initial_state))
+    except LostDigitsError as error:
+        raise ValueError(str(error)) from error
+
+
+def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
     """(∫ |X|² dmu)^{1/2} by the velocity that runs use."""
     is_moved_by_itself = isinstance(measure, Density) or dynamics._isotropic
     if isinstance(measure, Particles) or not is_moved_by_itself:
         measure = measure._resolving(dynamics._reach)
         points, masses = measure._quadrature
-        velocity = dynamics.velocity(measure, points)
-        return float(np.sqrt(masses @ np.einsum("ij,ij->i", velocity, velocity)))
+        return root_mean_square(dynamics.velocity(measure, points), masses)
     # what moves densities and flow maps knows its speed
     rate: Any = tendency(measure, dynamics)
-    rate(rate.initial_state, np.empty_like(rate.initial_state))
+    try:
+        rate(rate.initial_state, np.empty_like(rate.initial_state))
+    except LostDigitsError as error:
+        raise ValueError(str(error)) from error
     return float(rate.speed())
 
 
 def _resolved(
-    measure: AnyMeasure, dynamics: Dynamics, number: Callable[[AnyMeasure], float], unit: float
+    measure: AnyMeasure, dynamics: Dynamics, value_on: Callable[[AnyMeasure], float], unit: float
 ) -> float:
     """A number of the measure, on nodes that resolve what it integrates.
 
-    Without division by G |X|² f is band-limited; with it a density's grid is doubled until the
-    number changes by rounding only.
+    Sums without division by G are band-limited. With it, with activations or with noise a density's
+    grid is doubled until the number changes by rounding only; kinks, as relu has, no grid resolves.
     """
     reach = dynamics._reach
     if reach > 0.0:
         measure = measure._refined(REACH / reach)
-    if not isinstance(measure, Density):
-        return number(measure)
+    if not isinstance(measure, Density) or not dynamics._smooth:
+        return value_on(measure)
     kernel, dim = dynamics._kernel, measure.dim
-    width = kernel.degree(dim) if kernel is not None else bandwidth(reach, dim)
+    width = kernel.degree(dim) if kernel is not None else bandwidth(reach, dim) + 1
+    is_divided = dynamics.normalised and reach > 0.0
     finer = _embedded(measure, measure.space.kmax + 2 * width)
-    value, change = number(finer), np.inf
-    while dynamics.normalised and reach > 0.0:
+    value, change = value_on(finer), np.inf
+    while is_divided or dynamics._sums == "none" or dynamics.noise > 0.0:
         space = finer.space
         if 2 * space.size + 1 > space._largest:
             raise ValueError(
@@ -212,7 +328,7 @@ def _resolved(
             )
         finer = finer._embedded(space._doubled())
         before, last = change, value
-        value = number(finer)
+        value = value_on(finer)
         change = abs(value - last)
         # changes fall geometrically, until they are rounding
         if change <= max(_CONVERGED * value, _ROUNDING * unit) or change >= before:

@@ -98,6 +98,11 @@ class Kernel(ABC):
 class PotentialKernel(Kernel):
     """A kernel s(<x,y>) with a potential ∫ s(<x,y>) dmu(y), which a normalised field divides by."""
 
+    @property
+    @abstractmethod
+    def is_exponential(self) -> bool:
+        """Whether s' = λs for some λ, so that the potential's gradient is λ P_x ∫ s y dmu."""
+
     @abstractmethod
     def attention(self, measure: Summable, points: Array) -> tuple[Array | float, Array, Array]:
         """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of the e^{first}."""
@@ -125,6 +130,7 @@ class Exponential(PotentialKernel):
     precision: direct.Precision = np.float64
 
     at_one = largest = 1.0
+    is_exponential = True
 
     def __post_init__(self) -> None:
         beta = self.beta
@@ -303,6 +309,14 @@ class SmoothKernel(PotentialKernel):
     def least_share(self) -> float:  # type: ignore[override]
         """The least value over the largest, 0 where it is not above what rounding makes of s."""
         return max(self.least[1], 0.0) / (self.largest or 1.0)
+
+    @cached_property
+    def is_exponential(self) -> bool:
+        """Whether s' = λs on [-1, 1], to the digits in which values are trusted."""
+        nodes = self._turns(self.slope)
+        values, slopes = self(nodes), self.slope(nodes)
+        gap = np.abs(slopes * self.at_one - values * float(self.slope(np.ones(1))[0])).max()
+        return bool(gap <= _RELATIVE * self.largest * np.abs(slopes).max())
 
     def _turns(self, slope: Function) -> Array:
         """Nodes in [-1, 1], and between them the places where a slope changes its sign."""
