@@ -691,16 +691,102 @@ def test_bounds_of_different_attempts_are_compared(monkeypatch):
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_mesh_beside_a_token(p):
-    """W_2 counts the nodes, and so does W_1 where the estimate is too coarse."""
+    """W_2 counts the nodes, and so does W_1 where the estimate is too coarse: a quadrature."""
     law = mf.Mixture([mf.VonMisesFisher(TILTED, 2.0), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)])
     density, token = mf.Density(mf.Sphere(47), law), mf.Particles([[0.0, 0.0, 1.0]])
     theirs = float(mf.wasserstein(density, token, p))
     for tol in 1e-2, 1e-9:
         flow = mf.FlowMap(law, tol=tol)
-        assert np.isfinite(flow._transported(p)[1]) == (p == 1 and tol < 1e-3)
         ours = mf.wasserstein(flow, token, p)
         assert float(ours) == pytest.approx(theirs, abs=1e-5)
+        assert ours.lower < theirs < ours.upper
         assert not ours.proved
+        # dist² has a kink opposite to the token, in a patch with a hundredth of the mass
+        assert ours.upper - ours.lower < max(20.0 * tol, 1e-3)
+
+
+def nearly_round(kappa, tol, height=1.0):
+    """A mesh of a law that is symmetric about the axis but for 1e-9, which it does not tell."""
+    axis = np.array([0.0, 0.0, height])
+    bumps = [mf.VonMisesFisher(x, kappa) for x in (axis, [1e-9, 0.0, height])]
+    return mf.FlowMap(mf.Mixture(bumps), tol=tol)
+
+
+def round_law(kappa, height=1.0):
+    return mf.VonMisesFisher([0.0, 0.0, height], kappa)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.parametrize(
+    ("kappa", "height"), [(2.5, 1.0), (6.0, 1.0), (2.0, -1.0)], ids=["near", "steeper", "opposite"]
+)
+def test_w2_of_meshes_has_an_honest_width(kappa, height, tol):
+    """The distance of polar angles lies within, and the nodes alone miss it."""
+    truth = float(
+        mf.wasserstein(mf.FlowMap(round_law(2.0)), mf.FlowMap(round_law(kappa, height)), 2)
+    )
+    ours = mf.wasserstein(nearly_round(2.0, tol), nearly_round(kappa, tol, height), 2)
+    assert ours.lower < truth < ours.upper
+    assert not ours.proved
+    # the law is off by 1e-9, clouds are matched to 1e-12
+    assert abs(ours.value - truth) > 1e-4
+    # both have nodes some 0.04 apart
+    assert 0.02 < ours.upper - ours.value < 0.1
+    density = mf.Density(mf.Sphere(31), round_law(kappa, height))
+    beside = mf.wasserstein(nearly_round(2.0, tol), density, 2)
+    assert beside.lower < truth < beside.upper
+    assert not beside.proved
+
+
+@pytest.mark.slow
+def test_w2_of_a_mesh_and_tokens_has_an_honest_width():
+    """Of the same law as a density, whose bracket is proven."""
+    tokens = mf.Particles.sample(round_law(4.0), 40, 1)
+    theirs = mf.wasserstein(mf.Density(mf.Sphere(31), round_law(2.0)), tokens, 2)
+    ours = mf.wasserstein(nearly_round(2.0, 1e-6), tokens, 2)
+    assert theirs.proved
+    assert ours.lower < theirs.lower < theirs.upper < ours.upper
+    assert not ours.proved
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moved", [False, True])
+def test_how_far_nodes_are_from_their_measure(moved):
+    """Against proven brackets of the nodes and the density, where the flow has drawn them."""
+    flow = nearly_round(2.0, 1e-5)
+    if moved:
+        flow = mf.evolve(flow, mf.SA(2.0), 1.0, 1).final
+    series, off = flow._transported(1.0)
+    nodes, spacing = flow._transported(2.0)
+    apart = mf.wasserstein(nodes, series, 2, gap=0.02)
+    assert apart.proved
+    # W_2 of nodes to their own measure is at most that of the plan that it is an estimate of
+    assert apart.lower - off < spacing < 1.1 * apart.upper
+
+
+def test_a_halved_patch_halves_what_nodes_are_off():
+    flow = nearly_round(2.0, 1e-3)
+    coarse = flow._spacing(2.0)
+    assert flow._spacing(1.0) < coarse < flow._spacing(20.0)
+    # level 1 to level 2, in parts of equal size but for the corners of the cube
+    fine = flow._resolving(20.0)._spacing(2.0)
+    assert fine == pytest.approx(0.5 * coarse, rel=0.03)
+
+
+def test_nodes_at_one_place_are_no_estimate_apart():
+    """A cluster that is held as particles is as wide as the space between them."""
+    flow = nearly_round(2.0, 1e-3)
+    close = np.array([[1e-3, 0.0, 1.0], [-1e-3, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    close /= np.linalg.norm(close, axis=1)[:, None]
+    shares = np.array([0.3, 0.3, 0.4])
+    held = flow._moved(1.0, points=close, weights=shares, log_density=np.full(3, np.inf))
+    # two stand for 0.6 of the mass, 2e-3 apart; one has no other beside it
+    assert held._spacing(2.0) == pytest.approx(2e-3 * np.sqrt(0.6), rel=1e-5)
+    token = mf.Particles([[0.0, 1.0, 0.0]])
+    assert mf.wasserstein(held, token, 2).value == pytest.approx(
+        0.5 * np.pi * np.sqrt(0.6), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("particles", [100, None])

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy
 
 from meanfield import _checks
 from meanfield._checks import freeze, integer, number, read_only, shown, tell_apart, unit_vector
@@ -20,7 +21,15 @@ from meanfield.measures.density import Density, SeriesLaw
 from meanfield.measures.measure import Measure, turned
 from meanfield.measures.particles import Particles
 from meanfield.spaces import CircleAt, Harmonics, Sphere, SphereAt, ZonalAt, geometry, panels
-from meanfield.spaces.cubed_sphere import ORDER, PER_LEAF, lay
+from meanfield.spaces.cubed_sphere import (
+    LEAF_SHARES,
+    ORDER,
+    PER_LEAF,
+    lay,
+    quadrature_error,
+    spreads,
+    tails,
+)
 from meanfield.typing import Array, ArrayLike, Coefficients, Integers, NDArray
 
 _TURN = 2.0 * np.pi
@@ -593,6 +602,8 @@ _MOST_ON_SPHERE = 1_000_000
 _DEEPEST = 6
 _LEAF_SHARE = 0.1
 _LEAST_DENSITY = 1e-300
+# how far a patch reaches beyond its nodes, at most, over how far these do
+_BEYOND_NODES = 1.2
 # particles of one cluster are nearer to one another
 _APART = 0.3
 # half the waves on a side of a patch at which its error may take over: 1e-12 to 1e-4
@@ -778,10 +789,39 @@ class SphereFlowMap(FlowMap):
         return moments, float(weighted[max(start, 1) : start + _WINDOW].sum())
 
     def _transported(self, p: float) -> tuple[Any, float]:
-        """A density, for W_1 where there is one; else the nodes, however far apart."""
+        """A density, for W_1 where there is one; else the nodes."""
         if p == 1.0 and self._series is not None:
             return self._series
-        return Particles(self.points, self.weights, unit_mass=True), np.inf
+        return Particles(self.points, self.weights, unit_mass=True), self._spacing(p)
+
+    def _spacing(self, p: float) -> float:
+        """An estimate of W_p between the nodes and the measure.
+
+        The mass of a node is spread over its share of the patch, and that of a particle no
+        farther than to the next one of its cluster.
+        """
+        held = self.points[self.n_nodes :]
+        costs = np.zeros(len(self.points))
+        costs[: self.n_nodes] = spreads(self.points[: self.n_nodes], p)
+        if len(held) > 1:
+            apart = scipy.spatial.cKDTree(held).query(held, k=2)[0][:, 1]
+            costs[self.n_nodes :] = np.where(apart < _APART, apart, 0.0) ** p
+        return float((self.weights @ costs / self.weights.sum()) ** (1.0 / p))
+
+    def _missed(self, values: Array, kinks: Array) -> float:
+        """An estimate of what sums over the nodes miss of ∫ values dmu, of values (n,) at them.
+
+        Patches that may hold one of the points (k, 3) where a function has a kink miss no more
+        than the tail of its polynomials.
+        """
+        places = self.points[: self.n_nodes].reshape(-1, PER_LEAF, 3)
+        masses = self.weights[: self.n_nodes] * values[: self.n_nodes]
+        integrand = masses.reshape(-1, PER_LEAF) / LEAF_SHARES
+        centres = places.mean(axis=1)
+        reach = _BEYOND_NODES * np.linalg.norm(places - centres[:, None], axis=2).max(axis=1)
+        near = np.linalg.norm(centres[:, None] - kinks, axis=2).min(axis=1) <= reach
+        errors = np.where(near, tails(integrand), quadrature_error(integrand))
+        return float(errors.sum()) + self.tol * float(np.abs(values).max())
 
     @cached_property
     def _series(self) -> tuple[Density, float] | None:

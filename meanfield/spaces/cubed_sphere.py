@@ -15,15 +15,32 @@ PER_LEAF = ORDER * ORDER
 _DEEPEST = 40
 _TAIL_FROM = ORDER - 2
 _SEEDS_TO_COUNT = 16
-# points at a time
+# points at a time, and those of whole leaves
 _BLOCK = 4096
+_LEAVES_BLOCK = 40 * PER_LEAF
 _SAFETY = 10.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
+# shares of a leaf, of which its nodes make a mean
+LEAF_SHARES = 0.25 * np.outer(_WEIGHTS, _WEIGHTS).ravel()
 # values at the nodes to Legendre coefficients, degree by row
 _TO_LEGENDRE = (
     np.polynomial.legendre.legvander(_NODES, ORDER - 1).T
     * _WEIGHTS
     * (np.arange(ORDER)[:, None] + 0.5)
+)
+# a cell about each node, as wide as its weight, has a few Gauss points of its own each way
+_IN_CELL = 3
+_CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(_IN_CELL)
+_CELL_EDGES = np.append(-1.0, np.cumsum(_WEIGHTS) - 1.0)
+_TO_CELLS = (
+    np.polynomial.legendre.legvander(
+        (
+            0.5 * (_CELL_EDGES[:-1] + _CELL_EDGES[1:])[:, None]
+            + 0.5 * _WEIGHTS[:, None] * _CELL_NODES
+        ).ravel(),
+        ORDER - 1,
+    )
+    @ _TO_LEGENDRE
 )
 # rows: the directions a, b and the outward normal of each face
 _FACES = np.array(
@@ -202,6 +219,31 @@ def interpolation_error(values: Array) -> Array:
     return _extrapolated(size, 0.25)
 
 
+def tails(values: Array) -> Array:
+    """The largest Legendre coefficient of degree 8 or 9 in either direction, shape (...)."""
+    return _extrapolated(np.abs(_legendre(values)), 0.0)
+
+
+def spreads(points: Array, p: float) -> Array:
+    """Means of dist^p from the nodes of leaves (100 n, 3) to the cells about them, shape (100 n,).
+
+    Cells are as wide as the weights of their nodes. Wherever the nodes have moved to, what lies
+    between them is where the polynomials through them say.
+    """
+    found = np.empty(len(points))
+    for start in range(0, len(points), _LEAVES_BLOCK):
+        nodes = points[start : start + _LEAVES_BLOCK].reshape(-1, ORDER, ORDER, 3)
+        inside = np.einsum("ai,nijc,bj->nabc", _TO_CELLS, nodes, _TO_CELLS, optimize=True)
+        inside /= np.linalg.norm(inside, axis=-1, keepdims=True)
+        inside = inside.reshape(-1, ORDER, _IN_CELL, ORDER, _IN_CELL, 3)
+        chords = np.linalg.norm(inside - nodes[:, :, None, :, None, :], axis=-1)
+        costs = (2.0 * np.arcsin(np.minimum(0.5 * chords, 1.0))) ** p
+        share = 0.5 * _CELL_WEIGHTS
+        means = np.einsum("niajb,a,b->nij", costs, share, share)
+        found[start : start + _LEAVES_BLOCK] = means.ravel()
+    return found
+
+
 def _legendre(values: Array) -> Array:
     """Legendre coefficients (..., 10, 10) of values (..., 100) on leaves."""
     grid = values.reshape(*values.shape[:-1], ORDER, ORDER)
@@ -366,9 +408,8 @@ def _leaf_errors(leaves: Leaves, weights: Array, values: Array) -> Array:
     """Estimated quadrature error of each channel on each leaf, shape (channels, n)."""
     cells = leaves.width**2
     # weights over Gauss weights: the area element, up to a factor that is the cell's
-    gauss = np.outer(_WEIGHTS, _WEIGHTS).ravel() / 4.0
     integrand = values.reshape(len(values), -1, PER_LEAF) * (
-        weights.reshape(-1, PER_LEAF) / gauss / cells
+        weights.reshape(-1, PER_LEAF) / LEAF_SHARES / cells
     )
     return np.asarray(quadrature_error(integrand) * cells)
 

@@ -17,7 +17,7 @@ from meanfield.evolution.solution import LAST_BITS
 from meanfield.functionals.distances import mmd
 from meanfield.functionals.energies import dissipation, energy, energy_share
 from meanfield.functionals.transport.distance import LEAST_GAP, wasserstein
-from meanfield.measures import AnyMeasure
+from meanfield.measures import AnyMeasure, Particles
 from meanfield.studies.executors import labelled
 from meanfield.typing import Array, ArrayLike
 
@@ -196,7 +196,10 @@ def _distance(
         if not np.isfinite(found):
             raise ValueError(f"mmd at beta = {beta:g} is {found} of {mu} and {nu}")
         return {"mmd": found}
-    if np.isinf([mu._transported(1.0)[1], nu._transported(1.0)[1]]).any():
+    if any(
+        off > 0.0 and isinstance(nodes, Particles)
+        for nodes, off in (mu._transported(1.0), nu._transported(1.0))
+    ):
         raise ValueError(
             f"W_1 of a flow map on S^2 that no series holds counts its nodes as tokens, whose "
             f"spacing hides how near the runs are, got {mu} and {nu}: mf.wasserstein computes it "
