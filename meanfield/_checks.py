@@ -82,14 +82,27 @@ def _first(where: NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.argwhere(where)[0])
 
 
+def number_in(value: Any) -> Any:
+    """The real number that a value is, or that an array without axes holds; else None.
+
+    The array may be of another library. True and False are no numbers, nor is what is masked, a
+    date or a span of time, which numpy counts among integers. Infinity and nan are numbers.
+
+    Examples
+    --------
+    >>> number_in(np.array(4)), number_in(4.5), number_in(np.ma.masked), number_in(True)
+    (4, 4.5, None, None)
+    """
+    if getattr(value, "ndim", None) == 0:
+        array = np.asanyarray(value)
+        is_known = array.dtype.kind in "iuf" and not np.ma.is_masked(array)
+        value = array.item() if is_known else None
+    return value if isinstance(value, numbers.Real) and not isinstance(value, bool) else None
+
+
 def is_number(value: Any) -> bool:
-    """Whether a value is a real number, maybe an infinite one or nan; True and False are none."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def is_integer(value: Any) -> bool:
-    """Whether a value is an integer; True and False are none."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    """Whether there is a real number in a value, see `number_in`."""
+    return number_in(value) is not None
 
 
 def number(
@@ -119,8 +132,9 @@ def number(
         allowed += f" >= {_exact(low)}"
     if high < math.inf:
         allowed += f"{' and' * (max(above, low) > -math.inf)} <= {_exact(high)}"
+    real = number_in(value)
     try:
-        converted = float(value) if is_number(value) else math.nan
+        converted = math.nan if real is None else float(real)
     except OverflowError:
         converted = math.inf
     if not math.isfinite(converted) or not low <= converted <= high or converted <= above:
@@ -165,9 +179,11 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     3
     """
     allowed = f"an integer >= {low}" + ("" if high is None else f" and <= {high}")
-    if not is_integer(value) or value < low or value > (_MOST if high is None else high):
+    whole = number_in(value)
+    is_whole = isinstance(whole, numbers.Integral)
+    if not is_whole or not low <= whole <= (_MOST if high is None else high):
         raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
-    return int(value)
+    return int(whole)
 
 
 def boolean(name: str, value: Any) -> bool:
@@ -190,9 +206,10 @@ def plus_or_minus(name: str, value: Any) -> int:
     ValueError
         Otherwise.
     """
-    if not is_number(value) or value not in (1, -1):
+    sign = number_in(value)
+    if sign not in (1, -1):
         raise ValueError(f"{name} must be +1 or -1, got {shown(value)}")
-    return int(value)
+    return int(sign)
 
 
 def one_of(name: str, value: Any, allowed: Collection[Word]) -> Word:
@@ -244,8 +261,18 @@ def some_of(name: str, values: Any, allowed: Collection[str]) -> list[str]:
 
 def is_single(value: Any) -> bool:
     """Whether a value is no array and no sequence that could be one."""
+    if isinstance(value, (list, tuple)):
+        return False
     try:
-        return np.ndim(value) == 0
+        return bool(np.ndim(value) == 0)
+    except (TypeError, ValueError):
+        return False
+
+
+def is_empty(values: Any) -> bool:
+    """Whether a value is a sequence, or an array with one axis, of nothing."""
+    try:
+        return bool(np.shape(values) == (0,))
     except (TypeError, ValueError):
         return False
 
@@ -269,21 +296,83 @@ def several(name: str, values: Any) -> list[Any]:
     return given
 
 
+def unmasked(name: str, values: Any) -> NDArray[Any]:
+    """Return `values` as an array, of the type that they have, if nothing in them is masked.
+
+    All arrays of users go through here: `np.asarray` would take what stands below a mask.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument and the first masked value, or if no array can be made of them.
+
+    Examples
+    --------
+    >>> unmasked("weights", np.ma.array([0.5, 0.5], mask=[False, True]))
+    Traceback (most recent call last):
+        ...
+    ValueError: weights must have no masked values, got one at index (1,)
+    """
+    where = _masked_at(values)
+    if where is None:
+        try:
+            array = np.asanyarray(values)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be an array of numbers, got {error}") from None
+        # a variable of a file is an array, maybe a masked one, only now
+        where = _masked_at(array)
+    if where is not None:
+        at = f" at index {where}" if where else ""
+        raise ValueError(f"{name} must have no masked values, got one{at}")
+    return np.asarray(array)
+
+
+def _masked_at(values: Any) -> tuple[int, ...] | None:
+    """The index of the first masked value of an array, or of arrays in lists; None if none is."""
+    if isinstance(values, (list, tuple)):
+        parts = ((i, _masked_at(part)) for i, part in enumerate(values))
+        return next(((i, *where) for i, where in parts if where is not None), None)
+    # a table with names for its columns is refused as what it is
+    if isinstance(values, np.ma.MaskedArray) and values.dtype.names is None and values.mask.any():
+        return _first(np.asarray(values.mask))
+    return None
+
+
+def rounding(values: Any, terms: int) -> float:
+    """By how much sums of so many terms may be off, relative, in the type of the values.
+
+    Of numbers whose sum, or whose squares' sum, was made 1 in single precision it is that much off
+    1. A sum of n terms has n roundings of eps/2 at most and of either sign, which add up to about
+    sqrt(n) eps/2, twice of which is allowed; so is the eps/2 by which each value is rounded, and
+    by which the quotient is. numpy's sums of blocks err by less. Values that are no floating-point
+    numbers, or have more digits than float64, count as float64.
+
+    Examples
+    --------
+    >>> rounding([0.5, 0.5], 4) == 3 * EPS, rounding(np.float32(0.5), 4) == 3 * 2.0**-23
+    (True, True)
+    """
+    dtype = np.asanyarray(values).dtype
+    eps = float(np.finfo(dtype).eps) if dtype.kind == "f" else EPS
+    return max(eps, EPS) * (1.0 + math.sqrt(terms))
+
+
 def real_array(name: str, values: ArrayLike, ndim: int | None) -> Array:
     """Return `values` as a finite, non-empty float64 array with `ndim` axes, None for any.
 
     Raises
     ------
     ValueError
-        Naming the argument, its shape or the first value that is not finite.
+        Naming the argument, its shape, or the first value that is masked or not finite.
     """
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "iuf":
-            raise TypeError(f"dtype {array.dtype}{_alone(array)}")
+    array = unmasked(name, values)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(
+            f"{name} must be an array of real numbers, got dtype {array.dtype}{_stranger(array)}"
+        )
+    # what float64 can't hold becomes infinite, and is refused
+    with np.errstate(over="ignore"):
         array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of real numbers, got {error}") from None
     if ndim not in (None, array.ndim) or array.size == 0:
         axes = "" if ndim is None else f" with {ndim} axes"
         raise ValueError(
@@ -320,12 +409,27 @@ def times_until(name: str, given: ArrayLike, t_end: float) -> Array:
     """
     if is_single(given):
         return np.linspace(0.0, t_end, integer(name, given, low=1) + 1)
-    return ascending(name, given, t_end)
+    times = real_array(name, given, 1)
+    times[np.abs(times - t_end) <= time_tolerance(given) * t_end] = t_end
+    return ascending(name, times, t_end)
+
+
+def time_tolerance(times: Any) -> float:
+    """What two times that count as one may differ by, relative to the last time of a run."""
+    return 8.0 * rounding(times, 1)
 
 
 def _alone(array: NDArray[Any]) -> str:
     """What is no array at all, for a message."""
     return "" if array.ndim else f", which is {shown(array.item())}"
+
+
+def _stranger(array: NDArray[Any]) -> str:
+    """The first object of an array that is no number, for a message."""
+    for where, value in np.ndenumerate(array) if array.ndim and array.dtype.kind == "O" else ():
+        if not is_number(value):
+            return f", {shown(value)} at index {where}"
+    return _alone(array)
 
 
 def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> Array:
@@ -352,7 +456,7 @@ def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> Array:
         allowed = "(d, d) with d >= 2" if dim is None else f"({dim}, {dim})"
         raise ValueError(f"{name} must have shape {allowed}, got {array.shape}")
     gap = np.abs(array - array.T)
-    if gap.max() > _SYMMETRIC * np.abs(array).max():
+    if gap.max() > max(_SYMMETRIC, rounding(matrix, len(array))) * np.abs(array).max():
         i, j = (int(index) for index in np.unravel_index(np.argmax(gap), gap.shape))
         raise ValueError(
             f"{name} must be symmetric, got {array[i, j]:g} at index {(i, j)} and "
@@ -395,7 +499,8 @@ def rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
 def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
     """Return `points` as rows of length 1; rows within 1e-6 of it are normalised exactly.
 
-    Where they are on the circle, one number is the point at that angle.
+    In less than double precision they may be further from it, see `rounding`. Where they are on the
+    circle, one number is the point at that angle.
 
     Raises
     ------
@@ -413,21 +518,34 @@ def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
         return _at_angle(name, points)
     array = rows(name, points, dim)
     norms = np.sqrt(np.einsum("ij,ij->i", array, array))
-    off = np.abs(norms - 1.0) > _NORM_TOLERANCE
+    tolerance = norm_tolerance(points, array.shape[1])
+    off = np.abs(norms - 1.0) > tolerance
     if off.any():
         first = int(np.argmax(off))
         columns = np.sqrt(np.einsum("ij,ij->j", array, array))
         remedy = ""
-        if len(array) > 1 and not (np.abs(columns - 1.0) > _NORM_TOLERANCE).any():
+        if len(array) > 1 and not (np.abs(columns - 1.0) > tolerance).any():
             remedy = f": columns of shape {array.shape} have it, take {name}.T"
         raise ValueError(
-            f"{name} must have rows of norm 1 (within {_NORM_TOLERANCE:g}), "
-            f"got norm {_told_norm(norms[first])} in row {first}{remedy}"
+            f"{name} must have rows of norm 1 (within {tolerance:.2g}), "
+            f"got norm {_told_norm(norms[first], tolerance)} in row {first}{remedy}"
         )
-    # what is normalised already keeps its bits, so that a file gives back what it was given
-    norms[np.abs(norms - 1.0) <= _LAST_BITS] = 1.0
-    array /= norms[:, None]
+    _normalise(array, norms)
     return array
+
+
+def norm_tolerance(points: ArrayLike, dim: int) -> float:
+    """What norms of rows of this length may differ from 1 by."""
+    return max(_NORM_TOLERANCE, rounding(points, dim))
+
+
+def _normalise(array: Array, norms: Array) -> None:
+    """Divide rows by their norms, here.
+
+    What is normalised already keeps its bits, so that a file gives back what it was given.
+    """
+    norms[np.abs(norms - 1.0) <= _LAST_BITS] = 1.0
+    array /= norms[..., None]
 
 
 def unit_vector(name: str, vector: ArrayLike, dim: int | None = None) -> Array:
@@ -445,19 +563,22 @@ def unit_vector(name: str, vector: ArrayLike, dim: int | None = None) -> Array:
         if len(given) < 2 or dim not in (None, len(given)):
             allowed = ">= 2" if dim is None else f"= {dim}"
             raise ValueError(f"{name} must have length {allowed}, got shape {given.shape}")
-        norm = np.sqrt(np.einsum("i,i->", given, given))
-        if abs(norm - 1.0) > _NORM_TOLERANCE:
+        norms = np.sqrt(np.einsum("ij,ij->i", given[None], given[None]))
+        tolerance = norm_tolerance(vector, len(given))
+        if abs(norms[0] - 1.0) > tolerance:
             raise ValueError(
-                f"{name} must have norm 1 (within {_NORM_TOLERANCE:g}), got norm {_told_norm(norm)}"
+                f"{name} must have norm 1 (within {tolerance:.2g}), got norm "
+                f"{_told_norm(norms[0], tolerance)}"
             )
-        rows = unit_rows(name, given[None, :])
+        rows = given[None]
+        _normalise(rows, norms)
     unit: Array = rows[0]
     return unit
 
 
-def _told_norm(norm: float) -> str:
+def _told_norm(norm: float, tolerance: float) -> str:
     """A norm that is not 1, with as many digits as tell it from what is allowed."""
-    return tell_apart(norm, 1.0 + np.copysign(_NORM_TOLERANCE, norm - 1.0))[0]
+    return tell_apart(norm, 1.0 + np.copysign(tolerance, norm - 1.0))[0]
 
 
 def _at_angle(name: str, angle: Any) -> Array:
@@ -491,7 +612,8 @@ def angles(name: str, values: ArrayLike, stacklevel: int = 3) -> Array:
     return array
 
 
-# what sums and masses may differ from 1 by, and what to do about it
+# what sums and masses may differ from 1 by, in less than double precision at least by `rounding`,
+# and what to do about it
 MASS_TOLERANCE = 1e-8
 UNIT_MASS = "divide by it, or set unit_mass=True"
 
@@ -499,7 +621,8 @@ UNIT_MASS = "divide by it, or set unit_mass=True"
 def weights(name: str, values: ArrayLike | None, n: int, unit_mass: bool = False) -> Array:
     """Return `values` as n non-negative weights of sum 1; None means equal weights.
 
-    The sum must be 1 within 1e-8, and is made exact; with `unit_mass` weights are divided by it.
+    The sum must be 1 within 1e-8, in less than double precision within `rounding`, and is made
+    exact; with `unit_mass` weights are divided by it.
 
     Raises
     ------
@@ -531,9 +654,10 @@ def weights(name: str, values: ArrayLike | None, n: int, unit_mass: bool = False
         total = float(array.sum())
     if abs(total - 1.0) <= _LAST_BITS:
         return array
-    if not is_scaled and abs(total - 1.0) > MASS_TOLERANCE:
+    tolerance = max(MASS_TOLERANCE, rounding(values, n))
+    if not is_scaled and abs(total - 1.0) > tolerance:
         raise ValueError(
-            f"{name} must have sum 1 within {MASS_TOLERANCE:g}, got {total:.9g}: {UNIT_MASS}"
+            f"{name} must have sum 1 within {tolerance:.2g}, got {total:.9g}: {UNIT_MASS}"
         )
     array /= largest
     return np.asarray(array / array.sum())
@@ -592,11 +716,12 @@ def generator(name: str, rng: Any) -> np.random.Generator:
     """
     if isinstance(rng, np.random.Generator):
         return rng
-    if not is_integer(rng) or rng < 0:
+    seed = number_in(rng)
+    if not isinstance(seed, numbers.Integral) or seed < 0:
         raise ValueError(
             f"{name} must be an integer >= 0 or a numpy.random.Generator, got {shown(rng)}"
         )
-    return np.random.default_rng(int(rng))
+    return np.random.default_rng(int(seed))
 
 
 def key(about: str, hint: Any, **limits: Any) -> dict[str, Any]:

@@ -125,8 +125,9 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
     3
     """
     known = _with_kernel(dynamics)
-    k = np.arange(integer("kmax", kmax, low=0, high=_MOST_DEGREES) + 1)
-    laplacian = k * (k + integer("dim", dim, low=2) - 2.0)
+    kmax, dim = integer("kmax", kmax, low=0, high=_MOST_DEGREES), integer("dim", dim, low=2)
+    k = np.arange(kmax + 1)
+    laplacian = k * (k + dim - 2.0)
     check_dim(known, dim)
     if known._kernel.growth is not None:
         slopes = _slopes(known, dim, kmax)
@@ -546,8 +547,9 @@ def orthogonal_arrival(dynamics: AnyDynamics, n: int, delta: float) -> float:
     0.54930614433405
     """
     n = integer("n", n, low=2)
-    if not 1e-15 <= number("delta", delta) < 1.0:
-        raise ValueError(f"delta must be in [1e-15, 1), got {shown(delta)}")
+    delta = number("delta", delta)
+    if not 1e-15 <= delta < 1.0:
+        raise ValueError(f"delta must be in [1e-15, 1), got {delta:g}")
     known = _plain(dynamics, attracts=True, has_noise=False)
     time, log_unit = _arrival(known, n, -math.log(delta))
     if math.log(time) + log_unit > _LARGEST_LOG:

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from handmade import CASE, run
 
@@ -47,6 +48,17 @@ WRONG: dict[str, Any] = {
     "a space": CIRCLE,
     "a dataset": xr.Dataset({"a": ("t", np.zeros(3))}),
     "words in an array": np.array(["a"] * 500),
+    "a masked number": np.ma.masked,
+    "a complex number": 1.0 + 0.0j,
+    "a span of time": np.timedelta64(3, "s"),
+    "a date": np.datetime64("2024-01-01"),
+    "a masked array": np.ma.array([[1.0, 0.0]] * 3, mask=[[False, False]] * 2 + [[True, False]]),
+    "masked rows": [np.ma.array([1.0, 0.0], mask=[False, True])] * 2,
+    "a table with a gap": pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [0.5, 0.5]}),
+    "an array of objects": np.array([1.0, None], dtype=object),
+    "complex numbers": np.array([[1.0 + 0.0j, 0.0]]),
+    "truths": np.array([[True, False]]),
+    "dates": np.array(["2024-01-01"], dtype="datetime64[ns]"),
 }
 
 
@@ -219,6 +231,59 @@ def call(name: str, given: dict[str, Any]) -> Any:
     taken = inspect.signature(function).parameters.values()
     first = [rest.pop(one.name) for one in taken if one.kind is one.POSITIONAL_ONLY]
     return function(*first, **rest)
+
+
+# good numbers and arrays for arguments that may be left out
+OPTIONAL: dict[str, Any] = {
+    "axis": [1.0, 0.0],
+    "b": [0.1, 0.2],
+    "bandwidth": 0.5,
+    "beta": 0.5,
+    "budget": 1000,
+    "degree": 1,
+    "edges": [0.0, 1.0, 2.0, 3.0],
+    "frames": 1,
+    "frequency_weights": [1.0],
+    "gap": 0.1,
+    "max_size": 64,
+    "radius": 0.1,
+    "s": 1.0,
+    "save_at": 2,
+    "tol": 1e-4,
+    "weights": [0.5, 0.5],
+    "widths": [0.0],
+    "K": [[1.0, 0.0], [0.0, 2.0]],
+    "V": [[1.0, 0.0], [0.0, 2.0]],
+}
+OPTIONAL_IN: dict[tuple[str, str], Any] = {
+    ("FlowMap", "axis"): None,
+    ("Particles", "weights"): [1.0],
+    ("PointCloud", "weights"): [1.0],
+    ("Tabulated", "axis"): [0.0, 0.0, 1.0],
+    ("Zonal", "axis"): [0.0, 0.0, 1.0],
+    ("studies.phase_diagram", "rtol"): 1e-6,
+    ("studies.proposition_3_4", "kmax"): 4,
+    ("evolve_free", "K"): np.diag([1.0, 2.0, 3.0]),
+    ("evolve_free", "V"): np.diag([1.0, 2.0, 3.0]),
+}
+
+
+def good_value(name: str, argument: str) -> Any:
+    """A good value of an argument that a call may leave out, its default if there is no other."""
+    given = good_arguments(name)
+    if argument in given:
+        return given[argument]
+    default = inspect.signature(called(name)).parameters[argument].default
+    other = default if isinstance(default, (int, float)) else OPTIONAL.get(argument, default)
+    return OPTIONAL_IN.get((name, argument), other)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_numbers(value: Any) -> bool:
+    return isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "if"
 
 
 # checked after others of the call: a run's file, a study's dataset

@@ -5,7 +5,9 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -20,7 +22,18 @@ entry = st.one_of(st.just(0.0), length, length.map(lambda x: -x))
 
 
 @pytest.mark.parametrize(
-    "value", [4, 4.0, np.float32(4), np.int64(4), np.float64(4), Fraction(8, 2)], ids=repr
+    "value",
+    [
+        *(4, 4.0, Fraction(8, 2), np.float32(4), np.int64(4), np.float64(4), np.longdouble(4)),
+        *(
+            np.array(4),
+            np.array(4.0),
+            np.ma.array(4.0),
+            xr.DataArray(4.0),
+            xr.DataArray(np.int8(4)),
+        ),
+    ],
+    ids=repr,
 )
 def test_number_is_a_float(value):
     number = _checks.number("beta", value, low=0, high=4)
@@ -28,7 +41,9 @@ def test_number_is_a_float(value):
     assert type(number) is float
 
 
-@pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3)], ids=repr)
+@pytest.mark.parametrize(
+    "value", [3, np.int8(3), np.uint64(3), np.array(3), xr.DataArray(3)], ids=type
+)
 def test_integer_is_an_int(value):
     integer = _checks.integer("dim", value, low=3, high=3)
     assert integer == 3
@@ -59,8 +74,12 @@ integer = partial(_checks.integer, low=3, high=4)
 vector = partial(_checks.real_array, ndim=1)
 rows = partial(_checks.rows, dim=3)
 weights = partial(_checks.weights, n=2)
-NO_NUMBERS = [-np.inf, True, np.True_, "4", None, [4.0], 4j, np.array(4.0), 10**400]
+NO_NUMBERS = [-np.inf, True, np.True_, "4", None, [4.0], 4j, np.array([4.0]), 10**400]
+NO_NUMBERS += [np.array("4"), np.array(True), np.array(4j), np.array(Fraction(4)), np.ma.masked]
+NO_NUMBERS += [np.timedelta64(4, "s"), np.datetime64("2024-01-01")]
+NO_NUMBERS += [xr.DataArray(True), xr.DataArray(np.array("2024", dtype="M8[ns]"))]
 NO_INTEGERS = [2, 5, -3, 3.0, np.float64(3), True, np.True_, "3", None, np.nan, [3]]
+NO_INTEGERS += [np.array(3.0), np.ma.masked, np.timedelta64(3, "s")]
 UNIT = "rows of norm 1 (within 1e-06), got"
 # a check, what it is given, and what is told
 REFUSED = [
@@ -80,7 +99,23 @@ REFUSED = [
     (vector, [1j], "an array of real numbers, got dtype complex128"),
     (vector, [True], "an array of real numbers, got dtype bool"),
     (vector, ["1"], "an array of real numbers, got dtype <U1"),
-    (vector, [None], "an array of real numbers, got dtype object"),
+    (vector, [None], "an array of real numbers, got dtype object, None at index (0,)"),
+    (vector, np.ma.array([1, 2], mask=[0, 1]), "no masked values, got one at index (1,)"),
+    (vector, np.ma.array(1.0, mask=True), "no masked values, got one"),
+    (vector, [1.0, np.ma.masked], "no masked values, got one at index (1,)"),
+    (rows, [[0.0, 0.0, np.ma.masked]], "no masked values, got one at index (0, 2)"),
+    (
+        rows,
+        [np.ma.array([1, 2, 3], mask=[0, 1, 0])] * 2,
+        "no masked values, got one at index (0, 1)",
+    ),
+    (vector, pd.Series([1, None], dtype="Int64"), "finite, got nan at index (1,)"),
+    (vector, pd.array([1.0, None], dtype="Float64"), "finite, got nan at index (1,)"),
+    (vector, pd.Series([True, False], dtype="boolean"), "an array of real numbers, got dtype bool"),
+    (vector, np.array(["2024"], dtype="M8[ns]"), "an array of real numbers, got dtype datetime64"),
+    (vector, [np.timedelta64(3, "s")], "an array of real numbers, got dtype timedelta64"),
+    (vector, np.ma.zeros(2, dtype=[("a", float)]), "an array of real numbers, got dtype [('a'"),
+    (vector, np.longdouble("1e4000") * np.ones(2), "finite, got inf at index (0,)"),
     (vector, [10**30], "an array of real numbers, got dtype object"),
     (vector, {1.0: 2.0}, "an array of real numbers, got dtype object"),
     (rows, [[3, 4]], "rows of length = 3, got shape (1, 2)"),

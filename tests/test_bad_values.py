@@ -1,11 +1,13 @@
 """Bad values given to the Python names: a ValueError that says which, in one line."""
 
 import inspect
+import re
 import warnings
 from operator import attrgetter
 
 import numpy as np
 import pytest
+import xarray as xr
 from bad_calls import (
     INNER,
     NAMES,
@@ -15,9 +17,13 @@ from bad_calls import (
     arguments_of,
     call,
     good_arguments,
+    good_value,
+    is_number,
+    is_numbers,
 )
 
 import meanfield as mf
+from meanfield.exceptions import UnfinishedWarning
 
 CIRCLE = mf.Circle(16)
 EAST = [[1.0, 0.0]]
@@ -204,6 +210,173 @@ def test_wrong_kinds_are_refused(name, argument):
         message = str(refused.value)
         assert len(message) <= 300, (kind, message)
         assert len(message.splitlines()) == 1, (kind, message)
+
+
+NUMBER_IN = {"a masked array of which nothing is masked": np.ma.array, "a variable": xr.DataArray}
+# what a call is made of where it is to end
+QUICK = {"studies.metastability": {"t_end": 0.1}}
+
+
+def of_kind(is_kind):
+    """The arguments of all public names that have a good value of a kind."""
+    return [
+        pytest.param(name, argument, id=f"{name}({argument})")
+        for name in NAMES
+        for argument in arguments_of(name)
+        if is_kind(good_value(name, argument))
+    ]
+
+
+def outcome(name, arguments):
+    """What a call gives, or refuses for the sake of the rest of the call, as a text."""
+    try:
+        found = call(name, arguments)
+    except ValueError as error:
+        found = error
+    except OSError as error:
+        # where nothing can be written; names of files beside are random
+        found = type(error)
+    if name in ("Solution.animate", "plot.animation"):
+        # else it warns that it was never drawn
+        found._draw_was_started = True
+    return re.sub(" at 0x[0-9a-f]+", "", repr(found))
+
+
+def quick_arguments(name):
+    good = good_arguments(name) | QUICK.get(name, {})
+    # draws are the same in each call
+    return good | {key: 5 for key in good if key == "rng"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("name", "argument"), of_kind(is_number))
+def test_a_number_in_an_array_is_that_number(name, argument):
+    good = quick_arguments(name)
+    value = good.get(argument, good_value(name, argument))
+    expected = outcome(name, good | {argument: value})
+    for kind, wrap in NUMBER_IN.items():
+        assert outcome(name, good | {argument: wrap(value)}) == expected, kind
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("name", "argument"), of_kind(is_numbers))
+def test_what_is_masked_is_refused(name, argument):
+    """Of a right array, whichever value it is; where nothing is masked the array is taken."""
+    value, good = np.asarray(good_value(name, argument)), quick_arguments(name)
+    assert outcome(name, good | {argument: np.ma.array(value)}) == outcome(
+        name, good | {argument: value}
+    )
+    names = "|".join((argument, *OTHER_NAMES.get(argument, ())))
+    for index in np.ndindex(value.shape):
+        masked = np.ma.array(value, mask=False)
+        masked[index] = np.ma.masked
+        for given in masked, list(masked) if masked.ndim > 1 else masked:
+            with pytest.raises(ValueError, match=rf"\b({names})\b.* (no masked values|got masked)"):
+                call(name, good | {argument: given})
+
+
+POINTS = mf.Particles(np.eye(2))
+
+
+class Law:
+    """A law whose pdf gives what it is made with."""
+
+    dim = 2
+
+    def __init__(self, one_of_each):
+        self.one_of_each = one_of_each
+
+    def pdf(self, points):
+        return self.one_of_each(points[:, 0])
+
+    def sample(self, n, rng):
+        return self.one_of_each(mf.Uniform(2).sample(n, rng))
+
+
+class Output:
+    name, noise = "own", 0.0
+
+    def __init__(self, one_of_each):
+        self.one_of_each = one_of_each
+
+    def output(self, measure, points):
+        return self.one_of_each(points)
+
+
+def monitored(value):
+    return mf.evolve(POINTS, mf.SA(1.0), 0.1, 1, monitors={"own": lambda _: value})
+
+
+def masked(x):
+    return np.ma.array(np.ones(x.shape), mask=np.arange(x.size).reshape(x.shape) == 1)
+
+
+def complex_ones(x):
+    return np.ones(x.shape, dtype=complex)
+
+
+# what functions and objects of a user's own may return
+RETURNED = {
+    "a masked pdf": (lambda: mf.Density(CIRCLE, Law(masked)), "the pdf of law must have no masked"),
+    "a complex pdf": (lambda: mf.Density(CIRCLE, Law(complex_ones)), "law must have a pdf of sha"),
+    "a masked pdf of a flow map": (
+        lambda: mf.FlowMap(Law(masked)),
+        "the pdf of law must",
+    ),
+    "masked draws": (lambda: mf.Particles.sample(Law(masked), 3, 0), "points must have no masked"),
+    "masked values": (lambda: mf.Density(CIRCLE, lambda x: masked(x[:, 0])), "values must have no"),
+    "a masked kernel": (
+        lambda: mf.Interaction((masked, np.ones_like)),
+        "s of kernel must have no",
+    ),
+    "a masked output": (
+        lambda: mf.evolve(POINTS, Output(masked), 0.1),
+        "output of <.*> must have no masked values, got one",
+    ),
+    "a complex output": (
+        lambda: mf.evolve(POINTS, Output(complex_ones), 0.1),
+        "output of <.*> must be real, finite and of shape",
+    ),
+    "a masked number": (lambda: monitored(np.ma.masked), "the monitor own must return a number"),
+    "a word": (lambda: monitored("3"), "the monitor own must return a number"),
+    "a span of time": (lambda: monitored(np.timedelta64(3, "s")), "the monitor own must return a"),
+    "truths as coefficients": (
+        lambda: mf.Density.from_coefficients(CIRCLE, np.eye(1, 8)[0] == 1.0),
+        "coefficients must be complex",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", RETURNED)
+def test_what_is_returned_is_looked_at(what):
+    call, told = RETURNED[what]
+    with pytest.raises(ValueError, match=f"^{told}"):
+        call()
+
+
+@pytest.mark.parametrize(
+    "value", [2, np.array(2.0), xr.DataArray(2.0), np.float32(2), mf.Bracket(2.0, 1.0, 3.0)]
+)
+def test_a_monitor_may_return_any_number(value):
+    assert monitored(value).dataset.own.values.tolist() == [2.0, 2.0]
+    assert monitored(np.True_).dataset.own.values.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_sweep_keeps_no_masked_number():
+    with pytest.warns(UnfinishedWarning, match="b must have no masked values, got one"):
+        ds = mf.sweep(lambda a: {"b": np.ma.masked if a else 1.0}, {"a": [0, 1]})
+    assert ds.b[0] == 1.0
+    assert np.isnan(ds.b[1])
+
+
+def test_numbers_come_from_a_dataset_as_they_are():
+    sol = mf.evolve(UNIFORM, mf.SA(1.0), 0.6, 3)
+    assert sol.at(sol.dataset.t[-1]) is sol.final
+    assert mf.SA(sol.dataset.t[-1]) == mf.SA(0.6)
+    assert repr(mf.Bracket(np.array(1), 0, xr.DataArray(2.0))) == repr(mf.Bracket(1, 0, 2.0))
 
 
 def test_times_that_miss_the_end_by_their_last_bit_are_taken():

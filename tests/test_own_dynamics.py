@@ -162,7 +162,7 @@ def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
         (Copied(1.0, noise=-0.5), "noise of the dynamics must be"),
         (Copied(1.0, name="SA"), r"name of Copied.* must be a word but \['SA'"),
         (Copied(1.0, name=""), "got ''"),
-        (Bounded(np.nan), "must be finite and of shape"),
+        (Bounded(np.nan), "must be real, finite and of shape"),
         (object(), r"or an object with name, noise and a kernel, heads\(\) or output"),
     ],
 )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from meanfield._checks import boolean, check_type, one_line, shown
+from meanfield._checks import boolean, check_type, one_line, shown, unmasked
 from meanfield.cli import case as cases
 from meanfield.cli.case import Case
 from meanfield.evolution import Solution, load, loaded, netcdf, resume_from
@@ -172,7 +172,7 @@ def outcome_of(found: Any) -> Outcome:
         # coordinates that are no index are numbers as others
         return Outcome("finished", "", found.reset_coords())
     given = found if isinstance(found, Mapping) else {"value": found}
-    plain = {name: np.asarray(one) for name, one in given.items()}
+    plain = {name: unmasked(str(name), one) for name, one in given.items()}
     if any(one.ndim > 0 or one.dtype.kind not in "biufc" for one in plain.values()):
         raise ValueError(
             f"the function must return a number, a mapping of numbers, a Solution or a Dataset, "

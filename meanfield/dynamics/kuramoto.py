@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from meanfield._checks import freeze, key, number, real_array, shown
+from meanfield._checks import freeze, is_empty, key, number, real_array, shown
 from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.dynamics.isotropic import NOISE
 from meanfield.kernels.kernel import Phases
@@ -166,6 +166,6 @@ class Kuramoto(CircleInteraction):
 
 def _coefficients(name: str, values: Any) -> tuple[float, ...]:
     """Finite numbers as a tuple, which may be empty."""
-    if isinstance(values, (Sequence, np.ndarray)) and len(values) == 0:
+    if is_empty(values):
         return ()
     return tuple(real_array(name, values, 1).tolist())

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeGuard
 
-import numpy as np
-
-from meanfield._checks import boolean, number, shown
+from meanfield._checks import boolean, number, shown, unmasked
 from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.interaction import Interaction
@@ -62,12 +60,13 @@ class Adapted(Dynamics):
 
     def __init__(self, own: Any) -> None:
         self._own, self.name, self.noise = own, own.name, own.noise
+        self._told = f"output of {shown(own)}"
         # a dynamics without a dimension fits any
         self.dim = getattr(own, "dim", None)
 
     def output(self, measure: Any, points: Array) -> Array:
         """What the user's own adds to tokens."""
-        return np.asarray(self._own.output(measure, points))
+        return unmasked(self._told, self._own.output(measure, points))
 
     def __repr__(self) -> str:
         return repr(self._own)

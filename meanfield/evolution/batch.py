@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._checks import ascending, number, real_array, shown
+from meanfield._checks import ascending, norm_tolerance, number, real_array, shown
 from meanfield.dynamics import SA, USA, Attention
 from meanfield.equations.batch import BatchTendency, GramBatch, batch_tendency
 from meanfield.evolution.options import LEAST_RTOL
@@ -21,7 +21,6 @@ _CHUNK = 1 << 14
 _LOOSE = 1e-6
 # states between steps that are formed at once
 _TIMES = 8
-_NORM_TOLERANCE = 1e-6
 
 
 def evolve_batch(
@@ -191,7 +190,10 @@ def _starts(points: ArrayLike) -> Array:
         raise ValueError(f"points must be (r, n, d) with n, d >= 2, got shape {starts.shape}")
     norms = np.sqrt(np.einsum("rij,rij->ri", starts, starts))
     worst = float(norms.flat[np.abs(norms - 1.0).argmax()])
-    if abs(worst - 1.0) > _NORM_TOLERANCE:
-        raise ValueError(f"points must be unit rows (within 1e-06), got one of norm {worst:.7g}")
+    tolerance = norm_tolerance(points, dim)
+    if abs(worst - 1.0) > tolerance:
+        raise ValueError(
+            f"points must be unit rows (within {tolerance:.2g}), got one of norm {worst:.7g}"
+        )
     starts /= norms[:, :, None]
     return starts

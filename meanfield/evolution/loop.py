@@ -12,7 +12,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
-from meanfield._checks import integer, is_single, number, real_array, shown
+from meanfield._checks import integer, is_single, number, real_array, shown, time_tolerance
 from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.own import layer_step
 from meanfield.evolution import options
@@ -22,7 +22,7 @@ from meanfield.evolution.netcdf import check_suffix
 from meanfield.evolution.progress import DeferredInterrupt, Progress, ProgressBar, checked_progress
 from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance
-from meanfield.evolution.solution import LAST_BITS, Solution
+from meanfield.evolution.solution import Solution
 from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.measures import AnyMeasure, Density, FlowMap, OscillatorDensity, Particles
 from meanfield.typing import Array, ArrayLike, Rng
@@ -300,6 +300,7 @@ def solve(
     """
     times = save_times(t_start, t_end, save_at)
     progress = checked_progress(progress)
+    max_step = None if max_step is None else number("max_step", max_step, above=0)
     known = options.check_start(measure, dynamics, times[-1], max_step=max_step, rng=rng)
     if (step := layer_step(dynamics)) is not None:
         times = options.layer_times(times, step)
@@ -341,7 +342,7 @@ def save_times(t_start: float, t_end: float, save_at: int | ArrayLike | None) ->
     times = real_array("save_at", save_at, 1)
     # the last bits of 0.1 + 0.2 and the like
     for end in (t_start, t_end):
-        times[np.abs(times - end) <= LAST_BITS * t_end] = end
+        times[np.abs(times - end) <= time_tolerance(save_at) * t_end] = end
     allowed = f"an integer >= 1 or strictly ascending times in [{t_start:g}, t_end = {t_end:g}]"
     outside = np.flatnonzero((times < t_start) | (times > t_end))
     if outside.size:

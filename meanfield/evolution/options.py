@@ -78,8 +78,6 @@ def check_start(
         Naming the argument.
     """
     check_measure("measure", measure)
-    if max_step is not None:
-        number("max_step", max_step, above=0)
     _check_kind(dynamics)
     known, is_flow = adapt(dynamics), layer_step(dynamics) is None
     own: Any = dynamics
@@ -223,11 +221,13 @@ def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
     remedy = "a density or a flow map needs a kernel or heads()"
     _check_tokens(measure, dynamics, f"an output only: {remedy}")
     check_dim(known, measure.dim)
-    output = np.asarray(known.output(measure, measure.points))
-    if output.shape != measure.points.shape or not np.isfinite(output).all():
+    output = known.output(measure, measure.points)
+    is_real = output.dtype.kind in "iuf"
+    if not is_real or output.shape != measure.points.shape or not np.isfinite(output).all():
         raise ValueError(
-            f"output of {shown(dynamics)} must be finite and of shape {measure.points.shape}, "
-            f"that of the points, got shape {output.shape}: {output.ravel()[:4]}"
+            f"output of {shown(dynamics)} must be real, finite and of shape "
+            f"{measure.points.shape}, that of the points, got shape {output.shape}: "
+            f"{output.ravel()[:4]}"
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield._checks import shown
+from meanfield._checks import is_number, shown
 from meanfield.dynamics.facts import Energy, multiplied_out
 from meanfield.evolution.arrays import PREFIXES, RESERVED, SIZE_COMMENT, SIZE_NAME, TIME
 from meanfield.evolution.netcdf import Contents, Variable, is_name
@@ -302,12 +302,13 @@ def _read(name: str, given: Any) -> dict[str, float]:
     """The variables of what a monitor gave: none of None, four of a bracket."""
     if given is None:
         return {}
-    try:
-        numbers = {name: float(given)}
-    except (TypeError, ValueError):
+    # a Bracket is no array, but has a number; so has a word, which is none
+    is_bracket = hasattr(type(given), "__float__") and not hasattr(given, "ndim")
+    if not (is_number(given) or is_bracket or isinstance(given, np.bool_)):
         raise ValueError(
             f"the monitor {name} must return a number, a Bracket or None, got {shown(given)}"
-        ) from None
+        )
+    numbers = {name: float(given)}
     if hasattr(given, "lower") and hasattr(given, "upper"):
         numbers |= {f"{name}{LOWER}": float(given.lower), f"{name}{UPPER}": float(given.upper)}
         if hasattr(given, "proved"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, get_args, ove
 
 import numpy as np
 
-from meanfield._checks import number, one_of, real_array, unit_rows
+from meanfield._checks import number, one_of, real_array, time_tolerance, unit_rows
 from meanfield._shown import ShownRun
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.equations.history import History, density_on_line, transported
@@ -39,8 +39,6 @@ _PACKAGES = ("meanfield", "numpy", "scipy", "pyfftw", "ducc0", "shtns")
 # what may be missing, and what numbers on S^2 alone depend on
 _OPTIONAL = "shtns"
 _SHA_256 = re.compile("[0-9a-f]{64}")
-# of the last time, by which two times that count as one may differ
-LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
 
 Status = Literal["finished", "clustered", "under-resolved", "failed", "interrupted"]
 if TYPE_CHECKING:
@@ -209,14 +207,27 @@ class Solution(ShownRun, Generic[M_co]):
         >>> sol.at(0.3).mean().round(9) + 0.0
         array([0.29, 0.  ])
         """
-        t = number("t", t)
-        gaps = np.abs(self.t - t)
-        nearest = int(gaps.argmin())
-        if gaps[nearest] <= LAST_BITS * np.abs(self.t[-1]):
-            return self.measures[nearest]
-        number("t", t, low=float(self.t[0]), high=float(self.t[-1]))
-        found: M_co = Solution._state_between(self, t)
+        time = self._time(t)
+        save = int(np.searchsorted(self.t, time))
+        if self.t[save] == time:
+            return self.measures[save]
+        found: M_co = Solution._state_between(self, time)
         return found
+
+    def _time(self, t: float) -> float:
+        """A time of the run: that of a save where it differs from it by rounding only.
+
+        Raises
+        ------
+        ValueError
+            If the run has no such time.
+        """
+        time = number("t", t)
+        gaps = np.abs(self.t - time)
+        nearest = int(gaps.argmin())
+        if gaps[nearest] <= time_tolerance(t) * np.abs(self.t[-1]):
+            return float(self.t[nearest])
+        return number("t", t, low=float(self.t[0]), high=float(self.t[-1]))
 
     @property
     def _source(self) -> str:
@@ -274,7 +285,7 @@ class Solution(ShownRun, Generic[M_co]):
                 f"reach of its kernel) <= 100, got a run of {flow} under {self.dynamics}"
             )
         points = unit_rows("points", points, flow.dim)
-        t = number("t", t, low=float(self.t[0]), high=float(self.t[-1]))
+        t = self._time(t)
         dynamics = adapt(self.dynamics)
         if not hasattr(flow, "line"):
             return transported(field_on_sphere(dynamics), self._history, flow.law.pdf, points, t)

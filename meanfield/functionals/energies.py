@@ -235,7 +235,8 @@ def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
     array([-1.])
     """
     check_measure("measure", measure)
-    balanced = measure._balanced(number("beta", beta, low=0))
+    beta = number("beta", beta, low=0)
+    balanced = measure._balanced(beta)
     points, _ = measure._quadrature
     if balanced.points is points:
         return balanced.log_u

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.polynomial import chebyshev, polynomial
 from scipy import fft, special
 
-from meanfield._checks import freeze, real_array, shown
+from meanfield._checks import freeze, real_array, shown, unmasked
 from meanfield.kernels import direct, line, multipliers
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicity_growth
 from meanfield.typing import Array, NDArray, Summable
@@ -624,12 +624,13 @@ class Sampled(tuple[Function, Function], SmoothKernel):
 def _values(name: str, function: Function, t: Array) -> Array:
     try:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            given = np.asarray(function(t))
+            returned = function(t)
     except Exception as error:
         raise ValueError(
             f"kernel must be functions of arrays, got an {name} that raised {error!r} for an array "
             f"of shape {np.shape(t)}"
         ) from error
+    given = unmasked(f"{name} of kernel", returned)
     if given.shape not in ((), np.shape(t)) or given.dtype.kind not in "fiu":
         raise ValueError(
             f"kernel must be real functions of each number, got an {name} that gives shape "

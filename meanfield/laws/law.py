@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield._checks import Record, freeze, generator, integer, key, shown, unit_rows, unit_vector
+from meanfield._checks import (
+    Record,
+    freeze,
+    generator,
+    integer,
+    key,
+    rounding,
+    shown,
+    unit_rows,
+    unit_vector,
+    unmasked,
+)
 from meanfield._checks import weights as checked_weights
 from meanfield._shown import ShownFields
 from meanfield.spaces.geometry import are_parallel, project
-from meanfield.typing import Array, ArrayLike, Rng
+from meanfield.typing import Array, ArrayLike, NDArray, Rng
 from meanfield.typing import Law as Law  # noqa: PLC0414 (for others)
 
 
@@ -155,27 +166,29 @@ def has_density(law: Law) -> bool:
     return bool(getattr(law, "has_density", True))
 
 
-def checked_pdf(law: Law, points: Array) -> Array:
+def checked_pdf(law: Law, points: Array) -> NDArray[Any]:
     """f at unit rows (n, d) of a law that may be a user's own, rounding below 0 cut off.
+
+    The values are of the type that the law gives them in.
 
     Raises
     ------
     ValueError
         If the values are no finite numbers >= 0 of shape (n,).
     """
-    values = np.asarray(law.pdf(points))
+    values = unmasked("the pdf of law", law.pdf(points))
     if values.shape != (len(points),) or values.dtype.kind not in "fiu":
         raise ValueError(
             f"law must have a pdf of shape (n,) = ({len(points)},), got {shown(law)} with shape "
             f"{values.shape} of {values.dtype}"
         )
-    lowest = float(values.min(initial=0.0))
-    if not np.isfinite(values).all() or lowest < -_ROUNDING * float(values.max(initial=0.0)):
+    lowest, off = float(values.min(initial=0.0)), max(_ROUNDING, rounding(values, 1))
+    if not np.isfinite(values).all() or lowest < -off * float(values.max(initial=0.0)):
         raise ValueError(
             f"law must have a finite pdf >= 0, got {shown(law)} with values from {lowest:.6g} to "
             f"{float(values.max()):.6g}"
         )
-    return np.maximum(values, 0.0)
+    return np.asarray(np.maximum(values, 0.0))
 
 
 def brief(array: Array) -> str:

@@ -159,8 +159,7 @@ _LARGEST = 1e100
 
 
 def _coefficients(name: str, values: ArrayLike) -> Array:
-    is_none = isinstance(values, (tuple, list, np.ndarray)) and len(values) == 0
-    array = np.zeros(0) if is_none else real_array(name, values, 1)
+    array = np.zeros(0) if _checks.is_empty(values) else real_array(name, values, 1)
     large = np.abs(array) > _LARGEST
     if large.any():
         first = int(np.argmax(large))

@@ -18,8 +18,10 @@ from meanfield._checks import (
     integer,
     key,
     real_array,
+    rounding,
     unit_rows,
     unit_vector,
+    unmasked,
 )
 from meanfield.laws.law import KnownLaw, Uniform, drawn, vector
 from meanfield.laws.series import Pieces, fourier_rows
@@ -306,7 +308,8 @@ class Tabulated(KnownLaw):
     ) -> None:
         axis = None if axis is None else unit_vector("axis", axis)
         points = _checked_points(points, axis)
-        values = real_array("values", values, 1)
+        given, values = values, real_array("values", values, 1)
+        off = rounding(given, values.size)
         if values.shape != (len(points),):
             raise ValueError(
                 f"values must have length {len(points)}, one for each of points, got {values.size}"
@@ -322,10 +325,13 @@ class Tabulated(KnownLaw):
             if mass <= 0.0:
                 raise ValueError(f"values must have a mass > 0, got {mass:.6g}")
             values /= mass
+        if off > MASS_TOLERANCE:
+            values = _unrounded(points, values, axis, degree, off)
         series, coefficients, mass = _fitted(points, values, axis, degree)
         if abs(mass - 1.0) > MASS_TOLERANCE:
+            tolerance = max(MASS_TOLERANCE, off)
             raise ValueError(
-                f"values must have mass 1 within {MASS_TOLERANCE:g} with respect to σ, the "
+                f"values must have mass 1 within {tolerance:.2g} with respect to σ, the "
                 f"uniform probability measure, got {mass:.9g}: {UNIT_MASS}"
             )
         series.take(coefficients / mass)
@@ -372,8 +378,9 @@ class Tabulated(KnownLaw):
 
 def _checked_points(points: ArrayLike, axis: Array | None) -> Array:
     """Angles (n,), or unit rows (n, d)."""
-    given = real_array("points", points, None)
-    if given.ndim == 1:
+    given = unmasked("points", points)
+    if given.ndim <= 1:
+        given = real_array("points", given, 1)
         if axis is not None and (given.min() < 0.0 or given.max() > np.pi):
             raise ValueError(
                 f"points must be angles to the axis, in [0, π], got {given.min():g} to "
@@ -393,6 +400,22 @@ def _checked_points(points: ArrayLike, axis: Array | None) -> Array:
             f"got shape {given.shape}"
         )
     return given
+
+
+def _unrounded(
+    points: Array, values: Array, axis: Array | None, degree: int | None, off: float
+) -> Array:
+    """Values in less than double precision as those of a density that is nowhere negative.
+
+    What is further off than they may be is left to be refused.
+    """
+    series, coefficients, mass = _fitted(points, values, axis, degree)
+    if abs(mass - 1.0) > off:
+        return values
+    series.take(coefficients / mass)
+    lowest, _ = series.minimum()
+    lift = -lowest if -off * values.max() <= lowest < 0.0 else 0.0
+    return (values / mass + lift) / (1.0 + lift)
 
 
 def _fitted(

@@ -19,12 +19,14 @@ from meanfield._checks import (
     number,
     read_only,
     real_array,
+    rounding,
     shown,
     unit_rows,
+    unmasked,
 )
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.kernels.sinkhorn import Balanced, grid_sums, working_grid
-from meanfield.laws.law import Law
+from meanfield.laws.law import Law, checked_pdf
 from meanfield.measures.measure import Measure, turned
 from meanfield.spaces import Circle, Harmonics, Space, Zonal
 from meanfield.spaces.circle import MOST_MODES
@@ -87,7 +89,7 @@ def law_values(space: Space, law: Law) -> Array:
     """
     if law.dim != space.dim:
         raise ValueError(f"law must have dim = {space.dim} on {space}, got {shown(law)}")
-    values = np.asarray(law.pdf(space.points))
+    values = checked_pdf(law, space.points)
     if isinstance(space, Zonal):
         gap = difference_of_meridians(law.pdf, space.axis, space.nodes, space.sines, values)
         if gap:
@@ -114,38 +116,41 @@ def _checked_values(space: Space, values: ArrayLike) -> Array:
             f"values must have shape ({count},), one for each row of space.points on {space}, "
             f"got {array.shape}"
         )
-    lowest = float(array.min())
-    if lowest < -SIGN_TOLERANCE * float(np.abs(array).max()):
+    lowest, tolerance = float(array.min()), max(SIGN_TOLERANCE, rounding(values, count))
+    if lowest < -tolerance * float(np.abs(array).max()):
         raise ValueError(f"values must be >= 0, got {lowest:.6g} at index {int(array.argmin())}")
     return array
 
 
-def _checked_mass(space: Space, mass: float, law: Law | None, unit_mass: bool) -> float:
-    """The mass of a density, by which it is divided.
+def _checked_mass(space: Space, mass: float, law: Law | None, unit_mass: bool, off: float) -> float:
+    """The mass of a density, by which it is divided, of values that are off by so much.
 
     Raises
     ------
     ValueError
         If it is not 1; of values that are divided by it, if it is not > 0.
     """
-    if abs(mass - 1.0) <= MASS_TOLERANCE or (unit_mass and law is None and mass > 0.0):
+    tolerance = max(MASS_TOLERANCE, off)
+    if abs(mass - 1.0) <= tolerance or (unit_mass and law is None and mass > 0.0):
         return mass
     # values are as many as the space has points, which a larger one does not take
     remedy = UNIT_MASS if law is None else "take a larger space"
-    allowed = f"mass 1 within {MASS_TOLERANCE:g} on {space}"
+    allowed = f"mass 1 within {tolerance:.2g} on {space}"
     raise ValueError(f"the density must have {allowed}, got mass {mass:.9g}: {remedy}")
 
 
-def _checked_fit(space: Space, coefficients: NDArray[Any], values: Array, law: Law | None) -> float:
+def _checked_fit(
+    space: Space, coefficients: NDArray[Any], values: Array, law: Law | None, off: float
+) -> float:
     """What a series misses of the values on its grid and of the law between, relative in L².
 
     Raises
     ------
     ValueError
-        If that is more than 1e-8 of values, 1e-2 of a law.
+        If that is more than 1e-8 of values and than they are off by, or than 1e-2 of a law.
     """
     misfit = _misfit(space, coefficients, values, law)
-    if misfit <= (FIT_TOLERANCE if law is None else _COARSEST_FIT):
+    if misfit <= (max(FIT_TOLERANCE, off) if law is None else _COARSEST_FIT):
         return misfit
     if law is None:
         raise ValueError(
@@ -193,7 +198,8 @@ class Density(Measure):
         A law, whose pdf is taken at ``space.points``; the values of f there; or a function that
         gives them, (N,), from points (N, d), and is called once with all of them. Values must be
         >= 0, have mass 1 within 1e-8 (made exact), and be met by their series to 1e-8 of their L²
-        norm. A law's series may miss 1e-2 of it: a run then starts on a larger space.
+        norm; in less than double precision each may be off by its rounding. A law's series may
+        miss 1e-2 of it: a run then starts on a larger space.
     tail_tol : float
         A run refines the density where its spectral tail exceeds this: the step is taken back and
         the space doubled. 1e-15 to 1e-2; values below about 1e-14 are lost in rounding.
@@ -248,21 +254,22 @@ class Density(Measure):
         self.law: Law | None = None
         if isinstance(law_or_values, Law):
             self.law = law_or_values
-            values = law_values(space, law_or_values)
+            given: Any = law_values(space, law_or_values)
+            values = np.asarray(given, dtype=np.float64)
         else:
-            given: Any = law_or_values
-            is_function = callable(given) and not isinstance(given, type)
-            values = given(space.points) if is_function else given
-            if is_function and is_number(values):
-                raise ValueError(
-                    f"the function must return n values for points (n, d), got one number, {values}"
-                )
-            values = _checked_values(space, values)
-        coefficients = space.analysis(values)
-        mass = _checked_mass(
-            space, float(coefficients[0].real), self.law, boolean("unit_mass", unit_mass)
-        )
-        self.misfit = _checked_fit(space, coefficients, values, self.law)
+            given = law_or_values
+            if callable(given) and not isinstance(given, type):
+                given = given(space.points)
+                if is_number(given):
+                    raise ValueError(
+                        f"the function must return n values for points (n, d), got one number, "
+                        f"{given}"
+                    )
+            values = _checked_values(space, given)
+        off, coefficients = rounding(given, len(values)), space.analysis(values)
+        mass = float(coefficients[0].real)
+        mass = _checked_mass(space, mass, self.law, boolean("unit_mass", unit_mass), off)
+        self.misfit = _checked_fit(space, coefficients, values, self.law, off)
         self.coefficients: NDArray[Any] = read_only(coefficients / mass)
         # a cached property: these are the law's values, more exact than those of the series
         self.values: Array = read_only(values / mass)
@@ -297,15 +304,14 @@ class Density(Measure):
             is not real, or a limit is out of range.
         """
         checked_space(space)
-        try:
-            given = np.asarray(coefficients)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"coefficients must be an array of numbers, got {error}") from None
-        if not np.can_cast(given.dtype, space._coefficient_type, "same_kind"):
+        given = unmasked("coefficients", coefficients)
+        is_numeric = given.dtype.kind in "iufc"
+        if not is_numeric or not np.can_cast(given.dtype, space._coefficient_type, "same_kind"):
             raise ValueError(
                 f"coefficients must be {space._coefficient_type.__name__} on {space}, got "
                 f"{given.dtype}"
             )
+        off = max(SIGN_TOLERANCE, rounding(given.real, given.size))
         given = np.array(given, dtype=space._coefficient_type)
         if given.shape != (space.n_coefficients,) or not np.isfinite(given).all():
             raise ValueError(
@@ -314,7 +320,7 @@ class Density(Measure):
             )
         if np.iscomplexobj(given):
             own = given[: space.n_real].imag
-            if np.abs(own).max() > SIGN_TOLERANCE * np.abs(given).max():
+            if np.abs(own).max() > off * np.abs(given).max():
                 raise ValueError(
                     f"coefficients must be real in the first {space.n_real} places on {space}, "
                     f"got an imaginary part of {np.abs(own).max():.3g}"

@@ -165,14 +165,16 @@ def _one_each(given: Any, count: int) -> list[Any]:
         remedy = ": take one, or values at space.points"
         return [check_law("laws_or_values", given, remedy)] * count
     try:
-        values = np.asarray(given, dtype=np.float64)
-    except (OverflowError, TypeError, ValueError):
-        # laws, then; `Density` refuses what is none
-        several = list(given)
-    else:
-        if values.ndim == 1:
-            return [values] * count
-        several = list(values) if values.ndim == 2 else []
+        values = np.asanyarray(given)
+    except (TypeError, ValueError):
+        # laws among values, then, or what is neither
+        values = np.empty(0, dtype=object)
+    is_numeric = values.dtype.kind in "iuf"
+    if is_numeric and values.ndim == 1:
+        return [given] * count
+    # `Density` refuses what is neither a law nor values
+    is_listed = isinstance(given, Sequence) or not is_numeric
+    several = list(given if is_listed else values)
     if len(several) != count:
         raise ValueError(
             f"laws_or_values must be one, or {count} as there are frequencies, got {len(several)}"

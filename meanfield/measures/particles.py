@@ -7,7 +7,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from meanfield import _checks
-from meanfield._checks import generator, integer, number, one_of, read_only, real_array, unit_rows
+from meanfield._checks import (
+    generator,
+    integer,
+    number,
+    one_of,
+    read_only,
+    real_array,
+    unit_rows,
+    unmasked,
+)
 from meanfield.kernels import token_sums
 from meanfield.kernels.direct import PairSums, Precision, log_moment
 from meanfield.kernels.harmonics import SphereNodes, SphereSums
@@ -32,9 +41,9 @@ class Particles(Measure):
     Parameters
     ----------
     points : array_like, shape (n, d)
-        Unit rows (within 1e-6, then normalised).
+        Unit rows: within 1e-6, of less than double precision within its rounding; then normalised.
     weights : array_like, shape (n,), optional
-        Non-negative, of sum 1; equal if omitted.
+        Non-negative, of sum 1 within 1e-8, or such rounding; equal if omitted.
     sums : {'auto', 'direct', 'transforms', 'gram', 'float32'}
         How sums over tokens are done. 'direct': over all pairs, in blocks, any d. 'transforms':
         in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}, and in runs for any
@@ -81,7 +90,7 @@ class Particles(Measure):
     ) -> None:
         one_of("sums", sums, SUMS)
         self.sums = sums
-        given = real_array("points", points, None)
+        given = unmasked("points", points)
         if given.ndim == 1:
             raise ValueError(
                 f"points must be unit rows (n, d), got shape {given.shape}: of angles take "

@@ -9,11 +9,18 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from meanfield._checks import boolean, check_type, number, one_line, some_of, symmetric
+from meanfield._checks import (
+    boolean,
+    check_type,
+    number,
+    one_line,
+    some_of,
+    symmetric,
+    time_tolerance,
+)
 from meanfield.dynamics import adapt
 from meanfield.evolution import Solution
 from meanfield.evolution.loop import save_times
-from meanfield.evolution.solution import LAST_BITS
 from meanfield.functionals.distances import mmd
 from meanfield.functionals.energies import dissipation, energy, energy_share
 from meanfield.functionals.transport.distance import LEAST_GAP, wasserstein
@@ -141,7 +148,7 @@ def compare(
 def _common_times(a: Solution, b: Solution) -> Array:
     """The times of `a` that `b` has saved, too, to last bits."""
     apart = np.abs(a.t[:, None] - b.t).min(axis=1)
-    times: Array = a.t[apart <= LAST_BITS * max(a.t[-1], b.t[-1])]
+    times: Array = a.t[apart <= time_tolerance(b.t) * max(a.t[-1], b.t[-1])]
     if not times.size or times[-1] == a.t[0] < a.t[-1]:
         raise ValueError(
             f"a and b must have saved at common times after the start, got {len(a.t)} saves from "

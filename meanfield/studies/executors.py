@@ -99,7 +99,7 @@ def mapped_by(
     [1, 2]
     """
     if workers is not None:
-        integer("workers", workers, low=1)
+        workers = integer("workers", workers, low=1)
         if executor not in (None, PROCESSES):
             raise ValueError(
                 f"workers must be left out with an executor that has its own, got {shown(workers)}"

@@ -14,7 +14,16 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq, minimize
 from scipy.special import sph_harm_y
 
-from meanfield._checks import EPS, generator, integer, number, real_array, symmetric, tell_apart
+from meanfield._checks import (
+    EPS,
+    generator,
+    integer,
+    number,
+    real_array,
+    symmetric,
+    tell_apart,
+    unmasked,
+)
 from meanfield.kernels.direct import latitude_log_moment, log_moment
 from meanfield.kernels.multipliers import bandwidth, eigenvalues, log_eigenvalues, ratio_bound
 from meanfield.laws.law import Uniform
@@ -669,9 +678,11 @@ def energy_extremisers(
     ArithmeticError
         See `energy_minimiser`.
     """
-    given = real_array("matrices", matrices, None)
-    given = real_array("matrices", given[None] if given.ndim == 2 else given, 3)
-    given = np.array([symmetric(f"matrices[{i}]", one) for i, one in enumerate(given)])
+    raw = unmasked("matrices", matrices)
+    raw = raw[None] if raw.ndim == 2 else raw
+    real_array("matrices", raw, 3)
+    given = np.array([symmetric(f"matrices[{i}]", one) for i, one in enumerate(raw)])
+    beta = number("beta", beta, above=0)
     repeats, rng = integer("repeats", repeats, low=0), generator("rng", rng)
     largest = [energy_maximiser(matrix, beta) for matrix in given]
     least = [energy_minimiser(matrix, beta) for matrix in given]
@@ -698,7 +709,7 @@ def energy_extremisers(
             "eigenvalue": (("index", "row"), values, {"long_name": "eigenvalue of D"}),
             **{name: ("index", np.asarray(column)) for name, column in columns.items()},
         },
-        attrs={"beta": float(beta)},
+        attrs={"beta": beta},
     )
     return ds.assign(_curves(least, given, beta)) if is_circle else ds
 

@@ -98,8 +98,9 @@ def phase_diagram(
     """
     dim, n = _checks.integer("dim", dim, low=2), _checks.integer("n", n, low=2)
     count = _checks.integer("repeats", repeats, low=1)
-    if not 1e-9 <= _checks.number("delta", delta) < 1.0:
-        raise ValueError(f"delta must be in [1e-9, 1), got {_checks.shown(delta)}")
+    delta = _checks.number("delta", delta)
+    if not 1e-9 <= delta < 1.0:
+        raise ValueError(f"delta must be in [1e-9, 1), got {delta:g}")
     times = _checks.times_until("save_at", save_at, _checks.number("t_end", t_end, above=0))
     runs = _checked(dynamics, dim)
     axis = _checks.ascending("dynamics' beta", [one.beta for one in runs])

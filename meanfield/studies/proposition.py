@@ -220,10 +220,11 @@ def _interval(beta: Any) -> tuple[float, float]:
     if is_single(beta):
         point = number("beta", beta, low=0, high=_LARGEST_BETA)
         return point, point
-    if len(beta) != 2:
+    ends = list(beta)
+    if len(ends) != 2:
         raise ValueError(f"beta must be one number or two, low and high, got {shown(beta)}")
-    low = number("beta", beta[0], above=0, high=_LARGEST_BETA)
-    return low, number("beta", beta[1], above=low, high=_LARGEST_BETA)
+    low = number("beta", ends[0], above=0, high=_LARGEST_BETA)
+    return low, number("beta", ends[1], above=low, high=_LARGEST_BETA)
 
 
 def verdict(found: Sequence[tuple[str, Evidence]]) -> dict[str, str]:

@@ -780,8 +780,9 @@ def stationary_states(
     """
     dim = _checks.integer("dim", dim, low=2, high=1024)
     kmax = _checks.integer("kmax", kmax, low=1)
-    if not 0.01 <= _checks.number("until", until) < 1.0:
-        raise ValueError(f"until must be in [0.01, 1), got {_checks.shown(until)}")
+    until = _checks.number("until", until)
+    if not 0.01 <= until < 1.0:
+        raise ValueError(f"until must be in [0.01, 1), got {until:g}")
     runs = [_checked(one, dim, kmax) for one in _checks.several("dynamics", dynamics)]
     if len({one.normalised for one in runs}) > 1:
         raise ValueError(f"dynamics must be all SA or all USA, got {_checks.shown(runs)}")
@@ -791,7 +792,7 @@ def stationary_states(
         for direction in ((1, -1) if degree % 2 == 0 and dim > 2 else (1,))
     ]
     tasks = [(one, *way) for one in runs for way in ways]
-    branch = partial(_branch, dim=dim, until=float(until))
+    branch = partial(_branch, dim=dim, until=until)
     tables = run_tasks(executor, branch, tasks, "stationary states", progress, workers)
     return dataset(tables, runs, ways, dim)
 

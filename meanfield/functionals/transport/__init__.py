@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from meanfield._checks import boolean, is_number, shown
+from meanfield._checks import boolean, freeze, number_in, shown
 from meanfield._shown import Shown
 
 # of sums in double precision, relative to what is summed; bounds are widened by it
@@ -48,10 +48,11 @@ class Bracket(Shown):
     def __post_init__(self) -> None:
         boolean("proved", self.proved)
         for name in ("value", "lower", "upper"):
-            given = getattr(self, name)
             # a bound may be infinite
-            if not is_number(given):
-                raise ValueError(f"{name} must be a number, got {shown(given)}")
+            value = number_in(getattr(self, name))
+            if value is None:
+                raise ValueError(f"{name} must be a number, got {shown(getattr(self, name))}")
+            freeze(self, **{name: value})
         # a NaN is in no order
         if not self.lower <= self.value <= self.upper:
             raise ValueError(
