@@ -65,8 +65,9 @@ def animation(
     """The measure of a run at its saved times, one after the other.
 
     Every frame is a saved state of the run; nothing is blended in between. All frames share one
-    scale of densities and, for tokens in more than three dimensions, one plane. A notebook draws
-    all frames, several a second, and shows a GIF, or what `rcParams["animation.html"]` says.
+    scale of densities and, for tokens in more than three dimensions, the principal axes of all
+    saves together. A notebook draws all frames, several a second, and shows a GIF, or what
+    `rcParams["animation.html"]` says.
 
     Parameters
     ----------
@@ -232,7 +233,7 @@ class _Scene:
     def __init__(self, sol: Solution, chosen: Sequence[int] | Integers, ax: Any) -> None:
         self._sol, self._chosen = sol, chosen
         measures = [sol.measures[i] for i in chosen]
-        self._look = look(measures)
+        self._look = look(measures, sol.measures)
         # a flow map that takes over may be drawn otherwise than its density
         self._kinds = [projection(measure) for measure in measures]
         self._energy: Any = energy_name(sol)

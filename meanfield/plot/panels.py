@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -41,12 +41,23 @@ _PIXELS = 180
 _COARSE = 720
 
 
+# tokens that deviate less from their mean do so by rounding
+_ROUNDING = 1e-12
+
+
+class Plane(NamedTuple):
+    """The plane that tokens are seen in: its axes, shape (2, d), and what they are called."""
+
+    axes: Array
+    names: tuple[str, str]
+
+
 @dataclass(frozen=True)
 class Look:
     """What panels share: the scale of densities, the plane tokens are seen in, the resolution."""
 
     scale: Normalize
-    plane: Array
+    plane: Plane
     is_fine: bool = True
 
 
@@ -70,7 +81,8 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     shows little, the law of the polar angle θ from its axis is drawn: the density
     f(θ) sin^{d-2} θ Γ(d/2) / (√π Γ((d-1)/2)) on [0, π]. The uniform density is dotted. Particles
     are points on the map, or beside the circle, which then bears their histogram; for d > 3 they
-    are projected onto their two principal axes. A flow map is drawn like a density from its free
+    are projected onto their first two principal axes, whose names have their shares of the
+    variance. A flow map is drawn like a density from its free
     nodes where its labels lie on a line, else as points; atoms are stems as high as their mass, 1
     being the height of the scale. The scale is logarithmic where it exceeds 20, and ends at 10⁴; an
     arrow shows how far a flow map's density exceeds it.
@@ -100,7 +112,7 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     """
     check_measure("measure", measure)
     wanted = projection(measure)
-    shared = look([measure])
+    shared = look([measure], [measure])
     if ax is None:
         ax = frames.new_axes(wanted)
         if is_coloured(measure):
@@ -109,28 +121,47 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def look(measures: Sequence[AnyMeasure]) -> Look:
-    """One scale and one plane for several measures."""
-    lowest, highest = np.array([_extremes(measure) for measure in measures]).T
-    last: Any = measures[-1]
-    plane: Array = np.eye(2, last.dim)
-    # of more than three dimensions only tokens have no axis
-    if last.axis is None and last.dim > 3:
-        plane = _principal_plane(last.points, last.weights)
-    return Look(frames.scale_of(float(lowest.min()), float(highest.max())), plane)
+def look(drawn: Sequence[AnyMeasure], saves: Sequence[AnyMeasure]) -> Look:
+    """One scale for the measures that are drawn, and the plane of all that were saved."""
+    lowest, highest = np.array([_extremes(measure) for measure in drawn]).T
+    return Look(frames.scale_of(float(lowest.min()), float(highest.max())), plane_of(saves))
 
 
-def _principal_plane(points: Array, weights: Array) -> Array:
-    """The two axes (2, d) of largest Σ_i w_i <x_i, axis>²."""
-    basis = np.eye(points.shape[1])
-    if 2 <= len(points) <= points.shape[1] // 2:
+def plane_of(measures: Sequence[AnyMeasure]) -> Plane:
+    """The first two coordinates; of tokens in d > 3 the first two principal axes of all together.
+
+    Every measure counts alike, so what tells tokens apart at one time is seen although they are in
+    one place at another. The largest component of an axis is positive.
+    """
+    clouds = [measure for measure in measures if isinstance(measure, Particles)]
+    dim = measures[0].dim
+    if dim <= 3 or not clouds:
+        return Plane(np.eye(2, dim), ("x₁", "x₂"))
+    means = [cloud.weights @ cloud.points / cloud.weights.sum() for cloud in clouds]
+    mean = np.mean(means, axis=0)
+    # one measure after the other, since all together may leave memory
+    deviations: Iterable[Array] = (
+        np.sqrt(cloud.weights)[:, None] * (cloud.points - mean) for cloud in clouds
+    )
+    span, size = None, dim
+    if sum(len(cloud.points) for cloud in clouds) <= dim // 2:
         # few tokens span less than the space
-        basis = np.linalg.qr(points.T)[0]
-    inside = points @ basis
-    size = basis.shape[1]
-    moments = (weights[:, None] * inside).T @ inside
-    vectors = eigh(moments, subset_by_index=[size - 2, size - 1])[1]
-    return np.asarray((basis @ vectors[:, ::-1]).T)
+        rows = np.concatenate(list(deviations))
+        span = np.linalg.qr(rows.T)[0]
+        deviations, size = [rows @ span], len(rows)
+    covariance = sum((some.T @ some for some in deviations), np.zeros((size, size))) / len(clouds)
+    variance = float(np.trace(covariance))
+    if variance <= _ROUNDING**2:
+        return Plane(np.eye(2, dim), ("x₁\nno variance", "x₂\nno variance"))
+    values, vectors = eigh(covariance, subset_by_index=[size - 2, size - 1])
+    axes = (vectors if span is None else span @ vectors).T[::-1]
+    largest = np.abs(axes).argmax(axis=1)
+    axes = axes * np.sign(axes[[0, 1], largest])[:, None]
+    # rounding has no share
+    shares = (100.0 * np.maximum(values[::-1], 0.0) / variance).round(9)
+    # a panel is too narrow for a name and a share in one line
+    first, second = (f"principal axis\n{share:.3g} % of variance" for share in shares)
+    return Plane(axes, (f"1st {first}", f"2nd {second}"))
 
 
 def draw(measure: AnyMeasure, ax: Any, shared: Look) -> None:
@@ -169,11 +200,12 @@ def _paint(measure: Any, ax: Any, shared: Look) -> None:
     else:
         around = np.linspace(0.0, _TURN, 361)
         ax.plot(np.cos(around), np.sin(around), color="black", linewidth=0.6)
-        x, y = shared.plane @ measure.points.T
+        x, y = shared.plane.axes @ measure.points.T
         _points(ax, x, y, measure)
         ax.set(aspect="equal", xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), xticks=[], yticks=[])
-        ax.set_xlabel("1st principal axis", fontsize=frames.SMALL, color=frames.GREY)
-        ax.set_ylabel("2nd principal axis", fontsize=frames.SMALL, color=frames.GREY)
+        x_name, y_name = shared.plane.names
+        ax.set_xlabel(x_name, fontsize=frames.SMALL, color=frames.GREY)
+        ax.set_ylabel(y_name, fontsize=frames.SMALL, color=frames.GREY)
         ax.spines[:].set_visible(False)
 
 

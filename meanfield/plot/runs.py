@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
 from html import escape
@@ -20,7 +21,7 @@ from meanfield.evolution.solution import Solution
 from meanfield.functionals.transport import Bracket
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
 from meanfield.plot import curves, frames
-from meanfield.plot.panels import draw, is_coloured, look, projection
+from meanfield.plot.panels import Look, draw, is_coloured, look, projection
 
 
 def dynamics_title(dynamics: AnyDynamics) -> str:
@@ -62,7 +63,8 @@ def solution(sol: Solution, *, panels: int = 4) -> Figure:
     There is no panel of an energy where the dynamics has none.
     A run that ends as a flow map has its number of nodes instead of the spectral tail, also where
     it began as a density. Monitors named w, w1, w_start and so on have a panel of distances.
-    Densities above 10⁴ are cut; their panels give the maximum.
+    Densities above 10⁴ are cut; their panels give the maximum. Tokens in d > 3 are seen from the
+    first two principal axes of all saves together, whose names have their shares of the variance.
 
     Parameters
     ----------
@@ -88,7 +90,13 @@ def solution(sol: Solution, *, panels: int = 4) -> Figure:
     6
     """
     curves.check(sol)
-    chosen = instants(sol, integer("panels", panels, low=1, high=_MOST_PANELS))
+    return still(sol, integer("panels", panels, low=1, high=_MOST_PANELS), sol.measures)
+
+
+def still(sol: Solution, panels: int, saves: Sequence[AnyMeasure]) -> Figure:
+    """The figure of a run, its tokens seen from the principal axes of all these measures."""
+    chosen = instants(sol, panels)
+    shared = look([sol.measures[i] for i in chosen], saves)
     kind = projection(sol.final)
     columns = _columns(len(chosen), kind)
     rows = -(-len(chosen) // columns)
@@ -96,7 +104,7 @@ def solution(sol: Solution, *, panels: int = 4) -> Figure:
     figure = frames.new_figure(7.2, rows * height + 2.2)
     parts: Any = figure.subfigures(2, 1, height_ratios=[rows * height, 2.0])
     upper, lower = parts
-    _draw_measures(upper, sol, chosen, rows, columns)
+    _draw_measures(upper, sol, chosen, shared, rows, columns)
     if shown_curves := curves.drawable(sol):
         widths = [5 if curve is curves.energy else 3 for curve in shown_curves]
         axes = lower.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
@@ -114,8 +122,10 @@ def _columns(panels: int, kind: str) -> int:
     return min(panels, 4)
 
 
-def _draw_measures(parent: Any, sol: Solution, chosen: list[int], rows: int, columns: int) -> None:
-    shared, maps = look([sol.measures[i] for i in chosen]), []
+def _draw_measures(
+    parent: Any, sol: Solution, chosen: list[int], shared: Look, rows: int, columns: int
+) -> None:
+    maps = []
     for number, index in enumerate(chosen):
         measure = sol.measures[index]
         # a flow map that takes over may be drawn otherwise than its density
@@ -236,8 +246,9 @@ def _rows(shown: Any) -> dict[str, str]:
 def _figure(shown: Any) -> Figure:
     """A measure, or the last one of a run and its energy beside it."""
     is_run = isinstance(shown, Solution)
-    measure = _light(shown.final if is_run else shown)
-    kind, shared = projection(measure), replace(look([measure]), is_fine=False)
+    saves = shown.measures if is_run else [shown]
+    measure = _light(saves[-1])
+    kind, shared = projection(measure), replace(look([measure], saves), is_fine=False)
     has_energy = is_run and curves.energy_name(shown) is not None
     widths = [_WIDTHS.get(kind, _ORDINARY)] + [_ENERGY] * has_energy
     figure = frames.new_figure(sum(widths), _HEIGHT)

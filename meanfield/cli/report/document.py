@@ -35,7 +35,7 @@ from meanfield.measures.clusters import clusters
 from meanfield.plot.curves import bounds, energy_name
 from meanfield.plot.frames import NORMAL, check_path, subscripts, thinned
 from meanfield.plot.panels import Look, look, projection
-from meanfield.plot.runs import dynamics_title, embedded, instants, run_title
+from meanfield.plot.runs import dynamics_title, embedded, instants, run_title, still
 from meanfield.studies.comparison import compare
 from meanfield.typing import Array
 
@@ -101,17 +101,19 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
     for sol in sols:
         check_type("solution", sol, Solution, "a Solution")
     script, first = plotly_script(), sols[0]
-    stills = [plot.solution(sol, panels=2) for sol in sols]
     if len(sols) == 1:
         title, labels, saved = run_title(first), [""], first.t
         paragraphs, curves = [], curve_views(first)
+        stills = [plot.solution(first, panels=2)]
     else:
         compared, labels = compare(*sols), list(names)
         title, saved = " and ".join(labels), compared["t"].values
         paragraphs = [_words(str(compared.attrs["verdict"]))]
         curves = comparison_views(compared, labels)
-        for still, label, sol in zip(stills, labels, sols, strict=True):
-            still.suptitle(f"{label}: {run_title(sol)}", fontsize=NORMAL + 1)
+        saves = _saves(sols)
+        stills = [still(sol, 2, saves) for sol in sols]
+        for figure, label, sol in zip(stills, labels, sols, strict=True):
+            figure.suptitle(f"{label}: {run_title(sol)}", fontsize=NORMAL + 1)
         stills.append(plot.comparison(compared.assign_coords(run=labels)))
     times, measures = measure_views(sols, labels, saved)
     ran = zip(labels, map(_outcome, sols), strict=True)
@@ -137,7 +139,7 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
         measures="".join(map(_figure, measures)),
         notes="".join(f"<p>{escape(note)}</p>" for note in notes),
         curves="".join(map(_figure, curves)),
-        stills="".join(embedded(still, f"Figure of {title}", _DPI) for still in stills),
+        stills="".join(embedded(figure, f"Figure of {title}", _DPI) for figure in stills),
         runs="".join(map(_about, labels, sols, found)),
         # it may stand inside a script element
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
@@ -184,8 +186,7 @@ def measure_views(
     saved = saved[thinned(len(saved), _MOST_TIMES)]
     chosen = [np.abs(sol.t - saved[:, None]).argmin(axis=1) for sol in sols]
     measures = [[sol.measures[i] for i in kept] for sol, kept in zip(sols, chosen, strict=True)]
-    # a plane to see tokens in is told by tokens
-    together = look(sorted(chain(*measures), key=lambda measure: measure.axis is None))
+    together = look(list(chain(*measures)), _saves(sols))
     seen_from = measures[0][len(measures[0]) // 2]
     pictures = [_drawing(some[0])(some, together) for some in measures]
     heaviest = max(weight(frame) for _, _, drawn, _ in pictures for frame in drawn)
@@ -207,6 +208,11 @@ def measure_views(
             said = (f"{few}{of}.", *said)
         views.append(View(name, title, times, numbers, data, layout, [drawn[i] for i in fit], said))
     return times, views
+
+
+def _saves(sols: Sequence[Solution]) -> list[AnyMeasure]:
+    """The measures of all runs, which together tell from where tokens are seen."""
+    return list(chain.from_iterable(sol.measures for sol in sols))
 
 
 def _drawing(measure: AnyMeasure) -> Callable[[Sequence[Any], Look], Drawn]:

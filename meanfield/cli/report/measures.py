@@ -12,7 +12,7 @@ from matplotlib.colors import Normalize, to_hex
 from meanfield.cli.report.view import LINE, Frame, axis, base_layout, packed, places
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.plot import frames
-from meanfield.plot.panels import Look, along_meridian, curve, gathered, log_curve
+from meanfield.plot.panels import Look, Plane, along_meridian, curve, gathered, log_curve
 from meanfield.spaces.geometry import circle_angles, perpendicular, sphere_points
 from meanfield.typing import Array
 
@@ -286,7 +286,7 @@ _DOTS, _BARS = 1, 2
 def tokens_view(measures: Sequence[Any], shared: Look) -> Drawn:
     """Points on the circle and the histogram of θ, or two principal axes and inner products."""
     last, plane = measures[-1], shared.plane
-    shown = [_tokens_frame(measure, plane) for measure in measures]
+    shown = [_tokens_frame(measure, plane.axes) for measure in measures]
     around: Array = np.linspace(0.0, 2.0 * np.pi, 181)
     outline = {"x": packed(np.cos(around)), "y": packed(np.sin(around))}
     kept = frames.thinned(len(last.weights), MOST_TOKENS)
@@ -301,39 +301,40 @@ def tokens_view(measures: Sequence[Any], shared: Look) -> Drawn:
         {**bar, "hovertemplate": "%{x:.3f}: %{y:.4g}<extra></extra>"},
     ]
     tallest = max(float(_histogram(measure)[1].max()) for measure in measures)
-    return data, _tokens_layout(last.dim, tallest), shown, _tokens_notes(last)
+    return data, _tokens_layout(last.dim, plane, tallest), shown, _tokens_notes(last)
 
 
-def _tokens_layout(dim: int, tallest: float) -> dict[str, Any]:
-    name = "x₁", "x₂"
-    if dim > 2:
-        name = "1st principal axis", "2nd principal axis"
+def _tokens_layout(dim: int, plane: Plane, tallest: float) -> dict[str, Any]:
     bare: dict[str, Any] = {"showgrid": False, "showline": False, "ticks": "", "range": [-1.1, 1.1]}
     square = {**bare, "scaleanchor": "x", "scaleratio": 1, "showticklabels": False}
     bins, label = _bins(dim)
+    x_name, y_name = (name.replace("\n", "<br>") for name in plane.names)
     # tall bars of a cluster would leave nothing to see of the rest
     logarithmic = tallest > 50.0
     of_y: dict[str, Any] = {"range": [0.0, 1.05 * tallest]}
     if logarithmic:
         of_y = {"type": "log", "range": [-3.0, float(np.log10(1.5 * tallest))]}
-    return base_layout(
-        xaxis=axis(name[0], domain=[0.0, 0.44], showticklabels=False, **bare),
-        yaxis=axis(name[1], **square),
+    layout = base_layout(
+        xaxis=axis(x_name, domain=[0.0, 0.44], showticklabels=False, **bare),
+        yaxis=axis(y_name, **square),
         xaxis2=axis(label, domain=[0.56, 1.0], anchor="y2", range=[bins[0], bins[-1]]),
         yaxis2=axis("density", anchor="x2", side="right", automargin=True, **of_y),
         bargap=0.0,
     )
+    # names of axes have two lines
+    layout["margin"] |= {"b": 60}
+    return layout
 
 
 def _bins(dim: int) -> tuple[Array, str]:
     if dim == 2:
         return np.linspace(0.0, 2.0 * np.pi, _BINS + 1), "angle θ"
-    return np.linspace(-1.0, 1.0, _BINS + 1), "inner product ⟨xᵢ, xⱼ⟩, i ≠ j"
+    return np.linspace(-1.0, 1.0, _BINS + 1), "inner product<br>⟨xᵢ, xⱼ⟩, i ≠ j"
 
 
-def _tokens_frame(measure: Particles, plane: Array) -> Frame:
+def _tokens_frame(measure: Particles, axes: Array) -> Frame:
     kept = frames.thinned(len(measure.weights), MOST_TOKENS)
-    x, y = plane @ measure.points[kept].T
+    x, y = axes @ measure.points[kept].T
     centres, heights = _histogram(measure)
     return {
         _DOTS: {"x": packed(x), "y": packed(y)},
@@ -359,7 +360,7 @@ def _tokens_notes(last: Particles) -> tuple[str, ...]:
     if n > MOST_TOKENS:
         found.append(f"{MOST_TOKENS} of {n} tokens are drawn.")
     if last.dim > 2:
-        found.append("The principal axes are those of the last measure.")
+        found.append("The principal axes are those of all saves together.")
         if n > MOST_PAIRED:
             found.append(f"Inner products are those of {MOST_PAIRED} of {n} tokens.")
     return tuple(found)
