@@ -171,6 +171,7 @@ def study(**changes):
         "growth_rate_predicted": [0.5, 0.7],
         "grown_degree": [3, 4],
         "predicted_degree": [3, 5],
+        "largest_growth_rate": [0.5, 0.8],
     }
     return xr.Dataset(
         {
@@ -194,7 +195,7 @@ def test_metastability_shows_plateaus_clusters_and_mergers():
     figure = mf.plot.metastability(ds)
     figure.canvas.draw()
     upper, lower = figure.axes
-    assert figure.get_suptitle() == "SA, β = 9: degree 3 grew, 3 predicted (γ = 0.5)"
+    assert figure.get_suptitle() == "SA, β = 9: degree 3 grew, as predicted (γ$_{3}$ = 0.5)"
     assert upper.get_xscale() == lower.get_xscale() == "log"
     assert texts(upper) == ["3 clusters", "2 clusters", "1 cluster"]
     assert [patch.get_x() for patch in upper.patches] == [1, 10, 100]
@@ -211,10 +212,17 @@ def test_metastability_shows_plateaus_clusters_and_mergers():
 def test_metastability_of_a_run_without_clusters():
     figure = mf.plot.metastability(study(status=("run", ["finished", "failed"])), 1)
     figure.canvas.draw()
-    assert figure.get_suptitle() == "USA, β = 16, failed: degree 4 grew, 5 predicted (γ = 0.7)"
+    told = "degree 4 grew (γ$_{4}$ = 0.7), degree 5 predicted (γ$_{5}$ = 0.8)"
+    assert figure.get_suptitle() == f"USA, β = 16, failed: {told}"
     assert figure._suptitle.get_color() == ORANGE
     assert texts(figure.axes[0]) == ["1 ↑"]
     assert len(figure.axes[1].lines) == 0
+
+
+def test_metastability_where_nothing_grew():
+    rates = {"grown_degree": ("run", [0, 4]), "growth_rate_predicted": ("run", [0.0, 0.7])}
+    title = mf.plot.metastability(study(**rates)).get_suptitle()
+    assert title == "SA, β = 9: no degree grew, degree 3 predicted (γ$_{3}$ = 0.5)"
 
 
 def test_metastability_is_drawn_over_the_time_of_its_run():

@@ -25,12 +25,27 @@ def test_metastability_tells_what_grew(plateaus):
         rates = mf.theory.growth_rates(dynamics, 2, 20)
         one = plateaus.isel(run=run)
         assert int(one.predicted_degree) == np.argmax(rates)
+        assert float(one.largest_growth_rate) == pytest.approx(rates.max(), rel=1e-12)
         grown = int(one.grown_degree)
         assert abs(grown - np.argmax(rates)) <= 1
         assert float(one.growth_rate_predicted) == pytest.approx(rates[grown])
         # with several modes at work the largest is not yet alone
         assert float(one.growth_rate) == pytest.approx(rates[grown], rel=0.1)
         assert str(one.status.values) in {"finished", "clustered"}
+
+
+@pytest.mark.parametrize(("beta", "seed", "formed"), [(3.0, 2, 2), (3.0, 4, 3), (8.0, 0, 4)])
+def test_as_many_clusters_form_as_the_degree_that_grew(beta, seed, formed):
+    """Several modes are near 0.1 at once: the largest of them is 3 in each of these runs."""
+    dynamics = mf.SA(beta)
+    ds = mf.studies.metastability(dynamics, rng=seed, t_start=2.0, t_end=20.0, save_at=60)
+    one, rates = ds.isel(run=0), mf.theory.growth_rates(dynamics, 2, 10)
+    assert int(one.grown_degree) == int(one.plateau_n_clusters[0]) == formed
+    assert float(one.growth_rate_predicted) == pytest.approx(rates[formed])
+    predicted = int(np.argmax(rates))
+    title = mf.plot.metastability(ds).get_suptitle()
+    for degree in (formed, predicted):
+        assert f"(γ$_{{{degree}}}$ = {rates[degree]:.3g})" in title
 
 
 def test_metastability_tells_plateaus_and_mergers(plateaus):
@@ -68,6 +83,7 @@ def test_equal_clusters_from_one_mode():
 def test_nothing_grows_in_time():
     ds = mf.studies.metastability(mf.SA(5.0), law=mf.Uniform(2), save_at=12, t_end=2.0)
     assert np.all(ds.n_clusters.values == 0)
+    assert int(ds.grown_degree[0]) == 0
     assert ds.sizes["plateau"] == ds.sizes["merger"] == ds.sizes["cluster"] == 0
     assert np.allclose(ds.energy_share, ds.energy_share[0, 0])
 

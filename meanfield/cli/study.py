@@ -274,7 +274,10 @@ def phase_diagram(
 
 @_asked(
     "metastability",
-    _table("beta", "predicted_degree", "grown_degree", "growth_rate", "status"),
+    _table(
+        *("beta", "predicted_degree", "largest_growth_rate"),
+        *("grown_degree", "growth_rate_predicted", "growth_rate", "status"),
+    ),
 )
 def metastability(
     beta: Betas, dynamics: Kind = "SA", t_end: EndTime = 1e4, rng: options.Rng = 0

@@ -199,7 +199,8 @@ def _legend(one: Any) -> list[Line2D]:
 _OVER_T = "t", "energy_share", "n_clusters", "cluster_angle", "cluster_mass", "merging_time"
 _OF_RUNS = (
     *("plateau_start", "plateau_end", "plateau_n_clusters"),
-    *("growth_rate_predicted", "grown_degree", "predicted_degree", "beta", "dynamics"),
+    *("grown_degree", "growth_rate_predicted", "predicted_degree", "largest_growth_rate"),
+    *("beta", "dynamics"),
 )
 # area of the dot of a cluster of mass 1, in points²
 _AREA = 30.0
@@ -250,10 +251,19 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     status = str(one["status"].item()) if "status" in one else "finished"
     is_good = status in GOOD
     about = f"{one['dynamics'].item()}, β = {one['beta'].item():g}" + f", {status}" * (not is_good)
-    names = "grown_degree", "predicted_degree", "growth_rate_predicted"
-    numbers = (one[name].item() for name in names)
-    degrees = "degree {:g} grew, {:g} predicted (γ = {:.3g})".format(*numbers)
-    return frames.finish(figure, f"{about}: {degrees}", axes, "black" if is_good else frames.ORANGE)
+    title = frames.subscripts(f"{about}: {_grown(one)}", "$_{%s}$")
+    return frames.finish(figure, title, axes, "black" if is_good else frames.ORANGE)
+
+
+def _grown(one: Any) -> str:
+    """Which degree grew and which was predicted, each with its own γ."""
+    grown, predicted = (int(one[f"{name}_degree"]) for name in ("grown", "predicted"))
+    fastest = f"(γ_{predicted} = {float(one['largest_growth_rate']):.3g})"
+    if grown == predicted:
+        return f"degree {grown} grew, as predicted {fastest}"
+    rate = f" (γ_{grown} = {float(one['growth_rate_predicted']):.3g})" if grown else ""
+    name = f"degree {grown}" if grown else "no degree"
+    return f"{name} grew{rate}, degree {predicted} predicted {fastest}"
 
 
 def _draw_energy(ax: Axes, times: Array, shares: Array) -> None:
@@ -276,8 +286,10 @@ def _angles(ax: Axes, times: Array, angles: Array, masses: Array) -> None:
     seen = np.isfinite(grid) & np.isfinite(angles) & np.isfinite(masses)
     turned = angles[seen] % (2.0 * np.pi)
     area = 0.8 + _AREA * masses[seen]
-    ax.scatter(grid[seen], turned, s=area, color=frames.BLUE, alpha=0.7, linewidths=0.0, zorder=2)
-    ax.set_ylim(-0.1, 2.0 * np.pi + 0.1)
+    # a dot at the edge is drawn whole
+    kind: dict[str, Any] = {"alpha": 0.7, "linewidths": 0.0, "zorder": 2, "clip_on": False}
+    ax.scatter(grid[seen], turned, s=area, color=frames.BLUE, **kind)
+    ax.set_ylim(0.0, 2.0 * np.pi)
     ax.set_yticks(*frames.QUARTERS)
     frames.label_axes(ax, "time t (vertical lines: clusters merge)", "angles of clusters")
 

@@ -16,13 +16,15 @@ from meanfield.exceptions import warn_unfinished
 from meanfield.laws import FourierSeries, Law
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import FlowMap, LineFlowMap
-from meanfield.spaces.geometry import circle_angles
+from meanfield.spaces.geometry import circle_angles, circle_points
 from meanfield.studies.executors import pad, run_tasks
 from meanfield.theory import check_attention, growth_rates
 from meanfield.typing import Array, NDArray, Rng
 
-# a mode of this size has left the linear regime
-_GROWN = 0.1
+# a mode of this size has left the linear regime, and one of that size is rounding
+_GROWN, _NOTHING = 0.1, 1e-12
+# angles at which the sign of the velocity is looked at, for each degree that matters
+_ANGLES = 64
 # clusters hold all but this share of the mass on a plateau, and stand for this factor in time
 _OUTSIDE = 1e-2
 _STANDS = 1.2
@@ -72,8 +74,11 @@ def metastability(
     xarray.Dataset
         Over (run, t), t in units of 1/max γ_k of each run: `time` itself, `energy_share` E/E(δ),
         `n_clusters`, `cluster_angle` and `cluster_mass` (run, t, cluster). Over run:
-        `grown_degree`, the largest mode when one first exceeds 0.1; `predicted_degree`, argmax γ_k;
-        `growth_rate`, fitted to that mode while it is small, and `growth_rate_predicted`, its γ_k.
+        `predicted_degree`, argmax γ_k, and `largest_growth_rate`, its γ_k; `grown_degree`, the
+        number of points to which the velocity converges when a mode first exceeds 0.1 (0 where
+        nothing moves): the degree of that mode where it is alone, and where it is not the number
+        of clusters that form, of which some may join at once; `growth_rate`, fitted to the mode of
+        this degree while it is small, and `growth_rate_predicted`, its γ_k.
         Over (run, plateau): `plateau_start`, `plateau_end`, `plateau_n_clusters`: times between
         which the clusters are equally many, hold 99 % of the mass and stand for 20 % of the time;
         over (run, merger): `merging_time`, when clusters became fewer. `status` of each run.
@@ -136,7 +141,9 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
     kept = cast(list[LineFlowMap], solution.measures[1:])
     modes = np.array([_modes(flow, _most(dynamics)) for flow in kept])
     large = np.flatnonzero(modes.max(axis=1) > _GROWN)
-    grown = int(np.argmax(modes[large[0] if len(large) else -1]))
+    first = int(large[0]) if len(large) else -1
+    # several modes may be as large as each other, and none of them alone says what forms
+    grown = _converging(dynamics, kept[first]) if modes[first].max() > _NOTHING else 0
     found = [clusters(flow, radius) for flow in kept]
     counts = np.array([len(group) for group in found])
     inside = np.array([float(group.masses.sum()) for group in found])
@@ -152,6 +159,7 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
             "n_clusters": ("t", counts.astype(np.float64)),
             "grown_degree": grown,
             "predicted_degree": fastest,
+            "largest_growth_rate": rates[fastest],
             "growth_rate": _fitted_rate(times, modes[:, grown]),
             "growth_rate_predicted": rates[grown],
             "status": solution.status,
@@ -175,11 +183,20 @@ def _modes(flow: LineFlowMap, kmax: int) -> Array:
     return np.asarray(modes)
 
 
+def _converging(dynamics: Isotropic, flow: LineFlowMap) -> int:
+    """The number of points of the circle to which the velocity converges."""
+    count = _ANGLES * _most(dynamics)
+    points = circle_points(2.0 * np.pi / count * np.arange(count))
+    velocity = dynamics.velocity(flow, points)
+    ahead = velocity[:, 1] * points[:, 0] > velocity[:, 0] * points[:, 1]
+    return int(np.count_nonzero(ahead & ~np.roll(ahead, -1)))
+
+
 def _fitted_rate(times: Array, mode: Array) -> float:
     """Slope of log |mode| while it is below a tenth of what counts as grown; nan if never."""
     small = np.flatnonzero(mode > 0.1 * _GROWN)
     end = small[0] if len(small) else len(mode)
-    if end < 3:
+    if end < 3 or not mode[:end].all():
         return float("nan")
     return float(np.polyfit(times[:end], np.log(mode[:end]), 1)[0])
 
