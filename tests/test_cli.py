@@ -355,6 +355,7 @@ def test_mean_field_limit(folder, capsys):
     assert main([*LIMIT, "--n", "20,200", "--repeats", "3", "-o", "l.nc"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["quantity", "error,", "n", "="]
+    assert lines[0].endswith("interval (all jointly 95 %)")
     assert [line.split()[0] for line in lines[1:4]] == ["mmd", "sobolev", "w1"]
     assert lines[-1] == "wrote l.nc, l.png"
     assert (folder / "l.png").read_bytes().startswith(PNG)

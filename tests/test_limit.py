@@ -61,6 +61,36 @@ def test_intervals_hold_the_true_rate(repeats, sizes, spread):
     assert np.median(high - low) < 2 * student.isf(0.025, repeats - 1) * 1.1 * rate.std()
 
 
+def test_intervals_of_all_quantities_hold_jointly():
+    """Five quantities of the same modes, as in a study: each at 95 % hold together too rarely."""
+    rng, counts, studies, quantities = np.random.default_rng(9), np.array([1, 10, 100]), 1000, 5
+    modes = rng.normal(size=(3, 32, studies, 6)) ** 2
+    shares = rng.uniform(size=(6, quantities)) ** 4
+    errors = np.sqrt(modes @ shares / counts[:, None, None, None])
+    chance = 5 * np.sqrt(0.05 * 0.95 / studies)
+    for confidence, is_joint in ((1 - 0.05 / quantities, True), (0.95, False)):
+        flat = errors.reshape(3, 32, -1)
+        _, low, high = fitted_rates(counts, flat, confidence).reshape(3, studies, quantities)
+        held = np.mean(((low <= -0.5) & (high >= -0.5)).all(axis=1))
+        assert (held > 0.95 - chance) == is_joint, held
+
+
+@pytest.mark.slow
+def test_the_default_finds_one_half():
+    """Of each seed, all intervals, which are those of Bonferroni and as narrow as they may be."""
+    sizes = [100, 400, 1600]
+    for seed in range(4):
+        ds = mf.studies.mean_field_limit(LAW, mf.SA(2.0), 0.2, sizes, save_at=1, rng=seed)
+        assert ds.sizes["repeat"] == 32
+        assert np.all((ds.rate_lower <= -0.5) & (ds.rate_upper >= -0.5)), seed
+        assert float((ds.rate_upper - ds.rate_lower).sel(quantity="mmd").max()) < 0.35
+    assert ds.attrs["confidence"] == 0.95
+    assert "jointly 95 % for all quantities" in ds.rate_lower.attrs["comment"]
+    for name in ds["quantity"].values:
+        each = fitted_rates(np.array(sizes), ds[str(name)].values, 1.0 - 0.05 / 5)
+        assert np.array_equal(ds.rate_lower.sel(quantity=name), each[1])
+
+
 def test_normality_tells_what_is_not_normal():
     rng = np.random.default_rng(0)
     normal, other = rng.normal(size=(60, 1, 1)), rng.exponential(size=(60, 1, 1))
@@ -268,7 +298,14 @@ def test_figure():
     ds = mf.studies.mean_field_limit(LAW, mf.SA(0.5), 0.5, [10, 100], repeats=4, save_at=2)
     figure = mf.plot.mean_field_limit(ds)
     assert len(figure.axes) == 3
-    assert len(figure.axes[0].lines) == ds.sizes["quantity"]
+    *_, dashed = figure.axes[0].lines
+    assert len(figure.axes[0].lines) == ds.sizes["quantity"] + 1
+    assert dashed.get_linestyle() == "--"
+    x, y = dashed.get_data()
+    assert np.diff(np.log(y)) / np.diff(np.log(x)) == pytest.approx(-0.5)
+    assert y[0] > max(float(mf.plot.studies.rms(ds[str(q)])[0, -1]) for q in ds["quantity"].values)
+    legend = figure.axes[0].get_legend()
+    assert legend.get_title().get_text() == "fitted powers, all jointly 95 %"
     assert figure.get_suptitle() == "SA, β = 0.5: tokens against the limit, 4 repeats"
     assert all(ax.get_xlabel() and ax.get_ylabel() for ax in figure.axes)
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]

@@ -155,7 +155,8 @@ def rates(found: Any) -> str:
     from meanfield.plot.studies import rms
 
     head = f"error, n = {int(found['n'][-1])}"
-    lines = [f"{'quantity':<14}{head:>20}{'rate in n':>12}  95 %"]
+    joint = f"interval (all jointly {100 * found.attrs['confidence']:g} %)"
+    lines = [f"{'quantity':<14}{head:>20}{'rate in n':>12}  {joint}"]
     for name in found["quantity"].values:
         last, size = found.sel(quantity=name).isel(t=-1), rms(found[name].isel(n=-1, t=-1))
         rate, low, high = (float(last[key]) for key in ("rate", "rate_lower", "rate_upper"))
@@ -199,7 +200,7 @@ def mean_field_limit(
     n: Annotated[
         str, Option(metavar="N,N,…", help="Several numbers of tokens.")
     ] = "100,1000,10000",
-    repeats: Annotated[int, Option(min=1, help="Random starts for each number of tokens.")] = 8,
+    repeats: Annotated[int, Option(min=1, help="Random starts for each number of tokens.")] = 32,
     rng: options.Rng = 0,
     settings: options.Settings = None,
 ) -> dict[str, Any]:

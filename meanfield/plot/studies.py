@@ -645,6 +645,8 @@ def _common(given: list[Any]) -> str:
 _TOO_FAR = 1e3
 # share of an axis that a line of a legend takes
 _LINE = 0.075
+# so many times the largest error the line n^{-1/2} begins, above all others
+_ABOVE = 1.5
 _ERROR = "root mean square error"
 _NAMES = {
     "mmd": "mmd",
@@ -659,8 +661,9 @@ _NAMES = {
 def mean_field_limit(ds: Any) -> Figure:
     """Errors over n at the last time, the first distance over t, and fluctuations of the mean.
 
-    Errors are root mean squares over the repeats, with their fitted powers of n. Over t, dashed
-    lines are Dobrushin's bound, where it ends below 1000 times the largest error. Fluctuations
+    Errors are root mean squares over the repeats, with their fitted powers of n, whose intervals
+    hold jointly; the dashed line falls like n^{-1/2}. Over t, dashed lines are Dobrushin's bound,
+    where it ends below 1000 times the largest error. Fluctuations
     √n ∫ x d(mu_n - mu) at the last time, each axis in units of its deviation, are compared with
     normal quantiles.
 
@@ -679,7 +682,8 @@ def mean_field_limit(ds: Any) -> Figure:
         If it is no such dataset.
     """
     needed = "rate", "fluctuation", "n", "t", "quantity"
-    frames.check_dataset(ds, "mean_field_limit", needed, ("repeat",), ("name", "beta", "sign"))
+    about = "name", "beta", "sign", "confidence"
+    frames.check_dataset(ds, "mean_field_limit", needed, ("repeat",), about)
     figure = frames.new_figure(10.5, 3.6)
     over_n, over_t, gaussian = figure.subplots(1, 3)
     _over_n(over_n, ds)
@@ -687,8 +691,8 @@ def mean_field_limit(ds: Any) -> Figure:
     _gaussian(gaussian, ds)
     for ax in over_n, over_t, gaussian:
         ax.tick_params(which="both", labelsize=frames.SMALL)
-    about = frames.heading(ds.attrs["name"], ds.attrs["beta"], ds.attrs["sign"])
-    title = f"{about}: tokens against the limit, {ds.sizes['repeat']} repeats"
+    heading = frames.heading(ds.attrs["name"], ds.attrs["beta"], ds.attrs["sign"])
+    title = f"{heading}: tokens against the limit, {ds.sizes['repeat']} repeats"
     return frames.finish(figure, title)
 
 
@@ -705,9 +709,14 @@ def _over_n(ax: Axes, ds: Any) -> None:
         power = f"{last['rate']:.2f}" + (rf" \pm {half:.2f}" if np.isfinite(half) else "")
         label = _NAMES[str(name)] + (f": $n^{{{power}}}$" if np.isfinite(last["rate"]) else "")
         ax.loglog(ds["n"], rms(ds[name])[:, -1], "o-", color=colour, markersize=4, label=label)
+    n, highest = ds["n"].values, max(line.get_ydata()[0] for line in ax.lines)
+    fall = _ABOVE * highest * np.sqrt(n[0] / n)
+    ax.loglog(n, fall, "--", color=frames.GREY, linewidth=0.8, label="$n^{-1/2}$")
     frames.label_axes(ax, "tokens n", _ERROR, f"errors at t = {float(ds['t'][-1]):.4g}")
-    _room_below(ax, _LINE * ds.sizes["quantity"])
-    ax.legend(**frames.LEGEND, loc="lower left")
+    # a line for each quantity, for the power, and for the title
+    _room_below(ax, _LINE * (ds.sizes["quantity"] + 2))
+    title = f"fitted powers, all jointly {100 * ds.attrs['confidence']:g} %"
+    ax.legend(**frames.LEGEND, title=title, title_fontsize=frames.SMALL, loc="lower left")
 
 
 def _room_below(ax: Axes, share: float) -> None:
