@@ -29,6 +29,21 @@ def order(sol):
     return sol.dataset.order_parameter.values
 
 
+@pytest.mark.parametrize("psi", [1e-3, 0.4, 2.0, 3.5, 5.0, 2.0 * np.pi - 1e-3])
+def test_the_mean_phase_is_from_0_to_a_turn(psi):
+    """r e^{iψ} = ∫ e^{iθ} dmu of a pair about ψ, and of 1 + cos(θ - ψ)."""
+    pair = mf.Particles.from_angles(np.mod([psi - 0.7, psi + 0.7], 2.0 * np.pi))
+    wave = mf.FourierSeries(cos=[np.cos(psi)], sin=[np.sin(psi)])
+    for measure, r in (pair, np.cos(0.7)), (mf.Density(mf.Circle(16), wave), 0.5):
+        assert mf.order_parameter(measure) == pytest.approx((r, psi), abs=1e-14)
+
+
+def test_the_mean_phase_is_below_a_turn_however_small_it_is():
+    assert mf.order_parameter(mf.Particles([[1.0, -1e-17]])) == (1.0, 0.0)
+    opposite = mf.Particles([[1.0, 0.0], [-1.0, 0.0]])
+    assert mf.order_parameter(opposite) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize("beta", [0.0, 1e-9, 1e-7, 0.5, 4.0, 30.0, 150.0])
 def test_series_of_usa(beta):
     """Σ b_k sin kx = e^{β cos x} sin x; the sum of all |b_k| is a few sqrt(β) times its maximum."""

@@ -17,7 +17,7 @@ from meanfield.kernels.line import LineSums
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap, check_measure
 from meanfield.spaces import Space, SphereAt
-from meanfield.spaces.geometry import asymmetry, project
+from meanfield.spaces.geometry import asymmetry, circle_angles, project
 from meanfield.typing import Array, ArrayLike
 
 # of an energy, that rounding of a density may make
@@ -201,8 +201,9 @@ def order_parameter(measure: AnyMeasure) -> tuple[float, float]:
     check_measure("measure", measure)
     if measure.dim != 2:
         raise ValueError(f"measure must have dim = 2, that of the circle, got {shown(measure)}")
-    x, y = (float(part) for part in measure.mean())
-    return float(np.hypot(x, y)), float(np.arctan2(y, x) % (2.0 * np.pi))
+    # a zero of either sign is the angle 0
+    mean = measure.mean() + 0.0
+    return float(np.hypot(*mean)), float(circle_angles(mean[None])[0])
 
 
 def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
