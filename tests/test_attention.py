@@ -5,11 +5,14 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import iv
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.cli.commands import main
-from meanfield.equations.density import GridTendency
+from meanfield.equations.density import GridTendency, LostDigitsError
+from meanfield.equations.tendency import tendency
 from meanfield.evolution import solve
 from meanfield.exceptions import CaseError, UnfinishedWarning
 from meanfield.kernels import harmonics
@@ -265,6 +268,32 @@ def test_heads_that_look_at_rounding_end_the_run(normalised):
                 "rounding of f, 2e-16 .* take a FlowMap or Particles, or try `on_unres", sol.message
             )
             assert sol.t.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+def test_fields_of_which_rounding_makes_a_billionth_are_refused(normalised):
+    """f = e^{κ cos θ}/I_0(κ) and a head of score -β, which sees rounding of f as uniform mass.
+
+    Rounding moves f X by its share I_0(β)/G of |V|; without softmax it is compared with the largest
+    f X.
+    """
+    kappa, circle = 20.0, mf.Circle(256)
+    law, angles = mf.VonMisesFisher([1.0, 0.0], kappa), np.linspace(0.0, 2.0 * np.pi, 4001)
+    density = np.exp(kappa * np.cos(angles)) / iv(0, kappa)
+
+    def share(beta):
+        apart = np.sqrt(kappa**2 + beta**2 - 2.0 * kappa * beta * np.cos(angles))
+        potential, uniform = iv(0, apart) / iv(0, kappa), iv(0, beta)
+        if normalised:
+            return 2e-16 * np.max(density * uniform / potential)
+        return 2e-16 * density.max() ** 2 * uniform / np.max(density * potential)
+
+    for wanted in 0.5e-9, 2e-9:
+        beta = brentq(lambda b, s=wanted: np.log(share(b) / s), 1.0, 20.0)
+        head = mf.Attention(beta, [mf.Head(Q=-1.0)], normalised=normalised)
+        rate = tendency(mf.Density(circle, law), head)
+        with pytest.raises(LostDigitsError) if wanted > 1e-9 else nullcontext():
+            rate(rate.initial_state, np.empty_like(rate.initial_state))
 
 
 # ------------------------------------------------------------------------- heads of numbers

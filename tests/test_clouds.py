@@ -243,6 +243,15 @@ def test_equal_clouds_whose_weights_differ_by_rounding():
     assert found.upper >= np.sqrt(exact_mass) * geodesic_distance(x[0], x[1])
 
 
+def test_costs_that_are_raised_stay_below_the_least():
+    """Most of the mass goes 2^-50, next to none goes far: (dist/π)^20 of both is below 2^-900."""
+    near, light = 2.0**-50, 1e-290
+    mu = mf.Particles([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], [1.0, light])
+    nu = mf.Particles([[1.0, near, 0.0], [0.0, 1.0, 0.0]], [1.0, light])
+    found, exact = mf.wasserstein(mu, nu, 20), exact_distance(mu, nu, 20)
+    assert found.lower <= float(exact) <= found.upper
+
+
 # -- the circle, by the same plans ----------------------------------------------------------------
 
 

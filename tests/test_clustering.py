@@ -44,6 +44,16 @@ def test_what_is_outside_is_told():
     assert (len(none), none.outside) == (0, 1.0)
 
 
+def test_a_light_token_belongs_to_a_cluster_within_a_radius_of_it():
+    """Of three in a row behind a heavy one the first has it in its ball, and is dense; the second
+    is within a radius of the first; the third is nearer than two.
+    """
+    row, others = [0.0, 0.08, 0.15, 0.23], [1.0, 2.0, 3.0, 4.0, 5.0, 5.5, 6.0]
+    angles, weights = np.array(row + others), [0.9] + [0.01] * 10
+    found = mf.clusters(mf.Particles(np.column_stack([np.cos(angles), np.sin(angles)]), weights))
+    assert found.masses == pytest.approx([0.92], rel=1e-14)
+
+
 def test_a_dirac():
     found = mf.clusters(mf.Particles([[0.0, 0.0, 1.0]]))
     assert (len(found), found.masses[0], found.radii[0]) == (1, 1.0, 0.0)

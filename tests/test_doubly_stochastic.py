@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from handmade import free_dissipation, free_energy
 from scipy.optimize import brentq
-from scipy.special import logsumexp
+from scipy.special import ive, logsumexp
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text
@@ -190,6 +190,39 @@ def test_a_coarse_space_takes_a_finer_grid(beta):
         mf.energy(flow, mf.DoublyStochastic(beta)), abs=1e-13
     )
     assert len(mf.sinkhorn_scaling(coarse, beta)) == len(coarse.space.points)
+
+
+@pytest.mark.parametrize("size", [8, 128])
+def test_the_scaling_of_the_uniform_measure(size):
+    """u² Λ_0 = 1, with I_0(β) on the circle and sinh β/β on S²; a coarse space takes a finer grid.
+
+    What transforms on S² are off by, 1e-13 of G or so, is in log u.
+    """
+    beta = 9.0
+    exact = {2: np.log(ive(0, beta)) + beta, 3: np.log(np.sinh(beta) / beta)}
+    for space in mf.Circle(size), mf.Zonal(3, size), mf.Sphere(min(size, 31)):
+        uniform = mf.Density(space, mf.Uniform(space.dim))
+        assert size > 8 or len(uniform._balanced(beta).points) > len(space.points)
+        log_u = mf.sinkhorn_scaling(uniform, beta)
+        np.testing.assert_allclose(log_u, -0.5 * exact[space.dim], rtol=0, atol=1e-12)
+
+
+def test_a_series_counts_as_zero_where_it_is_negative():
+    """1 + 1.2 cos(3θ - π/4) is positive at the twelve points of its space, and not between them."""
+    space, beta = mf.Circle(8), 9.0
+    coefficients = np.zeros(space.size // 2, dtype=np.complex128)
+    coefficients[[0, 3]] = 1.0, 0.6 * np.exp(-0.25j * np.pi)
+    series = mf.Density.from_coefficients(space, coefficients)
+    assert series.values.min() > 0.1
+    grid = series._balanced(beta).points
+    angles = np.arctan2(grid[:, 1], grid[:, 0])
+    values = 1.0 + 1.2 * np.cos(3.0 * angles - 0.25 * np.pi)
+    assert values.min() < -0.19
+    masses = np.maximum(values, 0.0) / len(grid)
+    log_u, own = scaling(PairSums(grid, beta).potential, masses), series._balanced(beta)
+    # sums of pairs are in units of e^β
+    np.testing.assert_allclose(own.log_u, log_u - 0.5 * beta, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(own.masses, masses, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", ["circle", "sphere", "zonal 3", "flow 2", "tokens 3"])

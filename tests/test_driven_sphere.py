@@ -1,5 +1,7 @@
 """Flow maps on S^2 under attention with matrices, feed-forward layers and `Layers`."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -112,6 +114,29 @@ def test_where_the_series_has_no_digits_the_sources_are_summed(dynamics, off):
     assert np.array_equal(field.velocity(moments, Places.of(targets), loose=True), velocity)
     with pytest.raises(ArithmeticError, match="where its series has no digits"):
         field.velocity(moments, Places.of(targets))
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "size", "share"),
+    [
+        (mf.Attention(1.0, [mf.Head(Q=MATRIX, V=MATRIX / 30.0)]), 36.0, 1e-6),
+        (mf.SA(25.0), 25.0, 1e-9),
+        (STEEP, 25.0, 1e-8),
+    ],
+    ids=["heads", "SA", "kernel"],
+)
+def test_the_share_of_its_largest_value_at_which_g_is_lost(dynamics, size, share):
+    """G of one token is e^{-|M|(1 - cos α)} of its maximum, at an angle α from where that is."""
+    pole = np.array([[0.0, 0.0, 1.0]])
+    depth = field_on_sphere(dynamics)
+    moments, field = depth.moments(pole, np.ones(1)), depth.during(0.0, 1.0)
+    # a head with -36 looks the other way
+    side = -1.0 if size == 36.0 else 1.0
+    for part in 0.5, 2.0:
+        cosine = 1.0 + np.log(part * share) / size
+        targets = np.array([[0.0, 0.0, side], [np.sqrt(1.0 - cosine**2), 0.0, side * cosine]])
+        with pytest.raises(ArithmeticError, match="no digits") if part < 1.0 else nullcontext():
+            field.velocity(moments, Places.of(targets))
 
 
 # ---------------------------------------------------------------- runs

@@ -274,6 +274,22 @@ def test_repelling_nodes_are_no_cluster():
     assert held.atoms.masses[0] == pytest.approx(1)
 
 
+def test_atoms_that_meet_are_one_and_the_others_keep_their_nodes():
+    """The second and third of five come within the radius: they meet at their mean."""
+    places, masses = np.array([0.5, 2.0, 2.0005, 4.0, 5.0]), np.array([0.1, 0.2, 0.3, 0.15, 0.25])
+    flow = mf.FlowMap(mf.PointCloud(circle(places), masses))
+    met = collapsed(flow, np.zeros(len(flow.angles)), 1e-3)
+    middle = 0.4 * 2.0 + 0.6 * 2.0005
+    # the heaviest first
+    assert met.atoms.masses == pytest.approx([0.5, 0.25, 0.15, 0.1], rel=1e-14)
+    np.testing.assert_allclose(
+        met.atoms.centres, circle(np.array([middle, 5.0, 4.0, 0.5])), rtol=0, atol=1e-15
+    )
+    expected = np.repeat([0.5, middle, middle, 4.0, 5.0], len(flow.angles) // 5)
+    np.testing.assert_allclose(met.angles, expected, rtol=0, atol=1e-15)
+    assert met.mean() == pytest.approx(flow.mean(), abs=1e-7)
+
+
 def test_a_tight_law_is_an_atom_after_a_step():
     law = mf.VonMisesFisher(circle([1.0])[0], 1e6)
     sol = mf.evolve(mf.FlowMap(law, atom_radius=1e-2), mf.SA(1.0), 20.0, 1)

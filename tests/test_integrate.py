@@ -25,6 +25,14 @@ def test_saves_where_asked():
     assert len(mf.evolve(mu(), mf.SA(1.0), 1.0).t) == 21
 
 
+@pytest.mark.parametrize("mass", [0.5, 1.0])
+def test_a_save_has_the_mass_of_its_measure(mass):
+    half = mf.Density.from_coefficients(mf.Circle(64), mass * mu().coefficients)
+    sol = mf.evolve(half, mf.SA(1.0), 0.2, 2)
+    assert [measure.mass() for measure in sol.measures] == sol.dataset.mass.values.tolist()
+    assert sol.dataset.mass.values == pytest.approx(mass, rel=1e-14)
+
+
 STARTS = {
     "density": mu(),
     "flow map": mf.FlowMap(mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])),

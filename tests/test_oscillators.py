@@ -228,6 +228,17 @@ def test_mass_is_exact_at_each_frequency():
     assert np.allclose(final.coefficients, [0.25, 0.75] @ final.parts, rtol=0, atol=1e-16)
 
 
+def test_values_of_another_mass_are_divided_by_it():
+    """3 (1 + cos θ/2) at one frequency and 5 (1 + sin θ) at the other, weights 1 and 3."""
+    (x, y), asked = CIRCLE.points.T, ([-1.0, 2.0], [1.0, 3.0])
+    values = [3.0 + 1.5 * x, 5.0 + 5.0 * y]
+    mu = mf.OscillatorDensity(CIRCLE, values, *asked, unit_mass=True)
+    assert np.allclose(mu.parts[:, :2], [[1.0, 0.25], [1.0, -0.5j]], rtol=0, atol=1e-15)
+    assert np.allclose(mu.frequency_weights, [0.25, 0.75], rtol=0, atol=1e-16)
+    with pytest.raises(ValueError, match=r"mass 1 .* got mass 3: .*unit_mass=True"):
+        mf.OscillatorDensity(CIRCLE, values, asked[0])
+
+
 def test_refinement_goes_on_in_the_same_frames():
     """From 64 to 128 modes within a save, against 256 all along; tolerances of 1e-12 and 1e-8."""
     frequencies, dynamics = [-3.0, 0.5, 3.0], mf.Kuramoto(2.0)

@@ -104,6 +104,27 @@ def test_tokens_in_many_dimensions_are_seen_from_their_principal_axes():
     assert seen @ seen.T == pytest.approx(cloud.points @ cloud.points.T)
 
 
+@pytest.mark.parametrize("dim", [2, 3, 5])
+def test_tokens_are_drawn_by_their_weight(dim):
+    """Areas are in proportion to weights, and weights make the plane that is seen."""
+    rng = np.random.default_rng(6)
+    points, weights = rng.normal(size=(12, dim)), rng.uniform(0.1, 1.0, 12)
+    # of few coordinates much weight
+    points[:6, 2:] *= 0.1
+    weights[6:] *= 0.01
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    cloud = mf.Particles(points, weights, unit_mass=True)
+    (dots,) = mf.plot.density(cloud).findobj(PathCollection)
+    sizes = dots.get_sizes()
+    np.testing.assert_allclose(sizes / sizes[0], weights / weights[0], rtol=1e-14)
+    if dim == 5:
+        moments = (weights[:, None] * points).T @ points
+        seen = np.asarray(dots.get_offsets())
+        # the largest share of Σ w |x|² that a plane can have
+        most = np.linalg.eigvalsh(moments)[-2:].sum()
+        assert weights @ np.sum(seen**2, axis=1) == pytest.approx(most, rel=1e-13)
+
+
 @pytest.mark.parametrize("kind", SERIES)
 def test_draws_into_given_axes(kind):
     ax = Figure().add_subplot(projection=PROJECTIONS[kind])

@@ -253,6 +253,18 @@ def test_arguments_are_checked():
             call()
 
 
+def test_particles_are_drawn_by_their_mass():
+    law = mf.Mixture(
+        [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.0, 1.0, 0.0], 3.0)]
+    )
+    mu = mf.FlowMap(law, tol=1e-2)
+    masses, logs = mu.weights.copy(), mu.log_density.copy()
+    masses[-3:], logs[-3:] = [0.1, 0.2, 0.4], np.inf
+    mu = mu._moved(1.0, points=mu.points, weights=masses, log_density=logs)
+    sizes = mf.plot.density(mu).collections[-1].get_sizes()
+    assert sizes / sizes[0] == pytest.approx([1.0, 2.0, 4.0])
+
+
 @pytest.mark.slow
 def test_nodes_on_the_sphere_have_the_colour_of_their_density():
     law = mf.Mixture(

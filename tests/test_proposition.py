@@ -90,6 +90,10 @@ def test_bounds_over_intervals():
         slack = 1e-13 * np.maximum(1.0, np.abs(logs))
         assert (wide.log_eigenvalue_lower.values[0] - slack <= logs).all()
         assert (logs <= wide.log_eigenvalue_upper.values[0] + slack).all()
+    # those at the ends are attained, to rounding of their logarithms
+    ends = ((1e-3, wide.log_eigenvalue_lower), (1e3, wide.log_eigenvalue_upper))
+    for beta, bound in ends:
+        np.testing.assert_allclose(bound.values[0], log_eigenvalues(beta, 5, 60), rtol=1e-13)
 
 
 def test_no_falsehood_is_proved():

@@ -16,7 +16,9 @@ import meanfield as mf
 from meanfield.cli import report
 from meanfield.cli.commands import main
 from meanfield.cli.report.document import checks
+from meanfield.cli.report.measures import sphere_view, tokens_view
 from meanfield.cli.text import table
+from meanfield.plot.panels import look
 from meanfield.spaces.geometry import circle_points
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -380,6 +382,31 @@ def test_stems_are_as_high_as_the_mass_of_their_atoms():
     assert view["data"][3]["yaxis"] == "y2"
     assert view["layout"]["yaxis2"]["range"][0] == 0.0
     assert view["layout"]["yaxis2"]["visible"]
+
+
+def test_tokens_are_where_they_are_and_as_large_as_their_weights():
+    """x and y on the circle, x, y and z on S^2; diameters grow with the root of the weight."""
+    weights = np.array([0.1, 0.2, 0.3, 0.4])
+    flat = mf.Particles(circle_points([0.3, 2.0, 2.02, 4.0]), weights)
+    data, _, (frame,), _ = tokens_view([flat], look([flat]))
+    assert np.column_stack([numbers(frame[1][name]) for name in "xy"]) == pytest.approx(
+        flat.points, abs=1e-7
+    )
+    diameters = numbers(data[1]["marker"]["size"])
+    assert diameters**2 / diameters[-1] ** 2 == pytest.approx(weights / 0.4, rel=1e-6)
+    # the histogram has the mass of each bar, as a density with respect to σ
+    heights = numbers(frame[2]["y"])
+    assert heights[heights > 0.0] / len(heights) == pytest.approx([0.1, 0.5, 0.4], rel=1e-6)
+    round_ = mf.Particles(mf.Uniform(3).sample(4, np.random.default_rng(1)), weights)
+    _, _, (frame,), _ = sphere_view([round_], look([round_]))
+    points = frame[3]
+    place = np.column_stack([numbers(points[name]) for name in "xyz"])
+    # just above the sphere
+    lengths = np.linalg.norm(place, axis=1)
+    assert np.all((lengths > 1.0) & (lengths < 1.05))
+    assert place / lengths[:, None] == pytest.approx(round_.points, abs=1e-6)
+    diameters = numbers(points["marker.size"])
+    assert diameters**2 / diameters[-1] ** 2 == pytest.approx(weights / 0.4, rel=1e-6)
 
 
 CASE = """# a template's comment

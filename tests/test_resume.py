@@ -232,6 +232,18 @@ def test_a_resumed_run_is_the_uninterrupted_one(kind, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
 
 
+def test_a_resumed_run_keeps_its_collapses(tmp_path):
+    """Nodes were held at times before the interruption, and are again after it."""
+    path, kind = tmp_path / "run.nc", "kuramoto flow map"
+    whole = whole_run(kind)
+    # in the last save: the run goes on from the one before
+    interrupted(run, kind, Interruption(5), path)
+    times = whole.dataset.collapse_time.values
+    assert np.count_nonzero(times < whole.t[-2]) > 3
+    assert np.count_nonzero(times > whole.t[-2]) > 3
+    assert_same(mf.resume(path, monitors={"m": mass}), whole)
+
+
 @pytest.mark.slow
 def test_a_density_that_no_flow_map_follows_is_resumed(tmp_path, monkeypatch):
     """Its limit is the larger one from the leg on in which the flow map was refused."""

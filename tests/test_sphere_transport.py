@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.functionals.transport import semidiscrete
+from meanfield.functionals.transport import semidiscrete, sphere_dual
 from meanfield.functionals.transport import sphere as distance
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.semidiscrete import _cost as plan_cost
@@ -189,6 +189,25 @@ def test_the_plan_of_two_cells_costs_no_more_than_its_bound():
 
 
 # -- W_2 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [0, 30])
+def test_the_conjugate_of_zero_is_zero(steps, monkeypatch):
+    """Of φ = 0 it is the least dist²/2, also where Newton's iteration does not move.
+
+    Then the slack δ²/2 and the slope δ at the centre of a cell are all that is known, and the bound
+    is δ²/2 - δ²/2λ: second derivatives are at least λ > 1 - 1e-4 in the ball around it.
+    """
+    monkeypatch.setattr(sphere_dual, "_MOST_NEWTON_STEPS", steps)
+    potential = Potential(3, np.zeros(10, dtype=np.complex128))
+    finest = potential.lattices[-1]
+    targets = np.concatenate([unit(np.random.default_rng(4), 100), finest.corners[[0, 5, -1]]])
+    found = potential.conjugate(targets, 1e-12)
+    assert np.all(found.lower <= 0.0)
+    assert np.all(found.upper >= 0.0)
+    widest = 0.5 * float(finest.radii.max()) ** 2
+    assert found.lower.min() > -2e-4 * widest - 2e-12
+    assert (found.upper.max() > 0.5 * widest) == (steps == 0)
 
 
 @pytest.mark.slow
@@ -397,6 +416,36 @@ def test_bounds_between_points():
     assert sharpest <= potential.sharpest <= 1.1 * sharpest
     assert 1e-3 * lengths.max() <= potential.steepest <= 1.1e-3 * lengths.max()
     assert potential.values(unit(rng, 10_000)).max() <= potential.top
+
+
+def cosine():
+    """Coefficients of cos θ up to degree 3: its gradient is sin θ long, π/4 in the mean."""
+    space = mf.Sphere(3)
+    return space.analysis(np.ascontiguousarray(space.points[:, 2]))
+
+
+@pytest.mark.parametrize("rows", [32, 33])
+def test_bounds_of_cos_theta(rows):
+    """|∇φ|² may exceed a corner on the equator by Δ²/4; roots of means exceed the mean by Δ²/24."""
+    lattice, wave = Lattice(rows), cosine()
+    steepest = steepest_of(wave, 3, lattice)
+    assert 1.0 <= steepest <= 1.0 + 0.13 * lattice.step**2
+    for straight, stream in (wave, 0.0 * wave), (0.0 * wave, wave), (0.6 * wave, 0.8 * wave):
+        length = length_of(straight, stream, 3, lattice)
+        assert 0.25 * np.pi <= length <= 0.25 * np.pi * (1.0 + 0.05 * lattice.step**2)
+
+
+def test_a_length_holds_what_integrals_may_be_off_by(monkeypatch):
+    """Where integrals are too small by their error, 2 % of the mean, it is not too short."""
+    wave = cosine()
+
+    def low(lattice, coefficients, lmax, highest):
+        squares, _ = cell_integrals(lattice, coefficients, lmax, highest)
+        error = np.full(lattice.n, 0.02 * squares.mean())
+        return squares - error[:, None], error
+
+    monkeypatch.setattr(distance, "cell_integrals", low)
+    assert length_of(0.0 * wave, wave, 3, Lattice(32)) >= 0.25 * np.pi
 
 
 def test_atoms_of_a_density_cost_no_less_than_it():

@@ -13,7 +13,7 @@ from scipy.optimize import brentq, linprog, minimize_scalar
 
 import meanfield as mf
 from meanfield.functionals.transport import Bracket, circle
-from meanfield.functionals.transport.quantiles import Atoms
+from meanfield.functionals.transport.quantiles import Atoms, quantiles
 from validation.transport import PAIRS, by_search, own_law
 
 
@@ -178,6 +178,20 @@ def test_a_turned_cosine_has_the_median_of_its_difference(turn):
 
 
 @pytest.mark.slow
+def test_places_where_a_series_makes_the_mass_fall():
+    """1 + 1.02 cos(θ - a) is negative on an arc of 0.4: at its ends two places have one mass."""
+    falls = 0
+    for turn in np.linspace(0.0, 0.1, 7):
+        coefficients = np.zeros(8, dtype=np.complex128)
+        coefficients[:2] = 1.0, 0.51 * np.exp(-1j * turn)
+        curve = quantiles(mf.Density.from_coefficients(mf.Circle(16), coefficients), None)
+        falls += np.count_nonzero(np.diff(curve._masses_at_table, axis=0) < -1e-6)
+        masses = np.linspace(0.0, 1.0, 20_001)
+        # a few roundings of a mass of 1
+        assert np.abs(curve.mass(*curve.place(masses)) - masses).max() < 1e-14
+    assert falls > 7
+
+
 def test_zeros_of_a_density_by_their_quantiles():
     # f = 1 + cos θ has a zero of order 2 at π, where Q_f is a cube root
     mu = dense(mf.FourierSeries(cos=[1.0]))
