@@ -1,11 +1,13 @@
 """Faults on purpose, validation/mutations.py: what can't be shown is an error."""
 
+import ast
 from dataclasses import replace
 
 import pytest
 
 from validation import mutations
-from validation.mutations import FAULTS, NEEDED, ROOT, Fault
+from validation.faults import BROAD, FAULTS, Fault
+from validation.mutations import ROOT
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
@@ -15,17 +17,38 @@ def test_faults_can_be_applied(fault, tmp_path):
     right = (ROOT / fault.file).read_text(encoding="utf-8")
     copy.write_text(right, encoding="utf-8")
     fault.apply(tmp_path)
-    assert copy.read_text(encoding="utf-8") != right
+    wrong = copy.read_text(encoding="utf-8")
+    assert wrong != right
+    # a fault of the code, not of its grammar
+    ast.parse(wrong)
     # not twice: what was right is gone
     with pytest.raises(ValueError, match="got it 0 times"):
         replace(fault, right="no such line").apply(tmp_path)
-    assert len(set(fault.targets)) >= NEEDED
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_targets_are_there(fault):
+    """So that a test that is renamed is renamed there, too."""
+    for target in fault.targets:
+        file, _, name = target.partition("::")
+        functions = {
+            node.name
+            for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+            if isinstance(node, ast.FunctionDef)
+        }
+        assert name.partition("[")[0].rpartition("::")[2] in functions
+
+
+def test_faults_have_names_of_their_own_and_targets():
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+    assert all(fault.targets for fault in FAULTS)
+    assert all(len(set(fault.targets)) >= 3 for fault in BROAD)
 
 
 def test_a_fault_that_is_not_noticed_fails_its_claim(monkeypatch):
-    unnoticed = Fault("nothing", "README.md", "a", "b", ("tests/a.py::one",) * NEEDED)
+    unnoticed = Fault("nothing", "README.md", "a", "b", ("tests/a.py::one", "tests/a.py::two"))
     monkeypatch.setattr(mutations, "FAULTS", (unnoticed,))
-    counts = {None: [], unnoticed: ["tests/a.py::one"] * (NEEDED - 1)}
+    counts = {None: [], unnoticed: ["tests/a.py::one"]}
     monkeypatch.setattr(mutations, "failing", lambda targets, fault=None: counts[fault])
     claims = mutations.check(True)
     assert [claim.holds for claim in claims] == [False, True]
@@ -37,5 +60,22 @@ def test_a_target_that_does_not_run_is_an_error(tmp_path):
     report = tmp_path / "report.xml"
     report.write_text('<testsuite><testcase classname="tests.a" name="one[2]"/></testsuite>')
     assert mutations._failed(report, ["tests/a.py::one"]) == []
+    assert mutations._failed(report, ["tests/a.py::one[2]"]) == []
     with pytest.raises(RuntimeError, match="two"):
         mutations._failed(report, ["tests/a.py::one", "tests/a.py::two"])
+
+
+def test_a_failure_is_that_of_its_target(tmp_path):
+    report = tmp_path / "report.xml"
+    cases = [
+        ("tests.a", "one[1]"),
+        ("tests.a", "one[2]"),
+        ("tests.a.TestOf", "one"),
+        ("tests.b", "one"),
+    ]
+    told = ['<testcase classname="{}" name="{}"/>'.format(*case) for case in cases]
+    told[1] = told[1].replace("/>", "><failure/></testcase>")
+    told[2] = told[2].replace("/>", "><failure/></testcase>")
+    report.write_text(f"<testsuite>{''.join(told)}</testsuite>")
+    targets = ["tests/a.py::one", "tests/a.py::TestOf::one", "tests/b.py::one"]
+    assert mutations._failed(report, targets) == targets[:2]

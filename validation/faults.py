@@ -1,0 +1,405 @@
+"""Faults that tests have to notice: what is changed where, and the tests that must fail then.
+
+`mutations` plants them. Who moves the code of a fault moves its line here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One place changed in one file, and what must notice."""
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    targets: tuple[str, ...]
+
+    def apply(self, root: Path) -> None:
+        """Change the place in a copy of the tree.
+
+        Raises
+        ------
+        ValueError
+            If it is not there exactly once.
+        """
+        path = root / self.file
+        text = path.read_text(encoding="utf-8")
+        if text.count(self.right) != 1:
+            raise ValueError(
+                f"{self.file} must hold {self.right!r} once for the fault {self.name!r}, got it "
+                f"{text.count(self.right)} times"
+            )
+        path.write_text(text.replace(self.right, self.wrong), encoding="utf-8")
+
+
+QUICK = "tests/test_validation_quick.py::test_claims_hold[{}]"
+GROWTH, MULTIPLIERS = map(QUICK.format, ("linear_growth", "multipliers"))
+ENERGIES = "tests/test_energies.py::"
+TRANSPORT = "tests/test_transport.py::"
+GRIDS = "tests/generic/test_spaces.py::"
+
+# each is noticed by three scripts or tests of different kinds
+BROAD = (
+    Fault(
+        "Gauss weights of mass 2",
+        "meanfield/spaces/gegenbauer.py",
+        "return nodes, weights / weights.sum()",
+        "return nodes, 2.0 * weights / weights.sum()",
+        (
+            "tests/test_harmonics.py::test_gauss_nodes_integrate_powers",
+            "tests/test_harmonics.py::test_polynomials_are_orthonormal",
+            GRIDS + "test_grid",
+        ),
+    ),
+    Fault(
+        "Λ_k shifted by one degree",
+        "meanfield/kernels/multipliers.py",
+        "def _binary_eigenvalues(beta: float, dim: int, kmax: int)",
+        "def _binary_eigenvalues(beta, dim, kmax):\n"
+        "    return tuple(a[1:] for a in _right(beta, dim, kmax + 1))\n\n\n"
+        "def _right(beta: float, dim: int, kmax: int)",
+        (
+            "tests/test_harmonics.py::test_published_eigenvalues",
+            "tests/test_harmonics.py::test_eigenvalues_against_mpmath",
+            "tests/test_harmonics.py::test_bandwidth_is_enough_for_the_kernel",
+            MULTIPLIERS,
+        ),
+    ),
+    Fault(
+        "SA's velocity twice as large",
+        "meanfield/equations/density.py",
+        "multiply(transforms.gradient, potential, out=transforms.flux)\n        if lost",
+        "multiply(2.0 * transforms.gradient, potential, out=transforms.flux)\n        if lost",
+        (
+            GROWTH,
+            "tests/test_between_saves.py::test_pdf_between_saves_is_that_of_the_measure",
+            "tests/test_velocity.py::test_right_hand_side_has_the_same_velocity",
+        ),
+    ),
+    Fault(
+        "no dealiasing on the circle",
+        "meanfield/spaces/circle.py",
+        "count = size // 2 - 1, 3 * size // 2",
+        "count = size // 2 - 1, size",
+        (
+            GRIDS + "test_grid",
+            GRIDS + "test_exact_size_is_exact_and_no_larger_than_needed",
+            "tests/test_velocity.py::test_products_on_the_circle_do_not_alias",
+        ),
+    ),
+    Fault(
+        "half of the noise",
+        "meanfield/evolution/density_system.py",
+        "decay=np.append(dynamics.noise * laplacian",
+        "decay=np.append(0.5 * dynamics.noise * laplacian",
+        (
+            "tests/test_noisy_density.py::test_heat_flow_alone",
+            GROWTH,
+            QUICK.format("noisy_densities"),
+        ),
+    ),
+    Fault(
+        "USA without its 1/β",
+        "meanfield/equations/density.py",
+        "lead = float(",
+        "lead = beta * float(",
+        (
+            GROWTH,
+            "tests/test_agreement.py::test_rotation_on_the_circle",
+            ENERGIES + "test_dissipation_of_usa_on_other_spaces",
+        ),
+    ),
+    Fault(
+        "dissipation of the other sign",
+        "meanfield/equations/density.py",
+        "return self._energy_factor * self",
+        "return -self._energy_factor * self",
+        (
+            QUICK.format("lemma_3_7_energy_identity"),
+            ENERGIES + "test_dissipation_of_usa_on_other_spaces",
+            ENERGIES + "test_dissipation_of_usa_squares_no_large_velocity[300.0]",
+        ),
+    ),
+    Fault(
+        "W_1 by the mean, not the median",
+        "meanfield/functionals/transport/circle.py",
+        "median = excess[ranked[min(int(half), len(ranked) - 1)]]",
+        "median = lengths @ excess / mu.turn",
+        (
+            TRANSPORT + "test_weighted_tokens_against_all_plans",
+            "tests/test_clouds.py::test_weights_over_fifteen_orders",
+            TRANSPORT + "test_tokens_at_the_seam_that_coincide_or_weigh_nothing",
+        ),
+    ),
+)
+
+CLOUDS = "tests/test_clouds.py::"
+SPHERE = "tests/test_sphere_transport.py::"
+BALANCED = "tests/test_doubly_stochastic.py::"
+LABELS = ("tests/test_sphere_flow.py::test_the_label_error_is_the_mass_that_is_misplaced",)
+SUMMED = "tests/test_velocity.py::"
+SUMMED += "test_terms_are_summed_below_a_millionth_of_the_largest_potential[{}-{}]"
+LOST = ("tests/test_driven_sphere.py::test_the_share_of_its_largest_value_at_which_g_is_lost",)
+PICTURES = ("tests/test_plot.py::test_tokens_are_drawn_by_their_weight",)
+PAGE = ("tests/test_report.py::test_tokens_are_where_they_are_and_as_large_as_their_weights",)
+
+# each was once planted, and noticed by no test near it
+HOLES = (
+    Fault(
+        "collapses are forgotten on resume",
+        "meanfield/evolution/restart.py",
+        "run.system.collapses = [",
+        "_ = [",
+        ("tests/test_resume.py::test_a_resumed_run_keeps_its_collapses",),
+    ),
+    Fault(
+        "sign of |slope|²/2λ in a basin",
+        "meanfield/functionals/transport/sphere_dual.py",
+        "floor = minima.values - np.sum(",
+        "floor = minima.values + np.sum(",
+        (SPHERE + "test_the_conjugate_of_zero_is_zero",),
+    ),
+    Fault(
+        "a length without the error of its integrals",
+        "meanfield/functionals/transport/sphere.py",
+        "squares + error[:, None]",
+        "squares",
+        (SPHERE + "test_a_length_holds_what_integrals_may_be_off_by",),
+    ),
+    Fault(
+        "raised costs of clouds count in the lower bound",
+        "meanfield/functionals/transport/clouds.py",
+        "lower=max(best.lower - _LEAST_COST, 0.0)",
+        "lower=best.lower",
+        (CLOUDS + "test_costs_that_are_raised_stay_below_the_least",),
+    ),
+    Fault(
+        "label error without the stretch",
+        "meanfield/equations/meshes.py",
+        "exact = self.law.pdf(labels) * np.exp(stretch)",
+        "exact = self.law.pdf(labels)",
+        LABELS,
+    ),
+    Fault(
+        "label error without what is kept",
+        "meanfield/equations/meshes.py",
+        "exact = self.law.pdf(labels) * np.exp(stretch) * kept",
+        "exact = self.law.pdf(labels) * np.exp(stretch)",
+        LABELS,
+    ),
+    Fault(
+        "label error as a share",
+        "meanfield/equations/meshes.py",
+        "return float(masses[-1] * np.mean(",
+        "return float(np.mean(",
+        LABELS,
+    ),
+    Fault(
+        "moments of a scaled measure without their unit",
+        "meanfield/kernels/sinkhorn.py",
+        "return log_g + log_unit, mean",
+        "return log_g, mean",
+        (BALANCED + "test_the_scaling_of_the_uniform_measure",),
+    ),
+    Fault(
+        "mean phase from -π to π",
+        "meanfield/functionals/energies.py",
+        "circle_angles(mean[None])[0]",
+        "np.arctan2(mean[1], mean[0])",
+        ("tests/test_kuramoto.py::test_the_mean_phase_is_from_0_to_a_turn",),
+    ),
+    Fault(
+        "oscillators' values are not divided by their mass",
+        "meanfield/measures/oscillators.py",
+        "Density(space, each, unit_mass=unit_mass)",
+        "Density(space, each)",
+        ("tests/test_oscillators.py::test_values_of_another_mass_are_divided_by_it",),
+    ),
+    Fault(
+        "negative f is scaled",
+        "meanfield/measures/density.py",
+        "masses, sums = grid.weights * np.maximum(values, 0.0)",
+        "masses, sums = grid.weights * values",
+        (BALANCED + "test_a_series_counts_as_zero_where_it_is_negative",),
+    ),
+    Fault(
+        "places of a falling mass are looked for in the table alone",
+        "meanfield/functionals/transport/quantiles.py",
+        "low[astray], high[astray] = -1.0, 1.0",
+        "pass",
+        (TRANSPORT + "test_places_where_a_series_makes_the_mass_fall",),
+    ),
+    Fault(
+        "lower bound of clouds set to the upper",
+        "meanfield/functionals/transport/clouds.py",
+        "lower * (1.0 - rounding), upper * (1.0 + rounding)",
+        "upper, upper * (1.0 + rounding)",
+        (
+            CLOUDS + "test_a_bad_plan_or_bad_potentials_widen_the_bracket",
+            CLOUDS + "test_costs_that_are_raised_stay_below_the_least",
+        ),
+    ),
+    Fault(
+        "lower bound of Λ_k over an interval ten thousand times too small",
+        "meanfield/studies/proposition.py",
+        "lower = np.nextafter([float(bound.ln()) for",
+        "lower = np.nextafter([float(bound.ln()) - 9.2103 for",
+        ("tests/test_proposition.py::test_bounds_over_intervals",),
+    ),
+    Fault(
+        "upper bound of Λ_k over an interval ten thousand times too small",
+        "meanfield/studies/proposition.py",
+        "upper = np.nextafter([float(bound.ln()) for",
+        "upper = np.nextafter([float(bound.ln()) - 9.2103 for",
+        ("tests/test_proposition.py::test_bounds_over_intervals",),
+    ),
+    Fault(
+        "owners behind a merged atom shifted by one",
+        "meanfield/equations/atoms.py",
+        "owners > first, owners - 1, owners",
+        "owners > first, owners, owners",
+        ("tests/test_flow_map.py::test_atoms_that_meet_are_one_and_the_others_keep_their_nodes",),
+    ),
+    Fault(
+        "mass of every save set to 1",
+        "meanfield/evolution/system.py",
+        '"mass": measure.mass()',
+        '"mass": 1.0',
+        ("tests/test_integrate.py::test_a_save_has_the_mass_of_its_measure",),
+    ),
+    Fault(
+        "fields are refused at a hundred times the share of rounding",
+        "meanfield/equations/density.py",
+        "_LARGEST_SHARE = 1e-9",
+        "_LARGEST_SHARE = 1e-7",
+        ("tests/test_attention.py::test_fields_of_which_rounding_makes_a_billionth_are_refused",),
+    ),
+    Fault(
+        "energies are refused at a hundred times the share of rounding",
+        "meanfield/functionals/energies.py",
+        "_LARGEST_SHARE = 1e-6",
+        "_LARGEST_SHARE = 1e-4",
+        ("tests/test_forms.py::test_energies_of_which_rounding_makes_a_millionth_are_refused",),
+    ),
+    Fault(
+        "terms of a density are summed at a hundred times the share",
+        "meanfield/equations/density.py",
+        "LOST = Lost(1e-6)",
+        "LOST = Lost(1e-4)",
+        (SUMMED.format("Density", "2e-06"),),
+    ),
+    Fault(
+        "terms of a density are summed at a hundredth of the share",
+        "meanfield/equations/density.py",
+        "LOST = Lost(1e-6)",
+        "LOST = Lost(1e-8)",
+        (SUMMED.format("Density", "5e-07"),),
+    ),
+    Fault(
+        "terms of a flow map are summed at a hundred times the share",
+        "meanfield/equations/line.py",
+        "_LOST = Lost(1e-6)",
+        "_LOST = Lost(1e-4)",
+        (SUMMED.format("FlowMap", "2e-06"),),
+    ),
+    Fault(
+        "terms of a flow map are summed at a hundredth of the share",
+        "meanfield/equations/line.py",
+        "_LOST = Lost(1e-6)",
+        "_LOST = Lost(1e-8)",
+        (SUMMED.format("FlowMap", "5e-07"),),
+    ),
+    Fault(
+        "terms on S² are summed at a hundred times the share",
+        "meanfield/equations/sphere.py",
+        "_LOST = Lost(1e-9)",
+        "_LOST = Lost(1e-7)",
+        LOST,
+    ),
+    Fault(
+        "terms of heads on S² are summed at a hundred times the share",
+        "meanfield/equations/sphere.py",
+        "_LOST_OF_HEADS = Lost(1e-6)",
+        "_LOST_OF_HEADS = Lost(1e-4)",
+        LOST,
+    ),
+    Fault(
+        "reach of a cluster's label doubled",
+        "meanfield/measures/clusters.py",
+        "distance <= reach, components[nearest]",
+        "distance <= 2.0 * reach, components[nearest]",
+        (
+            "tests/test_clustering.py::test_a_light_token_belongs_to_a_cluster_within_a_radius_of_it",
+        ),
+    ),
+    Fault(
+        "histograms of tokens without weights",
+        "meanfield/plot/panels.py",
+        "(0.0, _TURN), weights=measure.weights)",
+        "(0.0, _TURN), weights=np.full(len(angles), 1.0 / len(angles)))",
+        ("tests/test_plot.py::test_tokens_beside_the_circle_bear_their_histogram",),
+    ),
+    Fault(
+        "principal axes of tokens without weights",
+        "meanfield/plot/panels.py",
+        "moments = (weights[:, None] * inside).T @ inside",
+        "moments = inside.T @ inside",
+        PICTURES,
+    ),
+    Fault(
+        "areas of tokens without weights",
+        "meanfield/plot/panels.py",
+        "area = 5.0 * measure.weights / measure.weights.max()",
+        "area = np.full(len(x), 5.0)",
+        PICTURES,
+    ),
+    Fault(
+        "areas of particles without weights",
+        "meanfield/plot/panels.py",
+        "np.maximum(0.5, _AREA * measure.weights[n:])",
+        "np.full(len(x) - n, _AREA)",
+        ("tests/test_plot_flow.py::test_particles_are_drawn_by_their_mass",),
+    ),
+    Fault(
+        "histograms of the page without weights",
+        "meanfield/cli/report/measures.py",
+        "bins, weights=measure.weights)",
+        "bins, weights=np.full(len(measure.weights), 1.0 / len(measure.weights)))",
+        PAGE,
+    ),
+    Fault(
+        "sizes of tokens on the page without weights",
+        "meanfield/cli/report/measures.py",
+        "np.sqrt(last.weights[kept] / last.weights.max())",
+        "np.ones(len(kept))",
+        PAGE,
+    ),
+    Fault(
+        "sizes of points on the page's sphere without weights",
+        "meanfield/cli/report/measures.py",
+        "np.maximum(size * np.sqrt(shares), 1.5)",
+        "np.full(len(shares), size)",
+        PAGE,
+    ),
+    Fault(
+        "axes of the page swapped",
+        "meanfield/cli/report/measures.py",
+        "x, y = plane @ measure.points[kept].T",
+        "y, x = plane @ measure.points[kept].T",
+        PAGE,
+    ),
+    Fault(
+        "axes of the page's sphere swapped",
+        "meanfield/cli/report/view.py",
+        'enumerate("xyz")',
+        'enumerate("yxz")',
+        PAGE,
+    ),
+)
+
+FAULTS = (*BROAD, *HOLES)
