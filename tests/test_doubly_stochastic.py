@@ -1,5 +1,7 @@
 """Doubly stochastic attention: the scaling u, its field, its energy, and runs on every measure."""
 
+from contextlib import nullcontext
+
 import mpmath
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.equations.tendency import tendency
 from meanfield.evolution import solve
+from meanfield.kernels import sinkhorn
 from meanfield.kernels.direct import PairSums
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.spaces.geometry import project
@@ -119,6 +122,34 @@ def test_sums_that_are_no_kernel_are_refused():
     noise = np.random.default_rng(0)
     with pytest.raises(ArithmeticError, match="stands still at a residual of"):
         scaling(lambda masses: noise.uniform(1, 2, len(masses)), np.full(3, 1 / 3))
+
+
+@pytest.mark.parametrize("size", [0.995e-7, 1.005e-7])
+def test_a_residual_above_1e_7_is_an_error(size, monkeypatch):
+    """One that stands still, whatever is tried."""
+    monkeypatch.setattr(sinkhorn, "_residual", lambda *given: np.full(9, size))
+    sums = PairSums(unit_points(3, 9, 2), 1.0).potential
+    with pytest.raises(ArithmeticError, match=r"1\.0e-07") if size > 1e-7 else nullcontext():
+        scaling(sums, np.full(9, 1 / 9))
+
+
+def test_log_u_is_no_farther_off_than_its_residual():
+    """δ + Pδ in the mean square of mu: P has eigenvalues from 1, of δ = 1, to nearly 0."""
+    beta, points = 4.0, unit_points(3, 60, 8)
+    masses = np.random.default_rng(1).dirichlet(np.ones(60))
+    log_u = scaling(PairSums(points, beta).potential, masses)
+    kernel = np.exp(beta * (points @ points.T - 1.0) + log_u[:, None] + log_u)
+    # symmetric in L²(mu)
+    roots = np.sqrt(masses)
+    _, vectors = np.linalg.eigh(roots[:, None] * kernel * roots)
+    for k, gain in (0, 1.0), (-1, 2.0):
+        off = 1e-6 * vectors[:, k] / roots
+        moved = log_u + off
+        residual = moved + np.log(PairSums(points, beta).potential(masses * np.exp(moved)))
+        size, found = (np.sqrt(masses @ each**2) for each in (off, residual))
+        # what is of second order in 1e-6
+        assert found >= size * (1.0 - 1e-5)
+        assert found == pytest.approx(gain * size, rel=1e-2)
 
 
 # ---------------------------------------------------------------- the field

@@ -335,6 +335,30 @@ def turned_form(dim, values, seed):
 class TestBounds:
     """A bound is below every energy: of the measure that comes with it, and of any other."""
 
+    @pytest.mark.parametrize(
+        ("values", "kinds"),
+        [
+            ([1.0, 3.0], ("density", "dirac")),
+            ([2.0, 1.0, 1.0], ("density", "dirac")),
+            ([1.7, 1.7, 1.7], ("uniform", "dirac")),
+            ([-0.5, 1.0], ("dirac", "dirac")),
+            ([-2.0, 0.3], ("dirac", "pair")),
+            ([0.0, 1.0, 2.0], ("dirac", "dirac")),
+        ],
+    )
+    def test_bounds_are_reached(self, values, kinds):
+        """By the measures that come with them, to some thousand roundings of terms."""
+        matrix, beta = turned_form(len(values), values, 3), 1.3
+        matrix = (matrix + matrix.T) / 2
+        least = mf.studies.energy_minimiser(matrix, beta)
+        most = mf.studies.energy_maximiser(matrix, beta)
+        assert (least.kind, most.kind) == kinds
+        assert least.energy * (1.0 - 1e-10) < least.bound < least.energy
+        assert most.energy < most.bound < most.energy * (1.0 + 1e-12)
+        for found in least, most:
+            own = mf.energy(found.measure, heads_of(matrix, beta))
+            assert own == pytest.approx(found.energy, rel=1e-10)
+
     @pytest.mark.slow
     def test_where_rounding_of_the_potential_was_above(self):
         least = mf.studies.energy_minimiser(np.diag([0.2, 5.0]), 1.0)

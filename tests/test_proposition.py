@@ -398,6 +398,16 @@ def test_smooth_functions_are_not_refuted(dim):
         assert ds.status.values[0].tolist() == ["open", "holds"]
 
 
+@pytest.mark.parametrize(("size", "status"), [(0.995, "open"), (1.005, "fails")])
+def test_a_function_is_refuted_beyond_its_rounding(size, status):
+    """W = t - s P_2 has Λ_2 = -s/5, known to 1e-13 ∫ |W P_2| dσ."""
+    # as many nodes as the package takes: |W P_2| has kinks
+    nodes, weights = np.polynomial.legendre.leggauss(80)
+    error = 0.5e-13 * weights @ np.abs(nodes * eval_legendre(2, nodes))
+    energy = room.energy_of(lambda t: t - 5.0 * size * error * eval_legendre(2, t), 3, 8)
+    assert room.refute(energy).status == status
+
+
 @pytest.mark.parametrize("scale", [1e99, 1e-99])
 def test_potentials_of_any_size(scale):
     given = np.array([1.0, -1.0, 1.0])

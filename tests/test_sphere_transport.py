@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.functionals.transport import semidiscrete, sphere_dual
+from meanfield.functionals.transport import check_order, semidiscrete, sphere_dual
 from meanfield.functionals.transport import sphere as distance
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.semidiscrete import _cost as plan_cost
@@ -23,6 +23,7 @@ from meanfield.functionals.transport.sphere_dual import (
     Minima,
     Potential,
     RingSearch,
+    dual,
 )
 from meanfield.functionals.transport.sphere_masses import atoms_of, cells_of, series, spread_of
 from meanfield.spaces.geometry import exponential, geodesic_distance, logarithm, sphere_points
@@ -50,6 +51,12 @@ def random_series(rng, lmax, decay):
     coefficients = rng.standard_normal((2, len(degrees))) * np.exp(-decay * degrees)
     coefficients[1, : lmax + 1] = 0.0
     return space, coefficients[0] + 1j * coefficients[1]
+
+
+def cosine():
+    """Coefficients of cos θ up to degree 3: its gradient is sin θ long, π/4 in the mean."""
+    space = mf.Sphere(3)
+    return space.analysis(np.ascontiguousarray(space.points[:, 2]))
 
 
 def rotation(rng):
@@ -188,6 +195,15 @@ def test_the_plan_of_two_cells_costs_no_more_than_its_bound():
             assert mean <= cells_cost(*cells, 2.0) * (1.0 + 1e-12)
 
 
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_two_masses_about_a_token_cost_their_spread(p):
+    """Of two masses at a distance w on both sides of a token W_p is w, all of it spread."""
+    pole, wide = np.array([[0.0, 0.0, 1.0]]), 0.3
+    pair = np.array([[side * np.sin(wide), 0.0, np.cos(wide)] for side in (-1.0, 1.0)])
+    cells = cells_of(pair, np.full(2, 0.5), 1), cells_of(pole, np.ones(1), 1)
+    assert wide**p * (1.0 - 1e-14) <= cells_cost(*cells, p) <= wide**p * (1.0 + 1e-13)
+
+
 # -- W_2 -----------------------------------------------------------------------------------------
 
 
@@ -230,6 +246,23 @@ def test_the_conjugate_is_bounded_by_the_least_slack():
             assert np.all(least - found.upper < 5e-3 * max(size, 0.2))
             assert np.all(found.lower <= found.upper)
             assert np.median(found.upper - found.lower) <= tolerance + 2e-7
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.5])
+def test_the_margins_of_cells_are_reached(bend):
+    """φ = -bend cos θ and the south pole, where -φ bends most: a corner of all cells around it.
+
+    What the slack at a centre exceeds the least by is (1 + bend)/2 times the square of the radius,
+    but for r⁴ and for what φ might do between corners.
+    """
+    pole = np.array([0.0, 0.0, -1.0])
+    potential = Potential(3, -bend * cosine())
+    for lattice, margins in zip(potential.lattices, potential.margins, strict=True):
+        centres = lattice.points[-lattice.n_lon :]
+        slack = 0.5 * geodesic_distance(centres, pole) ** 2 - potential.values(centres)
+        excess = slack + potential.values(pole[None])
+        assert np.all(excess <= margins[-1] * (1.0 + 1e-12))
+        assert np.all(excess >= 0.995 * margins[-1])
 
 
 def test_the_conjugate_holds_wherever_newton_ends(monkeypatch):
@@ -418,12 +451,6 @@ def test_bounds_between_points():
     assert potential.values(unit(rng, 10_000)).max() <= potential.top
 
 
-def cosine():
-    """Coefficients of cos θ up to degree 3: its gradient is sin θ long, π/4 in the mean."""
-    space = mf.Sphere(3)
-    return space.analysis(np.ascontiguousarray(space.points[:, 2]))
-
-
 @pytest.mark.parametrize("rows", [32, 33])
 def test_bounds_of_cos_theta(rows):
     """|∇φ|² may exceed a corner on the equator by Δ²/4; roots of means exceed the mean by Δ²/24."""
@@ -486,6 +513,54 @@ def test_atoms_hold_for_skew_cells():
             mean = share @ geodesic_distance(around, z) ** 2 / share.sum()
             exceeded.append(mean - geodesic_distance(atoms.points[k], z) ** 2 - atoms.blurs[k])
     assert max(exceeded) < 0.0
+
+
+def mean_power(degree, p):
+    """The mean of dist^p to the centre of (degree + 1) ((1 + cos)/2)^degree."""
+    cosines, weights = np.polynomial.legendre.leggauss(500)
+    density = 0.5 * (degree + 1.0) * (0.5 + 0.5 * cosines) ** degree
+    return float(weights @ (density * np.arccos(cosines) ** p))
+
+
+def test_blurs_of_atoms_are_nearly_reached():
+    """At the centre of the density what atoms alone are short of is 0.92 of their blurs."""
+    middle = np.array([1.0, 0.0, 0.0])
+    atoms = atoms_of(power(middle, 15), 512)
+    short = mean_power(15, 2) - float(atoms.masses @ geodesic_distance(atoms.points, middle) ** 2)
+    blurs = float(atoms.masses @ atoms.blurs)
+    assert 0.9 * blurs < short <= blurs
+
+
+def test_interpolation_about_a_token_is_bounded_to_its_size():
+    """Near a token on the equator dist²/2 bends by 1 along meridians and parallels alike.
+
+    Then the bound of what interpolation adds is what it adds: next to nothing is left between W_2²,
+    which goes to the only token, and its bound.
+    """
+    token, rows = np.array([1.0, 0.0, 0.0]), 256
+    density = power(token, 127)
+    spreads = spread_of(mf.Particles(token[None])), spread_of(density)
+    bulges = cell_bulges(Lattice(rows), series(density, 127), 127)
+    missed = mean_power(127, 2) - dual_value(*spreads, np.zeros(1), 2.0, rows)
+    assert 0.0 <= missed < 0.01 * 2.0 * float(sum(bulge.sum() for bulge in bulges))
+
+
+def test_interpolation_of_a_conjugate_is_bounded():
+    """A sharp φ has ψ = dist²/2 - max φ, nearly, which bends by 1 both ways near its top.
+
+    Of distances to the source only their bounds in a row are known: half as much as interpolation
+    adds along a meridian is taken off in vain, a fifth of all.
+    """
+    top, degree, rows = np.array([1.0, 0.0, 0.0]), 31, 64
+    density, space, grid = power(top, degree), mf.Sphere(degree), mf.Sphere(47)
+    potential = Potential(degree, space.analysis((0.5 + 0.5 * space.points @ top) ** degree))
+    token, smooth = spread_of(mf.Particles(top[None])), spread_of(density)
+    masses = grid.weights * density.pdf(grid.points)
+    # φ is 1 at its top
+    exact = 1.0 + float(masses @ potential.conjugate(grid.points, 1e-8).lower)
+    missed = exact - dual(token, smooth, potential, 1e-8, rows)[0]
+    between = hats(Lattice(rows), series(density, degree), degree).between
+    assert 0.0 < missed < 0.5 * between
 
 
 def test_parallels_turn():
@@ -877,6 +952,27 @@ def test_a_density_with_much_negative_mass_has_no_distance():
             mf.wasserstein(half, uniform, p)
 
 
+@pytest.mark.parametrize("a", [1.03, 1.06])
+def test_mass_below_zero_widens_both_ends(a):
+    """1 + a cos θ has the mass (a - 1)²/4a below 0: elsewhere it costs up to π^p."""
+    space, pole = mf.Sphere(7), spread_of(mf.Particles([[0.0, 0.0, 1.0]]))
+    wave = space.analysis(np.ascontiguousarray(1.0 + a * space.points[:, 2]))
+    spread, exact = spread_of(mf.Density.from_coefficients(space, wave)), (a - 1.0) ** 2 / (4 * a)
+    # by a grid of degree 127
+    assert spread.negative == pytest.approx(exact, rel=2e-3)
+    low, estimate = dual(pole, spread, Potential(3, 0.0 * cosine()), 1e-9, 64)
+    assert estimate - low == pytest.approx(2.0 * exact * 0.5 * np.pi**2, rel=2e-3)
+    potential = Potential(3, 0.1 * cosine())
+    low, estimate = dual(spread, pole, potential, 1e-9, 64)
+    assert estimate - low == pytest.approx(2.0 * exact * 0.1, rel=5e-3)
+    for p in 1.0, 2.0:
+        cost = cells_cost(spread.cells(300), pole.cells(300), p)
+        widened = distance._between_cells(spread, pole, 300, p) - cost
+        atoms = atoms_of(spread.series, 128)
+        assert widened == pytest.approx((2.0 * exact + atoms.lost) * np.pi**p, rel=2e-3)
+        assert atoms.lost >= 2.0 * exact * (1.0 - 2e-3)
+
+
 @pytest.mark.slow
 def test_w2_needs_pot(monkeypatch):
     monkeypatch.setitem(sys.modules, "ot", None)
@@ -902,6 +998,43 @@ def test_densities_that_differ_by_rounding_are_near(monkeypatch):
             bracket = mf.wasserstein(*pair, p=p)
             assert bracket.lower == bracket.value == 0.0
             assert bracket.upper < (1e-13 if p == 1 else 1e-6)
+
+
+def test_the_length_of_a_flow_of_rounding_is_nearly_w1():
+    """ρ = -Δu with u = θ - π/2 and |∇u| = 1, cut at degree 63 and made as small as rounding."""
+    lmax, size = 63, 5e-14
+    cosines, weights = np.polynomial.legendre.leggauss(256)
+    angles, degrees = np.arccos(cosines), np.arange(lmax + 1.0)
+    waves = np.polynomial.legendre.legvander(cosines, lmax)
+    potential = (degrees + 0.5) * ((weights * (angles - 0.5 * np.pi)) @ waves)
+    derivative = np.polynomial.legendre.Legendre(potential).deriv()
+    # about an axis W_1 is ∫|u'| dσ
+    first = 0.5 * size * float(weights @ np.abs(np.sin(angles) * derivative(cosines)))
+    space, uniform = mf.Sphere(lmax), mf.Density(mf.Sphere(lmax), SIGMA)
+    coefficients = uniform.coefficients.copy()
+    # P_l = Y_l0/√(2l+1)
+    change = size * degrees * (degrees + 1.0) * potential
+    coefficients[: lmax + 1] += change / np.sqrt(2.0 * degrees + 1.0)
+    near = mf.Density.from_coefficients(space, coefficients)
+    for p, exact in (1, first), (2, np.sqrt(np.pi * first)):
+        assert exact <= mf.wasserstein(near, uniform, p).upper <= exact * 1.001
+
+
+def test_w1_of_a_cosine():
+    """1 + cos θ/2 beside 1: W_1 is ∫|F| of polar angles, π/16, reached from both sides."""
+    cosine_law, exact = mf.ZonalSeries(3, [0.5], TILTED), np.pi / 16.0
+    bracket = mf.wasserstein(*(mf.Density(mf.Sphere(31), law) for law in (cosine_law, SIGMA)))
+    assert bracket.lower <= exact <= bracket.upper
+    assert bracket.upper <= exact * 1.002
+    assert bracket.lower >= exact * 0.99
+    assert bracket.proved
+
+
+def test_bounds_in_the_wrong_order_are_refused():
+    check_order(1.0, 1.0)
+    for lower, upper in (1.0, np.nextafter(1.0, 0.0)), (np.nan, 1.0), (1.0, np.nan):
+        with pytest.raises(ArithmeticError, match="one of the two is no bound"):
+            check_order(lower, upper)
 
 
 @pytest.mark.slow
