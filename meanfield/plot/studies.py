@@ -709,7 +709,7 @@ def _over_n(ax: Axes, ds: Any) -> None:
         power = f"{last['rate']:.2f}" + (rf" \pm {half:.2f}" if np.isfinite(half) else "")
         label = _NAMES[str(name)] + (f": $n^{{{power}}}$" if np.isfinite(last["rate"]) else "")
         ax.loglog(ds["n"], rms(ds[name])[:, -1], "o-", color=colour, markersize=4, label=label)
-    n, highest = ds["n"].values, max(line.get_ydata()[0] for line in ax.lines)
+    n, highest = ds["n"].values, max(float(np.asarray(line.get_ydata())[0]) for line in ax.lines)
     fall = _ABOVE * highest * np.sqrt(n[0] / n)
     ax.loglog(n, fall, "--", color=frames.GREY, linewidth=0.8, label="$n^{-1/2}$")
     frames.label_axes(ax, "tokens n", _ERROR, f"errors at t = {float(ds['t'][-1]):.4g}")
