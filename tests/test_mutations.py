@@ -1,6 +1,7 @@
 """Faults on purpose, validation/mutations.py: what can't be shown is an error."""
 
 import ast
+import re
 from dataclasses import replace
 
 import pytest
@@ -43,6 +44,18 @@ def test_faults_have_names_of_their_own_and_targets():
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
     assert all(fault.targets for fault in FAULTS)
     assert all(len(set(fault.targets)) >= 3 for fault in BROAD)
+
+
+def test_certificates_have_the_tests_that_their_table_names():
+    text = (ROOT / "validation" / "README.md").read_text(encoding="utf-8")
+    table = [row for row in text.splitlines() if re.search(r"`test_\w+\.py`: `", row)]
+    assert len(table) > 15
+    for row in table:
+        for file, names in re.findall(r"`(test_\w+\.py)`: ((?:`test_\w+`(?:, )?)+)", row):
+            (path,) = (ROOT / "tests").rglob(file)
+            source = path.read_text(encoding="utf-8")
+            for name in re.findall(r"`(\w+)`", names):
+                assert f"def {name}(" in source, (file, name)
 
 
 def test_a_fault_that_is_not_noticed_fails_its_claim(monkeypatch):
