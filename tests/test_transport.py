@@ -177,7 +177,6 @@ def test_a_turned_cosine_has_the_median_of_its_difference(turn):
     assert wasserstein(mu, nu) == pytest.approx(expected, abs=1e-13)
 
 
-@pytest.mark.slow
 def test_places_where_a_series_makes_the_mass_fall():
     """1 + 1.02 cos(θ - a) is negative on an arc of 0.4: at its ends two places have one mass."""
     falls = 0
@@ -192,6 +191,7 @@ def test_places_where_a_series_makes_the_mass_fall():
     assert falls > 7
 
 
+@pytest.mark.slow
 def test_zeros_of_a_density_by_their_quantiles():
     # f = 1 + cos θ has a zero of order 2 at π, where Q_f is a cube root
     mu = dense(mf.FourierSeries(cos=[1.0]))
