@@ -372,8 +372,20 @@ def test_picture(high):
     assert np.array_equal(np.asarray(mesh.get_array()).T, high.probability.values)
     assert mesh.get_clim() == (0, 1)
     curve = panels[1].lines[0]
-    assert np.array_equal(curve.get_xdata(), high.arrival.values)
-    assert np.array_equal(curve.get_ydata(), high.beta.values)
+    # t* of many β between those of the cells, the first and the last among them
+    assert len(curve.get_xdata()) == 100
+    for beta, t in curve.get_xydata()[[0, 33, 99], ::-1]:
+        assert t == mf.theory.orthogonal_arrival(mf.SA(beta), 32, high.attrs["delta"])
+    ends = high.beta.values[[0, -1]]
+    assert np.array_equal(curve.get_ydata()[[0, -1]], ends)
+    assert np.array_equal(panels[1].get_ylim(), ends)
+    assert np.array_equal(panels[1].get_xlim(), high.t.values[[0, -1]])
+    # from about β = 710 on t* is no double
+    beyond = mf.plot.phase_diagram(high.assign_coords(beta=[0.0, 300.0, 600.0, 900.0]))
+    beyond.canvas.draw()
+    t, beta = beyond.axes[0].lines[0].get_data()
+    assert np.array_equal(np.isnan(t), beta > beta[np.isfinite(t)].max())
+    assert 690.0 < beta[np.isfinite(t)].max() < 720.0
     assert panels[1].get_xlabel() == "time t"
     # the two differ in n
     assert figure.get_suptitle() == "SA"

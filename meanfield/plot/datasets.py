@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from meanfield._checks import one_of
 from meanfield.plot import frames
+from meanfield.typing import Array
 
 _LINES = ("-", "--")
 # what is drawn of a comparison, and of a sweep by default
@@ -47,7 +48,8 @@ def comparison(ds: Any) -> Figure:
         ax.legend(**frames.LEGEND)
     for (name, label), colour in zip(_DISTANCES.items(), frames.CYCLE, strict=False):
         if name in ds:
-            apart.plot(ds["t"], ds[name], "o-", color=colour, markersize=3, label=label)
+            kind: dict[str, Any] = {"color": colour, "markersize": 3, "clip_on": False}
+            apart.plot(ds["t"], ds[name], "o-", label=label, **kind)
     heights, least = np.concatenate([line.get_ydata() for line in apart.lines]), 0.0
     if frames.is_wide(heights[heights > 0.0]):
         # 0 is on no such axis
@@ -59,7 +61,11 @@ def comparison(ds: Any) -> Figure:
         apart.fill_between(
             ds["t"], lower, upper, known, color=frames.CYCLE[0], alpha=0.25, linewidth=0.0
         )
-    frames.label_axes(apart, "time t")
+    frames.label_axes(apart, "time t", "distance")
+    if ds.sizes["t"] > 1:
+        # both panels: no time is before the first
+        for ax in (*others, apart):
+            ax.set_xlim(*ds["t"].values[[0, -1]])
     # above the curves, which leave no corner free
     apart.legend(**frames.LEGEND, ncols=3, loc="lower left", bbox_to_anchor=(-0.02, 1.0))
     title = frames.subscripts(str(ds.attrs["verdict"]).partition(":")[0], "$_{%s}$")
@@ -149,10 +155,17 @@ def _curves(ax: Axes, found: Any, title: str) -> None:
         ax.plot(x, row, "o-", color=colour, markersize=3, linewidth=1.2, label=str(label))
     if found.ndim == 2:
         ax.legend(**frames.LEGEND, title=_key(found, 0), title_fontsize=frames.SMALL)
-    if x.dtype.kind in "iuf" and frames.is_wide(x):
-        ax.set_xscale("log")
+    if x.dtype.kind in "iuf":
+        if frames.is_wide(x):
+            ax.set_xscale("log")
+        ax.set_xlim(_cut(x, *ax.get_xlim()))
     ax.set_title(title, fontsize=frames.NORMAL, loc="left", pad=4)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def _cut(values: Array, low: float, high: float) -> tuple[float, float]:
+    """The ends of an axis: it does not go below 0 where none of its values do."""
+    return (max(low, 0.0) if values.min() >= 0.0 else low), high
 
 
 def _map(ax: Any, found: Any, title: str) -> None:
@@ -163,5 +176,6 @@ def _map(ax: Any, found: Any, title: str) -> None:
     for values, scale in (along, ax.set_xscale), (down, ax.set_yscale):
         if frames.is_wide(values):
             scale("log")
+    ax.set(xlim=_cut(along, *ax.get_xlim()), ylim=_cut(down, *ax.get_ylim()))
     frames.label_axes(ax, y=_key(found, 0))
     frames.finish_bar(ax.figure.colorbar(drawn, ax=ax), title)

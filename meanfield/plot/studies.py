@@ -14,9 +14,12 @@ from scipy.spatial import ConvexHull
 from scipy.special import ndtri
 
 from meanfield._checks import integer, is_single, shown
+from meanfield.dynamics import SA, USA
 from meanfield.exceptions import GOOD
 from meanfield.measures.particles import Particles
 from meanfield.plot import frames
+from meanfield.studies.correlations import linear_stage
+from meanfield.theory import orthogonal_arrival
 from meanfield.typing import Array
 
 # of the colours, the part that is seen on white
@@ -389,7 +392,7 @@ def _identity(ax: Axes, one: Any) -> None:
     ax.set_yticks(places, names)
     ax.invert_yaxis()
     ax.set_xlim(-17.0, max(-12.0, float(np.nanmax(np.log10(errors))) + 0.5))
-    frames.label_axes(ax, "log₁₀ of the relative difference")
+    frames.label_axes(ax, "log₁₀ of the relative difference", "measure μ")
     ax.set_title("E − E(σ): double integral and sum of degrees", fontsize=frames.SMALL)
 
 
@@ -432,7 +435,7 @@ def _flows(ax: Axes, one: Any) -> None:
         ax.plot(times[later], np.maximum(gaps[later], 1e-16), color=colour, lw=1.2, label=label)
     ax.axhline(1e-10, color=frames.GREY, linestyle=":", linewidth=0.8)
     ax.set(xscale="log", yscale="log")
-    frames.label_axes(ax, "t", "gap to the bound (SA)")
+    frames.label_axes(ax, "time t", "gap to the bound (SA)")
     ax.legend(**frames.LEGEND)
 
 
@@ -515,6 +518,10 @@ _TITLES = {
 }
 
 
+_END: dict[str, Any] = {"marker": "o", "linestyle": "", "color": frames.ORANGE, "markersize": 4}
+_LIMIT: dict[str, Any] = {"color": frames.GREY, "linestyle": "--", "linewidth": 0.9}
+
+
 def limits_without_normalisation(ds: Any) -> Figure:
     """Trajectories of the tokens of each case, their ends, and the sets that hold these.
 
@@ -535,12 +542,18 @@ def limits_without_normalisation(ds: Any) -> Figure:
     """
     needed = "trajectory", "n_distinct", "off", "t", "case"
     frames.check_dataset(ds, "limits_without_normalisation", needed, ("case",), ("beta",))
-    figure = frames.new_figure(10.0, 2.9)
+    figure = frames.new_figure(10.0, 3.2)
     axes = figure.subplots(1, ds.sizes["case"])
     for ax, case in zip(axes, ds["case"].values, strict=True):
         _paths(ax, ds.sel(case=case), str(case))
-    title = f"{ds.sizes['token']} tokens without layer normalisation, β = {ds.attrs['beta']:g}"
-    return frames.finish(figure, title)
+    handles = [
+        Line2D([], [], color=frames.BLUE, linewidth=0.6, label="trajectories"),
+        Line2D([], [], **_END, label="their ends"),
+        Line2D([], [], **_LIMIT, label="what holds the ends"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, **frames.LEGEND)
+    tokens = f"{ds.sizes['token']} tokens without layer normalisation"
+    return frames.finish(figure, f"{tokens}, β = {ds.attrs['beta']:g}: z = $e^{{-tV}}$ x")
 
 
 def _paths(ax: Axes, one: Any, case: str) -> None:
@@ -549,19 +562,24 @@ def _paths(ax: Axes, one: Any, case: str) -> None:
     ends = paths[-1]
     if case == "hyperplanes":
         for place in np.unique(ends[:, 0].round(2)):
-            ax.axvline(place, color=frames.GREY, linestyle="--", linewidth=0.9)
+            ax.axvline(place, **_LIMIT)
         # along the hyperplanes tokens run away like e^{(λ_1 - λ_2)t}
         ax.set_yscale("symlog", linthresh=1.0)
     elif case != "origin":
         corners = ends[ConvexHull(ends).vertices]
-        ax.fill(*corners.T, facecolor="none", edgecolor=frames.GREY, linestyle="--")
-    ax.plot(ends[:, 0], ends[:, 1], "o", color=frames.ORANGE, markersize=4, zorder=3)
-    ax.set_title(_TITLES[case], fontsize=frames.NORMAL)
+        around = np.append(corners, corners[:1], axis=0)
+        ax.plot(*around.T, **_LIMIT)
+    ax.plot(ends[:, 0], ends[:, 1], **_END, zorder=3)
+    of = "x" if case == "origin" else "z"
+    x_name, y_name = (f"{which} coordinate of {of}" for which in ("first", "second"))
+    frames.label_axes(ax, x_name, y_name, _TITLES[case])
     ax.tick_params(labelsize=frames.SMALL)
     ax.set_aspect("auto" if case == "hyperplanes" else "equal", adjustable="datalim")
 
 
 _MOST_COLUMNS = 3
+# values of β at which the curve t*(β) is drawn
+_FINE = 100
 _WIDTH, _HEIGHT = 2.4, 2.1
 
 
@@ -588,7 +606,8 @@ def phase_diagram(ds: Any) -> Figure:
             f"ds must be at least one Dataset of studies.phase_diagram, got {shown(ds)}"
         )
     for one in given:
-        frames.check_dataset(one, "phase_diagram", ("probability", "arrival", "t", "beta", "dim"))
+        needed = "probability", "arrival", "t", "beta", "dim"
+        frames.check_dataset(one, "phase_diagram", needed, (), ("dynamics", "n", "delta"))
         for name in "t", "beta":
             if one.sizes[name] < 2:
                 raise ValueError(
@@ -616,15 +635,25 @@ def _shares(ax: Axes, ds: Any) -> Any:
     values = ds["probability"].transpose("beta", "t").values
     colour: dict[str, Any] = {"cmap": frames.COLOURS, "vmin": 0.0, "vmax": 1.0}
     mesh = ax.pcolormesh(times, betas, values, shading="nearest", rasterized=True, **colour)
-    limits = ax.get_xlim()
-    arrival = ds["arrival"].values
-    if np.isfinite(arrival).any():
-        ax.plot(arrival, betas, color=frames.SKY, linewidth=1.2, label="t*(β), (6.12)")
-    ax.set_xlim(limits)
+    if np.isfinite(ds["arrival"].values).any():
+        fine = np.linspace(betas[0], betas[-1], _FINE)
+        arrival = [_arrival_of(ds, beta) for beta in fine.tolist()]
+        ax.plot(arrival, fine, color=frames.SKY, linewidth=1.2, label="t*(β), (6.12)")
+    # half of the outer cells, since beyond them β or t may be negative
+    ax.set(xlim=(times[0], times[-1]), ylim=(betas[0], betas[-1]))
     ax.set_title(f"d = {int(ds['dim'])}", fontsize=frames.NORMAL)
     ax.tick_params(labelsize=frames.SMALL)
     ax.spines[:].set(linewidth=0.6, color=frames.GREY)
     return mesh
+
+
+def _arrival_of(ds: Any, beta: float) -> float:
+    """t* at a β between those of the diagram; nan where it leaves double precision."""
+    kind = {"SA": SA, "USA": USA}[ds.attrs["dynamics"]]
+    try:
+        return orthogonal_arrival(kind(beta), ds.attrs["n"], ds.attrs["delta"])
+    except ValueError:
+        return float("nan")
 
 
 def _common(given: list[Any]) -> str:
@@ -709,7 +738,8 @@ def _over_n(ax: Axes, ds: Any) -> None:
         power = f"{last['rate']:.2f}" + (rf" \pm {half:.2f}" if np.isfinite(half) else "")
         label = _NAMES[str(name)] + (f": $n^{{{power}}}$" if np.isfinite(last["rate"]) else "")
         ax.loglog(ds["n"], rms(ds[name])[:, -1], "o-", color=colour, markersize=4, label=label)
-    n, highest = ds["n"].values, max(float(np.asarray(line.get_ydata())[0]) for line in ax.lines)
+    n = ds["n"].values
+    highest = max(float(rms(ds[name])[0, -1]) for name in ds["quantity"].values)
     fall = _ABOVE * highest * np.sqrt(n[0] / n)
     ax.loglog(n, fall, "--", color=frames.GREY, linewidth=0.8, label="$n^{-1/2}$")
     frames.label_axes(ax, "tokens n", _ERROR, f"errors at t = {float(ds['t'][-1]):.4g}")
@@ -730,7 +760,8 @@ def _over_t(ax: Axes, ds: Any) -> None:
     errors, t = rms(ds[name]).values, ds["t"].values
     shades = np.linspace(0.75, 0.0, len(errors))
     for n, row, shade in zip(ds["n"].values, errors, shades, strict=True):
-        ax.semilogy(t, row, "o-", color=str(shade), markersize=3, label=f"n = {n}")
+        kind: dict[str, Any] = {"color": str(shade), "markersize": 3, "clip_on": False}
+        ax.semilogy(t, row, "o-", label=f"n = {n}", **kind)
     # a bound that ends near enough to the errors to be seen with them
     if "dobrushin" in ds and float(ds["dobrushin"].max()) <= _TOO_FAR * float(errors.max()):
         constant = ds.attrs["dobrushin_constant"]
@@ -738,6 +769,7 @@ def _over_t(ax: Axes, ds: Any) -> None:
         bounds = np.outer(np.exp(constant * (fine - t[0])), errors[:, 0])
         lines = ax.semilogy(fine, bounds, "--", color=frames.GREY, linewidth=0.8)
         lines[0].set_label(f"$e^{{Ct}}$, C = {constant:.4g}")
+    ax.set_xlim(t[0], t[-1])
     _room_below(ax, _LINE * (len(errors) + 2) / 2)
     frames.label_axes(ax, "time t", _ERROR, f"{_NAMES[name]} over time")
     ax.legend(**frames.LEGEND, ncols=2, loc="lower left")
@@ -770,6 +802,8 @@ _STYLES = {
 _PANELS = 3
 # error bars are of so many standard errors, and so many of them fit a panel
 _BARS, _DOTS = 2.0, 24
+# times at which the linear stage is drawn
+_SMOOTH = 200
 
 
 def two_token_correlation(ds: Any) -> Figure:
@@ -820,7 +854,9 @@ def _draw_mode(ax: Axes, one: Any) -> None:
     ax.errorbar(t[thin], values[thin], errors[thin], label="tokens", **kind)
     top = float((values + errors).max())
     ax.set_ylim(min(float((values - errors).min()), -0.02 * top), 1.2 * top)
-    ax.plot(t, one["linear"].values, ":", color=frames.GREY, linewidth=1.0, label="linear stage")
+    degree, fine = int(one["degree"]), np.linspace(t[0], t[-1], _SMOOTH)
+    linear = linear_stage(one.attrs["beta"], one.attrs["n"], fine, degree)[:, -1]
+    ax.plot(fine, linear, ":", color=frames.GREY, linewidth=1.0, label="linear stage")
     for name, (colour, style) in _STYLES.items():
         line, first = one["closed"].sel(closure=name), float(one["mode_breaks"].sel(closure=name))
         ax.plot(t, line.values, style, color=colour, linewidth=1.2, label=name)
@@ -830,7 +866,9 @@ def _draw_mode(ax: Axes, one: Any) -> None:
     ax.plot(
         [], [], "o", color=frames.GREY, markersize=4.5, mfc="white", label="is off from here on"
     )
-    frames.label_axes(ax, "time t", title=f"k = {int(one['degree'])}")
+    if len(t) > 1:
+        ax.set_xlim(t[0], t[-1])
+    frames.label_axes(ax, "time t", title=f"k = {degree}")
 
 
 def _instants(ds: Any) -> list[int]:

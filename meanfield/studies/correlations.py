@@ -229,7 +229,7 @@ _ABOUT = {
 }
 
 
-def _linear(beta: float, n: int, times: Array, kmax: int) -> Array:
+def linear_stage(beta: float, n: int, times: Array, kmax: int) -> Array:
     """(e^{2γ_k t} - 1)/(n - 1), shape (times, kmax), nan where above 1."""
     rates = growth_rates(USA(beta), 2, kmax)[1:]
     # e^{2γt} = n gives 1
@@ -372,7 +372,7 @@ def two_token_correlation(
     closed = [solved(closure, beta, n, times, kmax, places) for closure in CLOSURES]
     means, errors = found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(count)
     most = break_errors(count, kmax * len(times))
-    linear = _linear(beta, n, times, kmax)
+    linear = linear_stage(beta, n, times, kmax)
     reached = [times[np.isfinite(one.tail)].max(initial=0.0) for one in closed]
     # from shares of |x| in [0, π] to the even density on a whole turn
     density = 0.5 * _BINS / np.pi
