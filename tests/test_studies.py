@@ -36,7 +36,7 @@ def test_metastability_tells_what_grew(plateaus):
 
 @pytest.mark.parametrize(("beta", "seed", "formed"), [(3.0, 2, 2), (3.0, 4, 3), (8.0, 0, 4)])
 def test_as_many_clusters_form_as_the_degree_that_grew(beta, seed, formed):
-    """Several modes are near 0.1 at once: the largest of them is 3 in each of these runs."""
+    """Several modes are near 0.1 at once: the largest of them is of degree 3 in all these runs."""
     dynamics = mf.SA(beta)
     ds = mf.studies.metastability(dynamics, rng=seed, t_start=2.0, t_end=20.0, save_at=60)
     one, rates = ds.isel(run=0), mf.theory.growth_rates(dynamics, 2, 10)

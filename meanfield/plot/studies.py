@@ -208,7 +208,7 @@ _OF_RUNS = (
 # area of the dot of a cluster of mass 1, in points²
 _AREA = 30.0
 # parts of the axis that a name needs, and a bare number
-_ROOM, _LITTLE_ROOM = 0.14, 0.03
+_ROOM, _LITTLE_ROOM = 0.14, 0.015
 # below it E(δ) is named at the edge only
 _FAR = 0.5
 

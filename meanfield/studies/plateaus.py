@@ -16,15 +16,13 @@ from meanfield.exceptions import warn_unfinished
 from meanfield.laws import FourierSeries, Law
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import FlowMap, LineFlowMap
-from meanfield.spaces.geometry import circle_angles, circle_points
+from meanfield.spaces.geometry import circle_angles
 from meanfield.studies.executors import pad, run_tasks
 from meanfield.theory import check_attention, growth_rates
 from meanfield.typing import Array, NDArray, Rng
 
-# a mode of this size has left the linear regime, and one of that size is rounding
-_GROWN, _NOTHING = 0.1, 1e-12
-# angles at which the sign of the velocity is looked at, for each degree that matters
-_ANGLES = 64
+# below this size a mode is in the linear regime
+_SMALL = 0.01
 # clusters hold all but this share of the mass on a plateau, and stand for this factor in time
 _OUTSIDE = 1e-2
 _STANDS = 1.2
@@ -75,10 +73,9 @@ def metastability(
         Over (run, t), t in units of 1/max γ_k of each run: `time` itself, `energy_share` E/E(δ),
         `n_clusters`, `cluster_angle` and `cluster_mass` (run, t, cluster). Over run:
         `predicted_degree`, argmax γ_k, and `largest_growth_rate`, its γ_k; `grown_degree`, the
-        number of points to which the velocity converges when a mode first exceeds 0.1 (0 where
-        nothing moves): the degree of that mode where it is alone, and where it is not the number
-        of clusters that form, of which some may join at once; `growth_rate`, fitted to the mode of
-        this degree while it is small, and `growth_rate_predicted`, its γ_k.
+        number of clusters when they first hold 99 % of the mass (0 where they do not);
+        `growth_rate`, fitted to the mode of this degree while it is small (nan where it never is),
+        and `growth_rate_predicted`, its γ_k.
         Over (run, plateau): `plateau_start`, `plateau_end`, `plateau_n_clusters`: times between
         which the clusters are equally many, hold 99 % of the mass and stand for 20 % of the time;
         over (run, merger): `merging_time`, when clusters became fewer. `status` of each run.
@@ -139,15 +136,14 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
     solution = solve(FlowMap(law), dynamics, float(times[-1]), times[:-1])
     # the start itself is no save of the study, and a run may have ended early
     kept = cast(list[LineFlowMap], solution.measures[1:])
-    modes = np.array([_modes(flow, _most(dynamics)) for flow in kept])
-    large = np.flatnonzero(modes.max(axis=1) > _GROWN)
-    first = int(large[0]) if len(large) else -1
-    # several modes may be as large as each other, and none of them alone says what forms
-    grown = _converging(dynamics, kept[first]) if modes[first].max() > _NOTHING else 0
     found = [clusters(flow, radius) for flow in kept]
     counts = np.array([len(group) for group in found])
     inside = np.array([float(group.masses.sum()) for group in found])
     steady = np.where(inside > 1.0 - _OUTSIDE, counts, 0)
+    # several modes may be as large as each other, and none of them alone says what forms
+    formed = steady[steady > 0]
+    grown = int(formed[0]) if len(formed) else 0
+    mode = np.array([abs(np.exp(1j * grown * flow.angles) @ flow.weights) for flow in kept])
     times = solution.t[1:]
     mergers = times[1:][(steady[1:] > 0) & (steady[1:] < steady[:-1])]
     plateaus = np.reshape(_plateaus(times, steady), (-1, 3)).T
@@ -160,8 +156,8 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
             "grown_degree": grown,
             "predicted_degree": fastest,
             "largest_growth_rate": rates[fastest],
-            "growth_rate": _fitted_rate(times, modes[:, grown]),
-            "growth_rate_predicted": rates[grown],
+            "growth_rate": _fitted_rate(times, mode),
+            "growth_rate_predicted": growth_rates(dynamics, 2, grown)[grown],
             "status": solution.status,
             "message": solution.message,
             "cluster_angle": (of_clusters, angles, {"units": "radian"}),
@@ -176,26 +172,10 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
     return ds.assign_coords({name: np.arange(size) for name, size in ds.sizes.items()})
 
 
-def _modes(flow: LineFlowMap, kmax: int) -> Array:
-    """|∫ e^{ikθ} dmu| for k = 0 … kmax, the first set to 0."""
-    modes = np.abs(np.exp(1j * np.outer(np.arange(kmax + 1), flow.angles)) @ flow.weights)
-    modes[0] = 0.0
-    return np.asarray(modes)
-
-
-def _converging(dynamics: Isotropic, flow: LineFlowMap) -> int:
-    """The number of points of the circle to which the velocity converges."""
-    count = _ANGLES * _most(dynamics)
-    points = circle_points(2.0 * np.pi / count * np.arange(count))
-    velocity = dynamics.velocity(flow, points)
-    ahead = velocity[:, 1] * points[:, 0] > velocity[:, 0] * points[:, 1]
-    return int(np.count_nonzero(ahead & ~np.roll(ahead, -1)))
-
-
 def _fitted_rate(times: Array, mode: Array) -> float:
-    """Slope of log |mode| while it is below a tenth of what counts as grown; nan if never."""
-    small = np.flatnonzero(mode > 0.1 * _GROWN)
-    end = small[0] if len(small) else len(mode)
+    """Slope of log |mode| while it is small; nan if it is so for fewer than three times, or 0."""
+    large = np.flatnonzero(mode > _SMALL)
+    end = large[0] if len(large) else len(mode)
     if end < 3 or not mode[:end].all():
         return float("nan")
     return float(np.polyfit(times[:end], np.log(mode[:end]), 1)[0])
