@@ -24,6 +24,8 @@ from meanfield.laws import (
 from meanfield.laws.law import uniform_frame, uniform_in_span
 from meanfield.laws.point_cloud import heat_kernel, least_bandwidth
 from meanfield.laws.series import Pieces
+from meanfield.measures import Density
+from meanfield.spaces import Circle, Sphere
 from meanfield.spaces.circle import horner
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
 from meanfield.spaces.geometry import circle_points, sphere_points
@@ -655,3 +657,36 @@ def test_the_bandwidth_that_a_refusal_names_is_allowed(dim):
     assert np.all((pdf > 1.0) & (pdf < 1e10))
     with pytest.raises(ValueError, match="bandwidth must be >= "):
         PointCloud(tokens, bandwidth=0.98 * named)
+
+
+@pytest.mark.parametrize("mean", [None, 100.0], ids=["spread", "bump"])
+@pytest.mark.parametrize("space", [Circle(256), Sphere(63)], ids=repr)
+def test_many_tokens_are_smoothed_by_a_series(space, mean):
+    """500 tokens on a grid of many points against the heat kernel about each of them."""
+    dim, bandwidth = space.dim, 0.01
+    bump = Uniform(dim) if mean is None else VonMisesFisher(np.eye(dim)[0], mean)
+    tokens = bump.sample(500, np.random.default_rng(0))
+    weights = np.random.default_rng(1).dirichlet(np.ones(500))
+    law, kernel = PointCloud(tokens, weights, bandwidth=bandwidth), heat_kernel(bandwidth, dim)
+    angles = np.arccos(np.clip(space.points @ tokens.T, -1.0, 1.0))
+    values = kernel(angles) @ weights
+    # both have errors of some 1e-14 of a token's peak, of which f is a share
+    assert np.abs(law.pdf(space.points) - values).max() < 3e-14 * values.max()
+    assert np.abs(Density(space, law).coefficients - space.analysis(values)).max() < 3e-14
+
+
+def test_a_density_of_many_tokens_asks_the_kernel_of_no_pair(monkeypatch):
+    asked, plain = [], Pieces.__call__
+
+    def noted(self, angles):
+        asked.append(angles.size)
+        return plain(self, angles)
+
+    monkeypatch.setattr(Pieces, "__call__", noted)
+    rng = np.random.default_rng(0)
+    for space, points in (Sphere(63), 0), (Circle(256), 2):
+        law = PointCloud(Uniform(space.dim).sample(12_288, rng), bandwidth=0.01)
+        asked.clear()
+        Density(space, law)
+        # on the circle the series, on the grid and between its points
+        assert sum(asked) == points * len(space.weights)

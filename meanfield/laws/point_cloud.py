@@ -14,15 +14,18 @@ from scipy.special import logsumexp
 from meanfield import _checks
 from meanfield._checks import freeze, key, number, real_array, shown, unit_rows
 from meanfield.laws.law import KnownLaw, points_around
-from meanfield.laws.series import Pieces
+from meanfield.laws.series import Pieces, fourier_rows
+from meanfield.spaces import FINEST, CircleAt, Places, SphereAt
 from meanfield.spaces.gegenbauer import multiplicity_growth, zonal_sum
-from meanfield.spaces.geometry import circle_points
-from meanfield.typing import Array, ArrayLike
+from meanfield.spaces.geometry import circle_angles, circle_points
+from meanfield.typing import Array, ArrayLike, Coefficients
 
 _HIGHEST_DEGREE = 2000
 _LOG_NEGLIGIBLE = math.log(1e-18)
 _HIGHEST_PEAK = 1e10
 _BLOCK = 2**15
+# terms of a sum that take as long as transforms of few degrees
+_MANY_PAIRS = 1 << 20
 # tokens that are compared with one another, and what a density counts as at least
 _MOST_COMPARED, _TINY = 500, 1e-300
 
@@ -75,10 +78,14 @@ def heat_kernel(bandwidth: float, dim: int) -> Pieces:
             f"bandwidth must be >= {1.006 * least:.3g} for points with dim = {dim} (the heat "
             f"kernel of a smaller one is too sharp for its series), got {shown(bandwidth)}"
         )
-    log_terms = _log_heat(bandwidth, dim)
-    degree = int(np.flatnonzero(log_terms >= _LOG_NEGLIGIBLE)[-1])
-    terms = np.exp(log_terms[: degree + 1])
+    degree = _last_degree(bandwidth, dim)
+    terms = np.exp(_log_heat(bandwidth, dim)[: degree + 1])
     return Pieces(lambda angles: zonal_sum(dim, terms, np.cos(angles)), degree, np.pi)
+
+
+def _last_degree(bandwidth: float, dim: int) -> int:
+    """The degree past which no term of the heat kernel counts."""
+    return int(np.flatnonzero(_log_heat(bandwidth, dim) >= _LOG_NEGLIGIBLE)[-1])
 
 
 def likelihood_bandwidth(points: Array, weights: Array) -> float:
@@ -217,7 +224,8 @@ class PointCloud(KnownLaw):
         bandwidth = None if bandwidth is None else number("bandwidth", bandwidth, above=0)
         freeze(self, points=points, weights=weights, bandwidth=bandwidth, dim=points.shape[1])
         # a bandwidth that is too small for the series is refused here
-        _ = self._kernel
+        if bandwidth is not None:
+            _ = self._kernel
 
     @classmethod
     def from_histogram(
@@ -267,26 +275,75 @@ class PointCloud(KnownLaw):
         return f"PointCloud(n={len(self.points)}, dim={self.dim}{smoothed})"
 
     @cached_property
-    def _kernel(self) -> Pieces | None:
-        """What smooths a token, None where they are as they are."""
-        return None if self.bandwidth is None else heat_kernel(self.bandwidth, self.dim)
+    def _kernel(self) -> Pieces:
+        """What smooths a token."""
+        return heat_kernel(self._smoothing, self.dim)
 
     @property
     def has_density(self) -> bool:
         """Whether there is a bandwidth."""
         return self.bandwidth is not None
 
-    def _pdf(self, points: Array) -> Array:
-        """f at unit rows (m, d), shape (m,), in blocks: O(n m) time, O(n + m) memory.
+    @cached_property
+    def _harmonics(self) -> tuple[SphereAt, Coefficients]:
+        """On S^2 the series: each degree of the tokens' moments times that of the heat kernel."""
+        basis = SphereAt(_last_degree(self._smoothing, self.dim), FINEST)
+        return basis, self._smoothed(basis)
 
-        The error is about 1e-14 of the peak h(0) of a single token, plus 1e-16/bandwidth of f;
-        values below that are rounding, cut at 0.
+    @cached_property
+    def _on_circle(self) -> Pieces:
+        """On the circle the series over the angle."""
+        basis = CircleAt(_last_degree(self._smoothing, self.dim))
+        waves = np.asarray(2.0 * self._smoothed(basis)[1:], dtype=np.complex128)
+        return Pieces(lambda rows: fourier_rows(waves, rows), basis.kmax, 2.0 * np.pi)
+
+    def _smoothed(self, basis: CircleAt | SphereAt) -> Coefficients:
+        """The moments of the tokens after the time `bandwidth` of the heat flow."""
+        eigenvalues = basis.degrees * (basis.degrees + self.dim - 2.0)
+        with np.errstate(under="ignore"):
+            heat = np.exp(-self._smoothing * eigenvalues)
+            return np.asarray(heat * basis.point_moments(self.points, self.weights))
+
+    @property
+    def _smoothing(self) -> float:
+        """The bandwidth, where there is a density.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
         """
-        if self._kernel is None:
+        if self.bandwidth is None:
             raise ValueError(
                 f"bandwidth must be a number > 0 for a density, got {self.bandwidth}: "
                 "tokens alone have none"
             )
+        return self.bandwidth
+
+    def _pdf(self, points: Array) -> Array:
+        """f at unit rows (m, d), shape (m,).
+
+        On the circle, and on S^2 from a million pairs on, it is a series, in O(n + m). Elsewhere
+        the tokens are summed in blocks, in O(n m) time and O(n + m) memory. The error of either is
+        about 1e-14 of the peak h(0) of a single token, plus 1e-16/bandwidth of f; values below
+        that are rounding, cut at 0.
+        """
+        if self.dim == 2:
+            density = self._on_circle(circle_angles(points))
+        elif self.dim == 3 and len(points) * len(self.points) >= self._many:
+            basis, coefficients = self._harmonics
+            density = basis.values(coefficients, Places.of(points))
+        else:
+            density = self._over_tokens(points)
+        return np.maximum(density, 0.0)
+
+    @property
+    def _many(self) -> float:
+        """Pairs whose sum takes longer than the transforms of the series on S^2."""
+        return _MANY_PAIRS + _last_degree(self._smoothing, self.dim) ** 3 / 60.0
+
+    def _over_tokens(self, points: Array) -> Array:
+        """The sum over the tokens, before values that are rounding are cut."""
         density = np.zeros(len(points))
         tokens_at_once = min(len(self.points), _BLOCK)
         rows_at_once = max(1, _BLOCK // tokens_at_once)
@@ -296,7 +353,7 @@ class PointCloud(KnownLaw):
                 rows = slice(row, row + rows_at_once)
                 angles = np.arccos(np.clip(points[rows] @ self.points[tokens].T, -1.0, 1.0))
                 density[rows] += self._kernel(angles) @ self.weights[tokens]
-        return np.maximum(density, 0.0)
+        return density
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
         """n independent draws, unit rows (n, d): a token, and a step of heat from there.
@@ -304,6 +361,6 @@ class PointCloud(KnownLaw):
         The polar angle about the token is drawn by rejection from a proved bound.
         """
         tokens = self.points[rng.choice(len(self.points), size=n, p=self.weights)]
-        if self._kernel is None:
+        if self.bandwidth is None:
             return tokens
         return points_around(tokens, self._kernel.sample(n, self.dim - 2, rng), rng)

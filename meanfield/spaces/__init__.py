@@ -2,7 +2,7 @@
 
 from meanfield.spaces.circle import Circle, CircleAt, CircleTransforms
 from meanfield.spaces.sphere import Library, Sphere, SphereTransforms, available
-from meanfield.spaces.sphere_fields import Places, SphereAt, SphereFields
+from meanfield.spaces.sphere_fields import FINEST, Places, SphereAt, SphereFields
 from meanfield.spaces.zonal import Zonal, ZonalAt, ZonalTransforms
 
 Space = Circle | Sphere | Zonal
