@@ -156,6 +156,11 @@ ROWS: dict[str, Row] = {
     "PointCloud": of_law(
         lambda: mf.PointCloud(unit(3, 3), bandwidth=0.1), 5, lambda x: x.has_density
     ),
+    "PointCloud of the circle": of_law(lambda: mf.PointCloud(unit(2, 3), bandwidth=0.1), 5),
+    "PointCloud of many": Row(
+        lambda: mf.PointCloud(unit(3, 3, 2000), bandwidth=0.1),
+        [lambda x, s=s: x.pdf(unit(3, s, 1000)) for s in range(4)],
+    ),
     "Tabulated": of_law(lambda: mf.Tabulated(np.linspace(0.0, 6.0, 16), np.ones(16)), 10),
     "Tabulated on S²": of_law(lambda: mf.Tabulated(unit(3, 3, 80), np.ones(80)), 1),
     "Circle": of_space(lambda: mf.Circle(64), 60),
@@ -207,6 +212,7 @@ ROWS: dict[str, Row] = {
         lambda x: mf.sliced_wasserstein(x, SPHERICAL, planes=3, rng=0),
     ),
     "Particles on S² by transforms": of_measure(tokens(BUMPS, 100, sums="transforms"), 1),
+    "Particles on the circle by transforms": of_measure(tokens(WAVES, 100, sums="transforms"), 1),
     "Particles in many dimensions": of_measure(tokens(mf.Uniform(9), 50), 4),
     "Oscillators": Row(
         lambda: mf.Oscillators(np.arange(5.0), 0.1 * np.arange(5.0)),

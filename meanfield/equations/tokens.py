@@ -316,16 +316,26 @@ class BalancedField(TokenField):
 
     def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
         """X at unit rows (n, d), and the dissipation."""
-        here, dynamics = Particles(places, masses, sums=self._asked), self.dynamics
-        if masses.all():
-            sums = here._node_sums(dynamics._kernel.beta, self._tables)
-            self._log_u = scaling(sums.potential, masses, self._log_u)
-            potential, velocity = sums.pull(masses * np.exp(self._log_u))
-            velocity *= (dynamics.sign / potential)[:, None]
-        else:
-            velocity = project(places, dynamics.output(here, places))
+        velocity, self._log_u = self._balanced(places, masses, self._log_u)
         squares = np.einsum("ij,ij->i", velocity, velocity)
         return velocity, float(masses @ squares)
+
+    def output(self, measure: Particles) -> Array:
+        """X at tokens of this number, scaled from 1: the next step begins as it would have."""
+        return self._balanced(measure.points, measure.weights, None)[0]
+
+    def _balanced(
+        self, places: Array, masses: Array, start: Array | None
+    ) -> tuple[Array, Array | None]:
+        """X at unit rows (n, d) and log u, found from a first guess of it."""
+        here, dynamics = Particles(places, masses, sums=self._asked), self.dynamics
+        if not masses.all():
+            return project(places, dynamics.output(here, places)), None
+        sums = here._node_sums(dynamics._kernel.beta, self._tables)
+        log_u = scaling(sums.potential, masses, start)
+        potential, velocity = sums.pull(masses * np.exp(log_u))
+        velocity *= (dynamics.sign / potential)[:, None]
+        return velocity, log_u
 
 
 class CellField(TokenField):

@@ -57,7 +57,7 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
     else:
         return kernel.energy(measure), kernel.log_unit
     series = kernel.series(measure.dim, len(power) - 1)
-    return 0.5 * series.size * float(series.primitive @ power), series.log_unit
+    return series.energy(power), series.log_unit
 
 
 def _form_energy(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[float, float]:

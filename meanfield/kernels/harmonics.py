@@ -10,8 +10,8 @@ import numpy as np
 from meanfield.kernels.bilinear import SphereBilinear
 from meanfield.kernels.direct import Lost, log_moment
 from meanfield.kernels.kernel import Exponential, SmoothKernel
-from meanfield.kernels.multipliers import relative_eigenvalues
 from meanfield.spaces import Places, SphereAt
+from meanfield.spaces.circle import EPSILON
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, Coefficients, Indices
 
@@ -20,6 +20,8 @@ from meanfield.typing import Array, Coefficients, Indices
 _SMALL = 1e-3
 # terms that may be summed one by one where the series still has most digits
 _MOST_PAIRS = 1 << 24
+# what a potential that is divided by is at least
+_TINY = 1e-300
 # below this share of the largest G positive terms are summed however many they are
 _NO_DIGITS = 1e-6
 
@@ -36,6 +38,8 @@ class SphereSums:
     ----------
     kernel : Exponential or SmoothKernel
         For tokens of a reach of at most 10000.
+    epsilon : float, optional
+        Of the transforms, see `SphereAt`.
 
     Attributes
     ----------
@@ -58,8 +62,8 @@ class SphereSums:
 
     largest_beta = 1e4
 
-    def __init__(self, kernel: Exponential | SmoothKernel) -> None:
-        self.kernel, self.at = kernel, SphereAt(kernel.degree(3))
+    def __init__(self, kernel: Exponential | SmoothKernel, epsilon: float = EPSILON) -> None:
+        self.kernel, self.at = kernel, SphereAt(kernel.degree(3), epsilon)
         degrees, self.series = self.at.degrees, kernel.series(3, self.at.lmax)
         self.potential_factors = self.series.potential[degrees]
         self.primitive_factors = self.series.primitive[degrees]
@@ -74,21 +78,34 @@ class SphereSums:
 
     @cached_property
     def _radial(self) -> Array:
-        """dΛ_l/dβ = Λ_{l+1} + (l/β) Λ_l of exponentials, over Λ_0."""
-        beta, lmax, degrees = self.kernel.reach, self.at.lmax, self.at.degrees
-        relative = relative_eigenvalues(beta, 3, lmax + 1)
-        return np.asarray(relative[degrees + 1] + degrees * self.primitive_factors)
+        """Multipliers of t s(t), ((l + 1) Λ_{l+1} + l Λ_{l-1})/(2l + 1), by coefficient."""
+        degrees = np.arange(self.at.lmax + 1.0)
+        above, below = (np.roll(self.series.potential, shift) for shift in (-1, 1))
+        # beyond the last there is none, and below the first none counts
+        above[-1] = 0.0
+        radial = ((degrees + 1.0) * above + degrees * below) / (2.0 * degrees + 1.0)
+        return np.asarray(radial[self.at.degrees])
 
     def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
         """log G(βx), shape (m,), and ∇ log G(βx), shape (m, 3), at unit rows `at` (m, 3).
 
         Of exponentials, G(z) = Σ_j m_j e^{<z,y_j>}.
         """
+        log_unit, potential, pull = self.sums(points, masses, at)
+        potential = np.maximum(potential, _TINY)
+        return log_unit + np.log(potential), pull / potential[:, None]
+
+    def sums(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array, Array]:
+        """u (m,), Σ m_j s (m,) and Σ m_j s y_j (m, 3) at unit rows `at` (m, 3), in units of e^u."""
         places = Places.of(at)
         moments, log_unit, potential, pull, small = self._sums(points, masses, at, places, np.inf)
         along = self.at.values(self._radial * moments, places)
         along[small] = 0.0
-        return log_unit + np.log(potential), (pull + along[:, None] * at) / potential[:, None]
+        return log_unit, potential, pull + along[:, None] * at
+
+    def energy(self, points: Array, masses: Array) -> float:
+        """½ Σ m_i m_j S(<x_i,x_j>), S' = s, in units of e^{log_unit} of the series."""
+        return self.series.energy(self.at.power(self.at.point_moments(points, masses)))
 
     def pull_of_others(
         self, points: Array, masses: Array, most_pairs: float = _MOST_PAIRS
@@ -100,7 +117,7 @@ class SphereSums:
         """
         places = Places.of(points)
         _, log_unit, potential, pull, _ = self._sums(points, masses, points, places, most_pairs)
-        return project(points, pull), log_unit, log_unit + np.log(potential)
+        return project(points, pull), log_unit, log_unit + np.log(np.maximum(potential, _TINY))
 
     def _sums(
         self, points: Array, masses: Array, at: Array, places: Places, most_pairs: float
@@ -110,16 +127,39 @@ class SphereSums:
         moments = self.at.moments(sources, masses)
         potential, pull = self.potential(moments, places), self.pull(moments, places)
         log_unit = np.full(len(at), self.series.log_unit + float(np.log(self.series.size)))
-        small = np.zeros(0, dtype=np.intp)
-        if self.kernel.least_share < _SMALL:
-            # the mean of G over the measure is no larger than its maximum, and no point may be near
-            inside = float(self.series.potential @ self.at.power(moments)) / float(masses.sum())
-            scale = max(float(potential.max()), inside)
-            small = Lost(_SMALL, most_pairs).places(potential, scale, len(points))
+        mean = float(self.series.potential @ self.at.power(moments)) / float(masses.sum())
+        small = small_places(self.kernel, potential, mean, len(points), most_pairs)
         if len(small):
             found = self.kernel.sums(points, masses, at[small])
             log_unit[small], potential[small], pull[small] = found
-        return moments, log_unit, np.maximum(potential, 1e-300), pull, small
+        return moments, log_unit, potential, pull, small
+
+
+def small_places(
+    kernel: Exponential | SmoothKernel,
+    potential: Array,
+    mean: float,
+    sources: int,
+    most_pairs: float = np.inf,
+) -> Indices:
+    """Where a potential that may be divided by is so small that its series has lost digits.
+
+    Parameters
+    ----------
+    kernel : Exponential or SmoothKernel
+        The potentials of one with two signs vanish somewhere, and are divided by nowhere.
+    potential : ndarray, shape (m,)
+    mean : float
+        That of the potential over the measure, which is no more than its maximum: no place may be
+        near that.
+    sources : int
+        So many terms are summed in its stead at each place.
+    most_pairs : float
+        Of all of them, at the smallest potential first.
+    """
+    if not 0.0 < kernel.least_share < _SMALL:
+        return np.zeros(0, dtype=np.intp)
+    return Lost(_SMALL, most_pairs).places(potential, max(float(potential.max()), mean), sources)
 
 
 class SphereNodes:
@@ -175,7 +215,7 @@ class SphereNodes:
         if len(self._rows):
             with np.errstate(under="ignore"):
                 pull[self._small] = self._rows @ (masses[:, None] * self._points)
-        return np.maximum(potential, 1e-300), project(self._points, pull)
+        return np.maximum(potential, _TINY), project(self._points, pull)
 
 
 class SphereScoreSums:
@@ -223,7 +263,7 @@ class SphereScoreSums:
             potential, *parts = (targets.values(row, places) for row in series)
             scale = max(float(potential.max()), scale / float(masses.sum()))
             # sums that are negative by rounding are computed again
-            np.maximum(potential, 1e-300, out=potential)
+            np.maximum(potential, _TINY, out=potential)
             log_g = np.log(potential) + head.log_unit
             mean = np.stack(parts, axis=1) / potential[:, None]
             lost = Lost(_SMALL, _MOST_PAIRS, always=_NO_DIGITS)

@@ -39,6 +39,10 @@ class Series(NamedTuple):
     size: float = 1.0
     log_unit: float = 0.0
 
+    def energy(self, power: Array) -> float:
+        """½ ∬ S(<x,y>) dmu dmu in units of e^{log_unit}, of the measure's power by degree."""
+        return 0.5 * self.size * float(self.primitive @ power)
+
 
 def is_divided(potential: Array) -> bool:
     """Whether a field is divided by this potential: not by 1, as that of e^{βt} is at β = 0."""
@@ -224,8 +228,10 @@ class SmoothKernel(PotentialKernel):
         return 0.5 * float(values.min()), 0.5 * float(values.max()), False
 
     def energy(self, measure: Summable) -> float:
-        """½ Σ m_i m_j S(<x_i,x_j>), in blocks."""
+        """½ Σ m_i m_j S(<x_i,x_j>), through multipliers or over all pairs, in blocks."""
         points, masses = measure._quadrature
+        if (fast := measure._series_sums(self, len(points))) is not None:
+            return float(fast.energy(points, masses))
         total = 0.0
         for part in direct.blocks(len(points), len(points)):
             t = np.clip(points[part] @ points.T, -1.0, 1.0)
@@ -365,11 +371,12 @@ class SmoothKernel(PotentialKernel):
         """Nodes and shares that integrate over a latitude what is made of s, S and s'."""
         return gauss_gegenbauer(dim - 1, self.highest // 2 + 3)
 
-    def attention(self, measure: Summable, points: Array) -> tuple[float, Array, Array]:
-        """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of 1."""
+    def attention(self, measure: Summable, points: Array) -> tuple[Array | float, Array, Array]:
+        """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of the e^{first}."""
         sources, masses = measure._nodes(self.highest + 1, self.reach)
         if (axis := measure.axis) is None:
-            return self.sums(sources, masses, points)
+            sums = measure._series_sums(self, len(points)) or self
+            return sums.sums(sources, masses, points)
         cosines = np.clip(sources @ axis, -1.0, 1.0)
         places = np.column_stack([cosines, np.sqrt((1.0 - cosines) * (1.0 + cosines))])
         latitudes = direct.Latitudes(axis, places, masses, points)
@@ -598,7 +605,7 @@ class Sampled(tuple[Function, Function], SmoothKernel):
         return np.zeros_like(t)
 
     def series(self, dim: int, kmax: int) -> Series:
-        """Gauss sums that are exact for the polynomial.
+        """Gauss sums that are exact for the polynomial; of the circle its Chebyshev coefficients.
 
         Raises
         ------
@@ -613,9 +620,14 @@ class Sampled(tuple[Function, Function], SmoothKernel):
                 f"kernel must be given by Taylor coefficients in dim = {dim}, got {self!r}, of "
                 f"degree {self.highest}: rounding of its sums makes {rounding:.1e} of a potential"
             )
+        found = np.zeros((2, kmax + 1))
+        if dim == 2:
+            for row, waves in zip(found, (self._series, self._integral), strict=True):
+                row[: len(waves)] = 0.5 * waves[: kmax + 1]
+                row[0] *= 2.0
+            return Series(*found)
         nodes, weights = gauss_gegenbauer(dim, self.highest + 2)
         polynomials = gegenbauer(dim, count, nodes) * weights
-        found = np.zeros((2, kmax + 1))
         for row, values in zip(found, (self(nodes), self.primitive(nodes)), strict=True):
             row[: count + 1] = polynomials @ values
         return Series(*found)

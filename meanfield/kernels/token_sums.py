@@ -8,9 +8,11 @@ from functools import partial
 import numpy as np
 
 from meanfield.kernels.bilinear import SphereBilinear, largest_score
-from meanfield.kernels.harmonics import SphereScoreSums, SphereSums
+from meanfield.kernels.harmonics import SphereScoreSums, SphereSums, small_places
 from meanfield.kernels.kernel import Exponential, SmoothKernel
 from meanfield.kernels.line import CircleLine, DenseLine, Interpolation, Line, node_count
+from meanfield.spaces import FINEST
+from meanfield.spaces.circle import MOST_MODES, CircleAt
 from meanfield.spaces.geometry import circle_angles
 from meanfield.typing import Array
 
@@ -64,6 +66,38 @@ def _harmonics(beta: float) -> float:
     Λ_k is e^{-k²/2β} Λ_0 or so, hence k² grows like β.
     """
     return 200.0 + 92.0 * beta
+
+
+# degrees that transforms at arbitrary points take, on the circle less one for the moments of y
+_HIGHEST = {2: MOST_MODES - 1, 3: 2047}
+
+
+def fewest_kernel_pairs(kernel: Exponential | SmoothKernel, dim: int) -> float:
+    """Pairs from which a run sums a kernel in O(n); inf where there are no such sums.
+
+    Examples
+    --------
+    >>> [round(fewest_kernel_pairs(Exponential(1.0), dim) ** 0.5) for dim in (2, 3)]
+    [259, 400]
+    """
+    if kernel.degree(dim) > _HIGHEST.get(dim, -1):
+        return np.inf
+    return fewest_pairs(kernel.reach, dim)
+
+
+def fewest_series_pairs(kernel: SmoothKernel, dim: int) -> float:
+    """Pairs from which a kernel is summed once through its multipliers; inf where there are none.
+
+    Examples
+    --------
+    >>> from meanfield.kernels.kernel import kernel_of
+    >>> [round(fewest_series_pairs(kernel_of([1, 1]), dim) ** 0.5) for dim in (2, 3)]
+    [512, 512]
+    """
+    degree = kernel.degree(dim)
+    if degree > _HIGHEST.get(dim, -1):
+        return np.inf
+    return 2.0**18 + (2.0**8 * degree if dim == 2 else 25.0 * degree**2)
 
 
 class CircleSums:
@@ -177,6 +211,58 @@ def _kernel(beta: float, targets: Array, sources: Array) -> Array:
         return np.stack([kernel, -np.sin(apart) * kernel, np.cos(apart) * kernel])
 
 
+class FourierSums:
+    """∫ s dmu and ∫ s y dmu of a kernel s(<x,y>) on the circle, through its multipliers.
+
+    With moments m_k of e^{-ikθ}, the point y = e^{iφ} has ∫ s y dmu = Σ_k Λ_k m_{k-1} e^{ikθ}.
+    Errors are 1e-13 of the largest potential. Where that may be divided by and is below 1e-3 of its
+    scale, the sum over all tokens is taken instead.
+
+    Parameters
+    ----------
+    kernel : SmoothKernel
+
+    Attributes
+    ----------
+    kernel : SmoothKernel
+
+    Examples
+    --------
+    >>> from meanfield.kernels.kernel import kernel_of
+    >>> sums = FourierSums(kernel_of([1.0, 1.0]))
+    >>> points = np.array([[1.0, 0.0]])
+    >>> _, potential, pull = sums.sums(points, np.ones(1), np.array([[0.6, 0.8]]))
+    >>> potential.round(12), pull.round(12) + 0.0
+    (array([1.6]), array([[1.6, 0. ]]))
+    """
+
+    def __init__(self, kernel: SmoothKernel) -> None:
+        self.kernel = kernel
+        # a degree more, for the moments of y
+        self._at = CircleAt(kernel.degree(2) + 1)
+        self._series = kernel.series(2, self._at.kmax)
+
+    def sums(self, points: Array, masses: Array, at: Array) -> tuple[float, Array, Array]:
+        """0, Σ m_j s (m,) and Σ m_j s y_j (m, 2) at unit rows `at` (m, 2)."""
+        moments, angles = self._at.point_moments(points, masses), circle_angles(at)
+        multipliers = self._series.potential
+        below, above = np.roll(moments, 1), np.roll(moments, -1)
+        # beyond the last there is no multiplier
+        below[0], above[-1] = moments[1].conj(), 0.0
+        rows = moments, 0.5 * (below + above), -0.5j * (below - above)
+        potential, *pull = (self._at.values(multipliers * row, angles) for row in rows)
+        sums = np.column_stack(pull)
+        mean = float(multipliers @ self._at.power(moments)) / float(masses.sum())
+        small = small_places(self.kernel, potential, mean, len(points))
+        if len(small):
+            _, potential[small], sums[small] = self.kernel.sums(points, masses, at[small])
+        return 0.0, potential, sums
+
+    def energy(self, points: Array, masses: Array) -> float:
+        """½ Σ m_i m_j S(<x_i,x_j>), S' = s."""
+        return self._series.energy(self._at.power(self._at.point_moments(points, masses)))
+
+
 ScoreSums = CircleScoreSums | SphereScoreSums
 
 
@@ -206,6 +292,15 @@ def kernel_sums(kernel: Exponential | SmoothKernel, dim: int) -> Line | SphereSu
     >>> kernel_sums(Exponential(1.0), 4) is None
     True
     """
-    if fewest_pairs(kernel.reach, dim) == np.inf:
+    if fewest_kernel_pairs(kernel, dim) == np.inf:
         return None
     return kernel.line(2) if dim == 2 else SphereSums(kernel)
+
+
+SeriesSums = FourierSums | SphereSums
+
+
+def series_sums(kernel: SmoothKernel, dim: int) -> SeriesSums:
+    """The sums of a kernel through its multipliers, d = 2 or 3, at any points."""
+    # polynomials of few degrees, for which the usual transforms have errors of 2e-13
+    return FourierSums(kernel) if dim == 2 else SphereSums(kernel, FINEST)

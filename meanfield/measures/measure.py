@@ -10,6 +10,8 @@ import numpy as np
 from meanfield._checks import check_measure, integer, rows, shown
 from meanfield._shown import ShownMeasure
 from meanfield.kernels.direct import moment, point_log_moment
+from meanfield.kernels.kernel import SmoothKernel
+from meanfield.kernels.token_sums import SeriesSums
 from meanfield.spaces import Harmonics
 from meanfield.spaces.circle import MOST_MODES, CircleAt
 from meanfield.spaces.gegenbauer import multiplicities
@@ -181,6 +183,10 @@ class Measure(ShownMeasure, ABC):
             If that takes too many of them.
         """
         return self._resolving(reach)._quadrature
+
+    def _series_sums(self, kernel: SmoothKernel, targets: int) -> SeriesSums | None:  # noqa: ARG002 (of tokens)
+        """What sums a kernel over it at so many points in O(n); None where all pairs are summed."""
+        return None
 
     def _refined(self, reach: float) -> Self:  # noqa: ARG002 (of flow maps)
         """The same measure with panels that extend over no more than this angle, if it has any."""

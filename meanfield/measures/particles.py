@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -46,8 +47,8 @@ class Particles(Measure):
         Non-negative, of sum 1 within 1e-8, or such rounding; equal if omitted.
     sums : {'auto', 'direct', 'transforms', 'gram', 'float32'}
         How sums over tokens are done. 'direct': over all pairs, in blocks, any d. 'transforms':
-        in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}, and in runs for any
-        kernel of an `Interaction` and for any heads (β |KᵀQ| <= 100, on S^2 128); elsewhere direct.
+        in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>} and any kernel of an
+        `Interaction`, and in runs for any heads (β |KᵀQ| <= 100, on S^2 128); elsewhere direct.
         'gram': a run moves coordinates in the span of the tokens, which their Gram matrix tells, of
         at most n dimensions whatever d is; for SA, USA and `Interaction` without noise only.
         'float32': over all pairs, in any d, with products in single precision and sums in double,
@@ -226,11 +227,16 @@ class Particles(Measure):
 
     def _has_kernel_sums(self, kernel: Exponential | SmoothKernel) -> bool:
         """Whether a run sums a kernel in O(n)."""
-        return self._is_fast(token_sums.fewest_pairs(kernel.reach, self.dim))
+        return self._is_fast(token_sums.fewest_kernel_pairs(kernel, self.dim))
 
     def _kernel_sums(self, kernel: Exponential | SmoothKernel) -> Any:
         """The sums in O(n) that a run takes of a kernel, None for direct sums."""
         return token_sums.kernel_sums(kernel, self.dim) if self._has_kernel_sums(kernel) else None
+
+    def _series_sums(self, kernel: SmoothKernel, targets: int) -> token_sums.SeriesSums | None:
+        """What sums a kernel over the tokens at so many points in O(n), None for direct sums."""
+        fewest = token_sums.fewest_series_pairs(kernel, self.dim)
+        return token_sums.series_sums(kernel, self.dim) if self._is_fast(fewest, targets) else None
 
     def _has_score_sums(self, matrix: Array, targets: int | None = None) -> bool:
         """Whether sums of e^{<Mx,y>} for a matrix (d, d) are done in O(n).
@@ -271,7 +277,22 @@ class Particles(Measure):
         if not counted.all():
             # what has no mass may be where u overflows, and scales nothing
             support = Particles(self.points[counted], self.weights[counted], sums=self.sums)
-        return Balanced.of(support.points, support.weights, beta, support._node_sums(beta))
+        found = Balanced.of(support.points, support.weights, beta, support._node_sums(beta))
+        return _BalancedTokens(found.points, found.masses, found.log_u, sums=self.sums)
+
+
+@dataclass(frozen=True, eq=False)
+class _BalancedTokens(Balanced):
+    """u mu of tokens, whose sums are done as theirs."""
+
+    sums: str = "auto"
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """As of `Balanced`, in O(n) where sums over tokens are."""
+        weighted, log_unit = self._weighted
+        tokens = Particles(self.points, weighted, sums=self.sums, unit_mass=True)
+        log_g, mean = tokens.log_moment(z)
+        return log_g + (log_unit + float(np.log(weighted.sum()))), mean
 
 
 class Oscillators(Particles):
