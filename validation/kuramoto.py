@@ -150,6 +150,7 @@ def _draw(numbers: list[int], rows: dict[float, list[float]]) -> None:
         for k in couplings
     ]
     left.plot(couplings, densities, "x", color="#d55e00", label="density, t = 80")
+    left.set_xlim(0.0, 4.1)
     left.set_xlabel("$K / K_c$")
     left.set_ylabel("order parameter r")
     left.legend(frameon=False, fontsize=8)

@@ -134,7 +134,8 @@ def stationary_states(ds: Any, index: int = 0) -> Figure:
     _window(axes, one)
     _branches(axes[0], one, one["moment"].values)
     is_first = int(one["degree"].max()) == 1
-    frames.label_axes(axes[0], y="|∫ x dμ|" if is_first else "∫ P_k dμ, k the branch's degree")
+    name = "|∫ x dμ|" if is_first else "∫ P$_k$ dμ, k the branch's degree"
+    frames.label_axes(axes[0], y=name)
     if with_energy:
         _branches(axes[1], one, one["free_energy_excess"].values)
         frames.label_axes(axes[1], y="F − F(σ)")
