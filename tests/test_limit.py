@@ -77,7 +77,7 @@ def test_intervals_of_all_quantities_hold_jointly():
 
 @pytest.mark.slow
 def test_the_default_finds_one_half():
-    """Of each seed, all intervals, which are those of Bonferroni and as narrow as they may be."""
+    """All intervals hold it for each seed. They are those of Bonferroni, and narrow."""
     sizes = [100, 400, 1600]
     for seed in range(4):
         ds = mf.studies.mean_field_limit(LAW, mf.SA(2.0), 0.2, sizes, save_at=1, rng=seed)

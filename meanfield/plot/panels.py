@@ -82,10 +82,10 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     f(θ) sin^{d-2} θ Γ(d/2) / (√π Γ((d-1)/2)) on [0, π]. The uniform density is dotted. Particles
     are points on the map, or beside the circle, which then bears their histogram; for d > 3 they
     are projected onto their first two principal axes, whose names have their shares of the
-    variance. A flow map is drawn like a density from its free
-    nodes where its labels lie on a line, else as points; atoms are stems as high as their mass, 1
-    being the height of the scale. The scale is logarithmic where it exceeds 20, and ends at 10⁴; an
-    arrow shows how far a flow map's density exceeds it.
+    variance. A flow map is drawn like a density from its free nodes where its labels lie on a line,
+    else as points; atoms are stems as high as their mass, 1 being the height of the scale. The
+    scale is logarithmic where it exceeds 20, and ends at 10⁴; an arrow shows how far a flow map's
+    density exceeds it.
 
     Parameters
     ----------

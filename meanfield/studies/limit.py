@@ -25,7 +25,7 @@ from meanfield.studies.executors import drawn_entropy, run_tasks
 from meanfield.theory import check_attention, dobrushin_constant
 from meanfield.typing import Array, ArrayLike, Integers, Rng
 
-# of the intervals of all quantities together
+# how often the intervals of all quantities hold together
 _CONFIDENCE = 0.95
 _FEWEST_FOR_A_TEST = 3
 
@@ -45,7 +45,7 @@ def fitted_rates(counts: Integers, errors: Array, confidence: float = _CONFIDENC
         >= 0. The interval is nan for a single repeat, and all three for a single n or an error
         of 0.
     confidence : float
-        Of the interval, by itself.
+        How often an interval by itself holds the slope, in (0, 1).
 
     Examples
     --------
