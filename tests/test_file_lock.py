@@ -39,6 +39,46 @@ def holder(folder):
         yield process
 
 
+# other commands that write a file, and which
+WRITERS = {
+    "sweep": ("sweep case.toml --grid dynamics.beta=1,2 -o out.nc", "--output"),
+    "study": ("study limits-without-normalisation --n 5 --t-end 0.1 -o out.nc", "--output"),
+    "compare": ("compare a.nc b.nc -o out.nc", "--output"),
+    "figure of compare": ("compare a.nc b.nc --figure out.png", "--figure"),
+    "plot": ("plot a.nc --figure out.png", "--figure"),
+    "movie": ("movie a.nc --frames 1 --figure out.gif", "--figure"),
+    "report": ("report a.nc --page out.html", "--page"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_command_has_its_file_to_itself(name, folder, capsys):
+    text, option = WRITERS[name]
+    command, file = text.split(), Path(text.split()[-1])
+    Path("case.toml").write_text(CASE)
+    for other in "a.nc", "b.nc":
+        assert main(["run", "case.toml", "-q", "-o", other]) == 0
+    before = {path.name for path in folder.rglob("*")}
+    # what a process that was killed has left
+    Path(f".{file}.lock").touch()
+    Path(f".{file}.writing-x").mkdir()
+    with file_lock(file):
+        assert main(command) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err == (
+            f"meanfield: {option} must be one that no other run writes, got '{file}', which "
+            f"another process is writing: wait for it, or choose another name\n"
+        )
+        assert not file.exists()
+        assert Path(f".{file}.writing-x").exists()
+    assert {path.name for path in folder.rglob("*")} == before | {f".{file}.writing-x"}
+    assert main(command) == 0
+    assert file.exists()
+    assert list(folder.glob(".*")) == []
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("holder")
 def test_a_second_run_is_refused_and_the_file_stays(capsys):
@@ -57,7 +97,7 @@ def test_a_second_run_is_refused_and_the_file_stays(capsys):
         assert main(command) == 2
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1
-        assert lines[0].startswith("meanfield: output must be a file that no other run writes")
+        assert lines[0].startswith("meanfield: output must be one that no other run writes")
         assert "which another process is writing: wait for it" in lines[0]
     assert Path("run.nc").read_bytes() == before
     # what the first is just writing is not taken away from it

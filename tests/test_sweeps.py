@@ -19,6 +19,7 @@ from children import (
     LAST_RESORT,
     MEANFIELD,
     child,
+    count_alive,
     hearing_ctrl_c,
     until,
     wait_for,
@@ -419,6 +420,39 @@ def test_a_killed_sweep_goes_on(folder):
     files = [*cells.glob(f".{_FILES}.previous"), *cells.glob(_FILES)]
     states = {file.name.strip(".")[: len(_FILES)]: mf.load(file).status for file in files}
     assert sorted(states.values()) == ["finished", "finished", "interrupted", "interrupted"]
+
+
+@pytest.mark.slow
+def test_a_second_sweep_is_refused_while_the_first_goes_on(folder, capsys):
+    """It harms no cell and no dataset; of a first that is killed it takes over all that is done."""
+    short, cells = "run={t_end = 0.1},{t_end = 0.2}", cells_beside(Path("sweep.nc"))
+    assert main(["sweep", "tokens.toml", "--grid", "run={t_end = 0.1}", "-q"]) == 0
+    before = Path("sweep.nc").read_bytes()
+    argv = ["sweep", "tokens.toml", "--grid", f"{short},{ENDLESS}", "--workers", "2"]
+    with child([*MEANFIELD, *argv], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        until(lambda: len(list(cells.glob(_FILES))) == 3, process)
+        for grid in f"{short},{ENDLESS}", short:
+            assert main(["sweep", "tokens.toml", "--grid", grid]) == 2
+            said = capsys.readouterr()
+            assert said.out == ""
+            assert said.err == (
+                "meanfield: --output must be one that no other run writes, got 'sweep.nc', which "
+                "another process is writing: wait for it, or choose another name\n"
+            )
+        with pytest.raises(ValueError, match=r"folder must be one that no other run writes, got"):
+            mf.sweep("tokens.toml", {"run.t_end": [0.3]}, folder=cells)
+        assert len(list(cells.glob(_FILES))) == 3
+        assert Path("sweep.nc").read_bytes() == before
+        process.kill()
+        process.wait()
+        # its workers go, too, and leave nothing that is held
+        wait_for(lambda: count_alive(process.pid) == 0)
+    done = [mf.load(file).status for file in cells.glob(_FILES)]
+    assert sorted(done) == ["finished", "finished", "interrupted"]
+    assert main(["sweep", "tokens.toml", "--grid", short]) == 0
+    assert capsys.readouterr().out.startswith("2 cells: 2 finished\n")
+    assert load_sweep("sweep.nc").status.values.tolist() == ["finished", "finished"]
+    assert list(folder.glob(".*")) == []
 
 
 @pytest.mark.slow

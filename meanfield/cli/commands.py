@@ -160,7 +160,8 @@ def run(
         "--figure" if figure else f"{chosen._name}: output.figure",
     )
     file, drawn = output or Path(told.file), figure or (Path(told.figure) if told.figure else None)
-    picture = runs.outputs(file, drawn, keys, chosen._digest(), force)
+    check_output(file, keys[0], (".nc",), chosen._digest(), force)
+    picture = runs.check_figure(drawn, file, keys, chosen._digest(), force)
     if not quiet:
         typer.echo(f"{chosen._name}: {dynamics} on {measure} to t = {chosen._tables.run.t_end:g}")
     with runs.killed_like_ctrl_c():
@@ -271,8 +272,11 @@ def _made(
     place: Path, option: str, suffixes: Sequence[str], source: str, force: bool, quiet: bool
 ) -> Iterator[None]:
     """Inside, what is drawn from runs is written at its place."""
-    check_output(place, option, suffixes, source, force)
-    with refusals(place), runs.killed_like_ctrl_c():
+    with (
+        runs.claimed(place, option, suffixes, source, force),
+        refusals(place),
+        runs.killed_like_ctrl_c(),
+    ):
         yield
     if not quiet:
         typer.echo(f"wrote {place}")
@@ -316,22 +320,24 @@ def compare(
 
     one, other = runs.loaded_run(a), runs.loaded_run(b)
     source = runs.source_of("compare", one._source, other._source)
-    check_output(output, "--output", (".nc",), source, force)
-    check_output(figure, "--figure", runs.FIGURE_SUFFIXES, source, force)
     progress = sys.stderr.isatty() and not quiet
-    with refusals(), runs.killed_like_ctrl_c():
-        found = compared(one, other, save_at=save_at, gap=gap, progress=progress)
-    found = found.assign_coords(run=_names([a, b]))
-    if not quiet:
-        typer.echo(f"{text.table_of_comparison(found)}\n{found.attrs['verdict']}")
-    if output is not None:
-        with runs.refused(OSError, status=FAILED_RUN):
-            runs.write_dataset(found, output, source)
-    if figure is not None:
-        from meanfield import plot as plots
+    with (
+        runs.claimed(output, "--output", (".nc",), source, force),
+        runs.claimed(figure, "--figure", runs.FIGURE_SUFFIXES, source, force),
+    ):
+        with refusals(), runs.killed_like_ctrl_c():
+            found = compared(one, other, save_at=save_at, gap=gap, progress=progress)
+        found = found.assign_coords(run=_names([a, b]))
+        if not quiet:
+            typer.echo(f"{text.table_of_comparison(found)}\n{found.attrs['verdict']}")
+        if output is not None:
+            with runs.refused(OSError, status=FAILED_RUN):
+                runs.write_dataset(found, output, source)
+        if figure is not None:
+            from meanfield import plot as plots
 
-        with refusals(figure):
-            plots.save(plots.comparison(found), figure, source=source)
+            with refusals(figure):
+                plots.save(plots.comparison(found), figure, source=source)
     written = ", ".join(str(path) for path in (output, figure) if path is not None)
     if written and not quiet:
         typer.echo(f"wrote {written}")
@@ -531,19 +537,19 @@ def sweep_command(
     axes, folder = runs.keys_from("--grid", grid, axis), cells_beside(output)
     # the cells of another grid stay where they are
     source = runs.source_of("sweep", chosen._digest())
-    check_output(output, "--output", (".nc",), source, force)
     progress = sys.stderr.isatty() and not quiet
     kept = f"finished cells are kept in {folder}, and the same command continues"
-    with runs.executor_of(executor, workers, scheduler) as where:
-        try:
-            with refusals(), runs.killed_like_ctrl_c():
-                found = sweep(chosen, axes, folder=folder, progress=progress, **where)
-        except RuntimeError as error:
-            raise Refusal(f"{error}; {kept}", FAILED_RUN) from None
-        except KeyboardInterrupt:
-            raise Refusal(f"interrupted: {kept}", INTERRUPTED) from None
-    with runs.refused(OSError, status=FAILED_RUN):
-        runs.write_dataset(found, output, source)
+    with runs.claimed(output, "--output", (".nc",), source, force):
+        with runs.executor_of(executor, workers, scheduler) as where:
+            try:
+                with refusals(), runs.killed_like_ctrl_c():
+                    found = sweep(chosen, axes, folder=folder, progress=progress, **where)
+            except RuntimeError as error:
+                raise Refusal(f"{error}; {kept}", FAILED_RUN) from None
+            except KeyboardInterrupt:
+                raise Refusal(f"interrupted: {kept}", INTERRUPTED) from None
+        with runs.refused(OSError, status=FAILED_RUN):
+            runs.write_dataset(found, output, source)
     states = found["status"].values.ravel().tolist()
     if not quiet:
         told = ", ".join(f"{count} {status}" for status, count in Counter(states).most_common())

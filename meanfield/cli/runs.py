@@ -35,20 +35,17 @@ class Refusal(Exception):
         self.status = status
 
 
-def outputs(
-    file: Path, figure: Path | None, keys: tuple[str, str], source: str, force: bool
+def check_figure(
+    figure: Path | None, file: Path, keys: tuple[str, str], source: str, force: bool
 ) -> Path:
-    """Check where a result file and its figure go, by their options or keys; the figure's place.
-
-    Without one it is beside the file.
+    """Where the figure of a result file goes, by the options or keys of both; beside it by default.
 
     Raises
     ------
     Refusal
-        If one of them can't be written, or is there and not made from the same.
+        If it can't be written, or is there and not made from the same.
     """
     key, figure_key = keys
-    check_output(file, key, (".nc",), source, force)
     if figure is None:
         figure, figure_key = file.with_suffix(".png"), f"the figure beside {key}"
     check_output(figure, figure_key, FIGURE_SUFFIXES, source, force)
@@ -67,16 +64,48 @@ def check_output(
     Refusal
         Naming the option or key, the path and what is allowed.
     """
-    if path is None:
-        return
-    from meanfield.evolution.files import is_made_from
+    if path is not None:
+        _check_place(path, key, suffixes)
+        _check_contents(path, key, source, force)
 
+
+@contextmanager
+def claimed(
+    path: Path | None, key: str, suffixes: Sequence[str], source: str, force: bool
+) -> Iterator[None]:
+    """Inside, a file that is checked as by `check_output` is this command's, and no other's.
+
+    A run that has a checkpoint does so by itself.
+
+    Raises
+    ------
+    Refusal
+        Also if another command or run is writing it.
+    """
+    if path is None:
+        yield
+        return
+    from meanfield.evolution.files import file_lock, remove_leftovers
+
+    _check_place(path, key, suffixes)
+    with refused(FileInUseError), file_lock(path, key):
+        _check_contents(path, key, source, force)
+        remove_leftovers(path)
+        yield
+
+
+def _check_place(path: Path, key: str, suffixes: Sequence[str]) -> None:
     allowed = f"a file name that ends in {' or '.join(suffixes)}"
     if path.suffix not in suffixes:
         raise Refusal(f"{key} must be {allowed}, got {str(path)!r}")
     if reason := _hindrance(path):
         allowed += " in a folder that can be written"
         raise Refusal(f"{key} must be {allowed}, got {str(path)!r}: {reason}")
+
+
+def _check_contents(path: Path, key: str, source: str, force: bool) -> None:
+    from meanfield.evolution.files import is_made_from
+
     if path.exists() and not force and not is_made_from(path, source):
         raise Refusal(
             f"{key} must be a new file or one of the same case, got {str(path)!r}: --force "

@@ -56,24 +56,26 @@ def _asked(
             given = question(**own) or _with_dynamics(own)
             case = given.pop("case", None)
             source = runs.source_of(name, case and case._digest(), given)
-            drawn = runs.outputs(output, figure, ("--output", "--figure"), source, force)
-            # slow to import
-            from meanfield import plot, studies
+            with runs.claimed(output, "--output", (".nc",), source, force):
+                drawn = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
+                # slow to import
+                from meanfield import plot, studies
 
-            with ExitStack() as stack:
-                stack.enter_context(case._errors("run") if case else refusals())
-                if parts:
-                    given |= stack.enter_context(runs.executor_of(executor, workers, scheduler))
-                    given["progress"] = sys.stderr.isatty() and not quiet
-                found = getattr(studies, question.__name__)(**given)
-            # before its files, which may fail
-            if not quiet:
-                typer.echo(tell(found))
-            verdict = found.attrs.get("verdict")
-            with refusals(f"{output} or {drawn}", BAD_INPUT if verdict else FAILED_RUN):
-                about = {"case": case._text} if case else {}
-                runs.write_dataset(found.assign_attrs(about), output, source)
-                plot.save(getattr(plot, question.__name__)(found), drawn, source=source)
+                with ExitStack() as stack:
+                    stack.enter_context(case._errors("run") if case else refusals())
+                    if parts:
+                        where = runs.executor_of(executor, workers, scheduler)
+                        given |= stack.enter_context(where)
+                        given["progress"] = sys.stderr.isatty() and not quiet
+                    found = getattr(studies, question.__name__)(**given)
+                # before its files, which may fail
+                if not quiet:
+                    typer.echo(tell(found))
+                verdict = found.attrs.get("verdict")
+                with refusals(f"{output} or {drawn}", BAD_INPUT if verdict else FAILED_RUN):
+                    about = {"case": case._text} if case else {}
+                    runs.write_dataset(found.assign_attrs(about), output, source)
+                    plot.save(getattr(plot, question.__name__)(found), drawn, source=source)
             if not quiet:
                 typer.echo(f"wrote {output}, {drawn}")
             raise typer.Exit(_STATUSES.get(verdict, 0))

@@ -24,6 +24,7 @@ from meanfield._checks import boolean, check_type, one_line, shown, unmasked
 from meanfield.cli import case as cases
 from meanfield.cli.case import Case
 from meanfield.evolution import Solution, load, loaded, netcdf, resume_from
+from meanfield.evolution.files import file_lock
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import versions
 from meanfield.exceptions import CaseError, FileInUseError, warn_unfinished
@@ -457,7 +458,8 @@ def sweep(
     Raises
     ------
     ValueError
-        If an argument is none of these, or a cell is no case, before any run starts.
+        If an argument is none of these, a cell is no case, or another sweep writes the folder,
+        before any run starts.
     KeyboardInterrupt
         On Ctrl-C; what is in `folder` stays.
 
@@ -504,20 +506,28 @@ def sweep(
         monitors = base._tables.monitors
         taken = {*taken_names(monitors), *monitors}
         as_word = cases.as_toml
-    # folders of a network remember for a while that a file which was asked for is not there
-    there = set() if kept_in is None else _made(kept_in)
-    outcomes = [task.kept() if task.file in there else None for task in tasks]
-    missing = [number for number, one in enumerate(outcomes) if one is None]
-    # two cells may be one, as beta = 1 and beta = 1.0 are not
-    results = mapped_by(
-        executor, Cell.run, [tasks[number] for number in missing], workers=workers, lost=Cell.lost
-    )
-    bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
-    # what ends the loop ends the tasks
-    with bar, closing(results):
-        for number, one in zip(missing, results, strict=True):
-            outcomes[number] = tasks[number].seen(one)
-            bar.update()
+    if kept_in is not None:
+        _make(kept_in)
+    # two sweeps would take each other's cells for failed
+    with file_lock(kept_in, "folder"):
+        # folders of a network remember for a while that a file which was asked for is not there
+        there = set() if kept_in is None else set(kept_in.iterdir())
+        outcomes = [task.kept() if task.file in there else None for task in tasks]
+        missing = [number for number, one in enumerate(outcomes) if one is None]
+        # two cells may be one, as beta = 1 and beta = 1.0 are not
+        results = mapped_by(
+            executor,
+            Cell.run,
+            [tasks[number] for number in missing],
+            workers=workers,
+            lost=Cell.lost,
+        )
+        bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
+        # what ends the loop ends the tasks
+        with bar, closing(results):
+            for number, one in zip(missing, results, strict=True):
+                outcomes[number] = tasks[number].seen(one)
+                bar.update()
     found = [one for one in outcomes if one is not None]
     files = [task.file.name if task.file else "" for task in tasks]
     coords = {key: _coordinate(values, as_word) for key, values in axes.items()}
@@ -566,8 +576,7 @@ def _base(case: Any, overrides: Mapping[str, Any] | None) -> Case:
     return base
 
 
-def _made(folder: Path) -> set[Path]:
-    """What is in the folder, which is made where there is none."""
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -575,7 +584,6 @@ def _made(folder: Path) -> set[Path]:
             f"folder must be one that is there or can be made, got {str(folder)!r}: "
             f"{error.strerror}"
         ) from None
-    return set(folder.iterdir())
 
 
 def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> Cell:

@@ -133,7 +133,7 @@ def is_being_written(path: Path) -> bool:
 
 @contextmanager
 def file_lock(path: Path | None, name: str = "checkpoint") -> Iterator[None]:
-    """Inside, no other run may write `path`; nothing to do where it is None.
+    """Inside, no other run may write `path`, a file or a folder; nothing to do where it is None.
 
     A refusal calls it `name`.
 
@@ -200,7 +200,7 @@ def _lock(path: Path, name: str) -> int | None:
             os.close(descriptor)
             if time.monotonic() > until:
                 raise FileInUseError(
-                    f"{name} must be a file that no other run writes, got {str(path)!r}, which "
+                    f"{name} must be one that no other run writes, got {str(path)!r}, which "
                     f"another process is writing: wait for it, or choose another name"
                 ) from None
             time.sleep(_PAUSE)
