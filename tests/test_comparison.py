@@ -5,7 +5,9 @@ import pytest
 import xarray as xr
 
 import meanfield as mf
+from meanfield.cli.commands import main
 from meanfield.cli.text import table_of_comparison
+from meanfield.studies import comparison
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 BETA = 2.0
@@ -147,10 +149,115 @@ def test_without_w1_no_runs_are_called_the_same():
 
 
 def test_a_distance_that_is_no_number_is_said(monkeypatch):
-    monkeypatch.setattr("meanfield.studies.comparison.mmd", lambda *_, **__: np.nan)
+    name = "meanfield.studies.comparison.mmd_with_error"
+    monkeypatch.setattr(name, lambda *_, **__: (np.nan, 0.0))
     ds = mf.compare(alone(0.3), alone(0.4))
     assert "mmd" not in ds
     assert ds.attrs["mmd_missing"].startswith("mmd at beta = 2 is nan of ")
+
+
+@pytest.mark.slow
+def test_a_kernel_that_has_ended_leaves_nothing_out():
+    """A circle run that ends as a flow map, beside tokens: all degrees of the kernel are in.
+
+    Their power does not fall where mass has gathered, and none beyond them counts.
+    """
+    beta, law = 9.0, mf.VonMisesFisher([1.0, 0.0], 2.0)
+    a = mf.evolve(mf.Density(mf.Circle(64), law), mf.SA(beta), 10.0, 20)
+    assert isinstance(a.final, mf.FlowMap)
+    b = mf.evolve(mf.Particles.sample(law, 50, rng=0), mf.SA(beta), 10.0, 20)
+    ds = mf.compare(a, b, distances=["mmd"])
+    assert np.isfinite(ds.mmd).all()
+    assert not ds.mmd_error.any()
+    assert "mmd_missing" not in ds.attrs
+    for mu, nu, found in zip(a.measures, b.measures, ds.mmd.values, strict=True):
+        assert mf.mmd(mu, nu, beta, scaled=True) == found
+    # by the double sum over nodes that resolve the kernel, of masses of both signs
+    nodes, masses = a.final._resolving(beta)._quadrature
+    points = np.concatenate([nodes, b.final.points])
+    signed = np.concatenate([masses, -b.final.weights])
+    squared = signed @ np.exp(beta * (points @ points.T - 1.0)) @ signed
+    # differences of sums of order 1, squared
+    assert found**2 == pytest.approx(squared, abs=1e-12)
+    assert found > 0.01
+
+
+def out_of_reach(name, *_):
+    raise ValueError(f"{name} is out of reach")
+
+
+def test_one_save_that_can_not_be_had_leaves_the_others(monkeypatch, tmp_path, capsys):
+    real = comparison._distance
+
+    def distance(name, mu, nu, beta, gap):
+        if name == "mmd" and mu in (DENSITY.measures[1], DENSITY.measures[2]):
+            raise ValueError(f"{name} is out of reach")
+        return real(name, mu, nu, beta, gap)
+
+    monkeypatch.setattr(comparison, "_distance", distance)
+    ds = mf.compare(DENSITY, DENSITY)
+    assert np.isnan(ds.mmd.values).tolist() == [False, True, True, False, False]
+    assert np.isfinite(ds.w1).all()
+    told = "at 2 of 5 times, from t = 0.25 to 0.5: mmd is out of reach"
+    assert ds.attrs["mmd_missing"] == told
+    assert "w1_missing" not in ds.attrs
+    assert ds.attrs["verdict"].startswith("the same to 0.0e+00 at 5 times")
+    rows = table_of_comparison(ds).splitlines()
+    column = rows[0].split("  ")
+    assert "mmd" in " ".join(column)
+    assert [row.split().count("-") for row in rows[1:]] == [0, 1, 1, 0, 0]
+    DENSITY.save(tmp_path / "a.nc")
+    loaded = mf.load(tmp_path / "a.nc")
+    monkeypatch.setattr(comparison, "_distance", out_of_reach)
+    loaded.save(tmp_path / "b.nc")
+    assert main(["compare", str(tmp_path / "a.nc"), str(tmp_path / "b.nc")]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert "mmd is missing: mmd is out of reach" in printed
+    assert "w1 is missing: w1 is out of reach" in printed
+    assert printed[-1].startswith("no difference seen without mmd and W_1 at 5 times")
+
+
+def test_w1_at_some_times_alone_tells_no_sameness(monkeypatch):
+    real = comparison._distance
+
+    def distance(name, mu, nu, beta, gap):
+        if name == "w1" and mu is FLOW.measures[-1]:
+            raise ValueError("out of reach")
+        return real(name, mu, nu, beta, gap)
+
+    monkeypatch.setattr(comparison, "_distance", distance)
+    ds = mf.compare(FLOW, FLOW)
+    assert np.isnan(ds.w1.values).tolist() == [False, False, True]
+    assert ds.attrs["verdict"].startswith("no difference seen without W_1 at 3 times")
+
+
+@pytest.mark.slow
+def test_an_mmd_that_a_mesh_does_not_resolve_has_its_error():
+    """A mesh for the kernel of its run, at a larger β: refused alone, with its error beside."""
+    law = mf.Mixture(
+        [mf.VonMisesFisher([0.0, 0.0, 1.0], 3.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 2.0)],
+        [0.55, 0.45],
+    )
+    kernel = mf.Interaction([1.0, 1.0, 0.25], normalised=True)
+    flow, density = run(mf.FlowMap(law), kernel), run(mf.Density(mf.Sphere(63), law), kernel)
+    with pytest.raises(ValueError, match="nodes of a flow map do not resolve, so that the mmd is"):
+        mf.mmd(flow.final, density.final, 40.0)
+    ds = mf.compare(flow, density, beta=40.0, distances=["mmd"])
+    assert "mmd_missing" not in ds.attrs
+    # both follow the same law, so what is found is the error
+    assert (ds.mmd <= ds.mmd_error + 1e-9).all()
+    assert float(ds.mmd_error[-1]) > 1e-6
+    # a distance that is larger than that by far is had
+    away = run(mf.Density(mf.Sphere(63), mf.Uniform(3)), kernel)
+    far = mf.mmd(flow.final, away.final, 40.0, scaled=True)
+    truth = mf.mmd(density.final, away.final, 40.0, scaled=True)
+    assert abs(far - truth) <= float(ds.mmd_error[-1]) < 1e-3 * truth
+    # so has a monitor, whose run goes on
+    monitors = {"to_start": mf.DistanceTo(density.final, distance="mmd", beta=40.0)}
+    data = run(mf.FlowMap(law), kernel, monitors=monitors).dataset
+    assert data.attrs.get("status", "finished") == "finished"
+    assert (data.to_start_lower <= data.to_start).all()
+    assert float(data.to_start_upper[-1] - data.to_start[-1]) > 0.0
 
 
 def test_measures_on_s2_have_brackets():

@@ -310,7 +310,8 @@ def compare(
 ) -> None:
     """Compare two runs at common times.
 
-    It prints their energies, and the mmd, W_1 and distance of the means between them. The runs may
+    It prints their energies, and the mmd, W_1 and distance of the means between them, and what of
+    these is missing and why. The runs may
     have any measures and dynamics on the same sphere. The mmd is the scaled one, of the kernel
     e^{β(<x,y> - 1)}. Files are written only with --output and --figure. With --save-at, states
     between two saves are computed anew from the save before.
@@ -329,7 +330,8 @@ def compare(
             found = compared(one, other, save_at=save_at, gap=gap, progress=progress)
         found = found.assign_coords(run=_names([a, b]))
         if not quiet:
-            typer.echo(f"{text.table_of_comparison(found)}\n{found.attrs['verdict']}")
+            lines = [text.table_of_comparison(found), *text.missing_of_comparison(found)]
+            typer.echo("\n".join([*lines, found.attrs["verdict"]]))
         if output is not None:
             with runs.refused(OSError, status=FAILED_RUN):
                 runs.write_dataset(found, output, source)

@@ -20,6 +20,7 @@ from meanfield.evolution.recorder import with_role
 from meanfield.evolution.solution import version_of
 from meanfield.spaces import Sphere
 
+_MISSING = "_missing"
 _ROWS = 11  # about
 # of a list, in characters
 _WIDTH = 80
@@ -75,9 +76,18 @@ def table_of_comparison(data: Any) -> str:
     for name, heading in further.items():
         if name in data:
             ends = [data[f"{name}_{end}"].values for end in ("lower", "upper") if name == "w1"]
-            told = [[f"{v:.3e}" for v in values] for values in ends or [data[name].values]]
+            told = [
+                [f"{v:.3e}" if np.isfinite(v) else "-" for v in values]
+                for values in ends or [data[name].values]
+            ]
             columns[heading] = [" … ".join(dict.fromkeys(cell)) for cell in zip(*told, strict=True)]
     return _columns(columns, "{} of {} times shown, --output keeps all")
+
+
+def missing_of_comparison(data: Any) -> list[str]:
+    """A line for each number that two runs lack at some times or at all, with the reason."""
+    names = [name.removesuffix(_MISSING) for name in data.attrs if name.endswith(_MISSING)]
+    return [f"{name} is missing: {data.attrs[f'{name}{_MISSING}']}" for name in names]
 
 
 def _columns(columns: Mapping[str, Sequence[str]], left_out: str) -> str:

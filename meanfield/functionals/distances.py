@@ -190,8 +190,8 @@ _NEGLIGIBLE = 1e-32
 _CIRCLE, _SPHERE, _AXIS, _PAIRS = (1 << 16) - 1, 1023, 2047, 255
 # share of a flow map's squared norm that may lie beyond the last degree
 _MISSING = 1e-10
-# of the squared mmd of a measure, what a flow map may not resolve
-_UNRESOLVED = 1e-12
+# of an mmd that nodes of a flow map may lack: as a share of e^{β/2}, and of the distance itself
+_UNRESOLVED, _LARGEST_SHARE = 1e-6, 1e-3
 
 
 def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
@@ -225,9 +225,10 @@ def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) ->
     -----
     On the circle, on S^2 and for measures about one axis the moments are subtracted before they
     are squared, O(n): the error is 1e-14 e^{β/2}, and of a flow map some `tol` e^{β/2} more. Beyond
-    the β of its run a flow map on S^2 may lack degrees: where they may be 1e-6 of e^{β/2}, the
-    distance is refused. In d >= 4 tokens are compared pair by pair,
-    O(n²), with an error of 1e-8 times the spread |x - y| of the tokens, at most 1e-8 e^{β/2}.
+    the β of its run a flow map on S^2 may lack degrees: where they may be more than 1e-6 of e^{β/2}
+    and more than a thousandth of the distance, that is refused; `compare` and `DistanceTo` give it
+    with its error. In d >= 4 tokens are compared pair by pair, O(n²), with an error of 1e-8 times
+    the spread |x - y| of the tokens, at most 1e-8 e^{β/2}.
 
     Examples
     --------
@@ -236,21 +237,36 @@ def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) ->
     >>> mmd(a, b, 2.0) ** 2  # 2 (e^2 - 1)
     12.77811219786
     """
-    check_pair(mu, nu)
     beta, scaled = number("beta", beta, low=0), boolean("scaled", scaled)
+    value, error = mmd_with_error(mu, nu, beta, scaled=scaled)
+    unit = 1.0 if scaled else multiplied_out(1.0, 0.5 * beta)
+    if error > max(_UNRESOLVED * unit, _LARGEST_SHARE * value):
+        raise ValueError(
+            f"beta must be smaller for {mu} and {nu}, got {beta:g}: it takes degrees that the "
+            f"nodes of a flow map do not resolve, so that the mmd is {value:.2e} up to "
+            f"{error:.1e}; take a smaller `tol` of the flow map, or a Density"
+        )
+    return value
+
+
+def mmd_with_error(
+    mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool
+) -> tuple[float, float]:
+    """The mmd, and an estimate of what nodes of flow maps on S^2 make it lack.
+
+    Raises
+    ------
+    ValueError
+        As `mmd`, but for the nodes of a flow map.
+    """
+    check_pair(mu, nu)
     if beta == 0.0:
-        return 0.0
+        return 0.0, 0.0
     kmax = _kernel_degree(mu, nu, beta)
     multipliers, log_unit = scaled_eigenvalues(beta, mu.dim, kmax), beta
     if len(_degrees(mu, nu)) == 2:
         multipliers, log_unit = eigenvalues_in_unit(beta, mu.dim, kmax)
     squared, missing = _difference(mu, nu, multipliers)
-    if missing > _UNRESOLVED:
-        raise ValueError(
-            f"beta must be smaller for {mu} and {nu}, got {beta:g}: it takes degrees that the "
-            f"nodes of a flow map do not resolve, which may be {np.sqrt(missing):.1e} of it; take "
-            f"a smaller `tol` of the flow map, or a Density"
-        )
     if squared is None:
         # less its value at x = y, which no difference of measures sees
         offset = float(multipliers[0]) - 1.0
@@ -259,7 +275,9 @@ def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) ->
     value, exponent = float(np.sqrt(squared)), 0.5 * (log_unit - beta if scaled else log_unit)
     if value > 0.0 and np.log(value) + exponent > LARGEST_LOG:
         raise ValueError(f"beta = {beta:g} makes the mmd overflow: ask for it with scaled=True")
-    return multiplied_out(value, exponent)
+    # a measure has a norm of at most e^{β/2}, and both may lack this share of it
+    error = multiplied_out(2.0 * float(np.sqrt(missing)), 0.0 if scaled else 0.5 * beta)
+    return multiplied_out(value, exponent), error
 
 
 def sobolev(mu: AnyMeasure, nu: AnyMeasure, s: float = -1.0) -> float:

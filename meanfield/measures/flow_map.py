@@ -314,6 +314,8 @@ _POLE = 1e-6
 _FIRST_DEGREE = 32
 # moments are right to a few times the tolerance
 _TOLERANCES = 10.0
+# share of the largest multiplier at which those of a kernel have ended, where its degrees do
+_ENDED = 1e-30
 # no squared norm is less, were it that of the uniform measure
 _LEAST_POWER = 1e-300
 
@@ -487,6 +489,8 @@ class LineFlowMap(FlowMap):
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
         """Up to twice the degree at which the tail shows that no more is needed."""
         size, negligible = min(_FIRST_DEGREE, basis.kmax), (_TOLERANCES * self.tol) ** 2
+        # beyond the last degree of a kernel there is none that the power of others could stand for
+        has_ended = multipliers[-1] <= _ENDED * multipliers.max()
         while True:
             part = basis.resized(size)
             smooth = self._node_moments(part)
@@ -499,7 +503,7 @@ class LineFlowMap(FlowMap):
             size = min(2 * size, basis.kmax)
         found = np.zeros(len(basis.degrees), dtype=smooth.dtype)
         found[basis.degrees <= size] = smooth
-        return found, 0.0 if low else last
+        return found, 0.0 if low or has_ended else last
 
     def _node_moments(self, basis: Harmonics) -> Coefficients:
         """Moments of all but the atoms, of panels split until they resolve the basis."""

@@ -21,7 +21,7 @@ from meanfield._checks import (
 from meanfield.dynamics import adapt
 from meanfield.evolution import Solution
 from meanfield.evolution.loop import save_times
-from meanfield.functionals.distances import mmd
+from meanfield.functionals.distances import mmd_with_error
 from meanfield.functionals.energies import dissipation, energy, energy_share
 from meanfield.functionals.transport.distance import LEAST_GAP, wasserstein
 from meanfield.measures import AnyMeasure, Particles
@@ -40,6 +40,7 @@ _ABOUT = {
     "mean_difference": ("distance of the means", "|∫ x dmu_a - ∫ x dmu_b|"),
     "energy_difference": ("difference of energy shares", "E_a - E_b over that of a Dirac mass"),
     "mmd": ("mmd of a and b", "(∬ e^{β(<x,y> - 1)} dΔ dΔ)^{1/2}, Δ = mu_a - mu_b"),
+    "mmd_error": ("error of the mmd", "estimate of what nodes of flow maps on S^2 do not resolve"),
     "w1": ("Wasserstein distance W_1 of a and b", ""),
     "w1_lower": ("lower bound of W_1", ""),
     "w1_upper": ("upper bound of W_1", ""),
@@ -82,12 +83,14 @@ def compare(
         Over `t` and, of what each has by itself, `run` ("a" and "b"): `energy`, `energy_share`,
         `dissipation`, where at least one run has them; `mean` and `mean_difference`;
         `energy_difference`, of E/E(δ), where both have the same energy; `mmd` in the kernel
-        e^{β(<x,y> - 1)}; `w1` with `w1_lower`, `w1_upper` and `w1_proved`. What can't be computed
-        is left out, with the reason as an attribute such as `energy_missing` or `w1_missing`: so is
-        W_1 of flow maps on S^2 with clusters as particles, which would be that of their nodes. The
-        attribute `verdict` has the largest of each difference in one line. Two runs are called the
-        same where W_1 is among them and all are below 10⁻³, which no figure shows. Without W_1 no
-        difference is seen: an mmd hardly sees high degrees at small β, and equal means tell little.
+        e^{β(<x,y> - 1)}, with `mmd_error`; `w1` with `w1_lower`, `w1_upper` and `w1_proved`. A
+        distance that can't be computed at some times is nan there, and left out if at none it can:
+        so is W_1 of flow maps on S^2 with clusters as particles, which would be that of their
+        nodes. An attribute such as `energy_missing` or `w1_missing` says at which times, and why.
+        The attribute `verdict` has the largest of each difference in one line. Two runs are called
+        the same where W_1 is among them at all times and all are below 10⁻³, which no figure shows.
+        Without W_1 no difference is seen: an mmd hardly sees high degrees at small β, and equal
+        means tell little.
 
     Raises
     ------
@@ -118,24 +121,25 @@ def compare(
     boolean("progress", progress)
     times = _common_times(a, b) if save_at is None else _asked_times(a, b, save_at)
     rows: list[dict[str, Any]] = []
-    missing: dict[str, str] = {}
+    gaps: dict[str, list[tuple[float, str]]] = {name: [] for name in names}
     for t in tqdm(times.tolist(), disable=not progress):
         mu, nu = a.at(t), b.at(t)
         row: dict[str, Any] = {
             name: [_number(name, a, mu, t), _number(name, b, nu, t)] for name in _NUMBERS
         }
         row["mean"] = [mu.mean(), nu.mean()]
-        for name in [name for name in names if name not in missing]:
+        for name in names:
             try:
                 row |= _distance(name, mu, nu, beta, gap)
             except ValueError as error:
-                missing[name] = one_line(str(error))
+                gaps[name].append((t, one_line(str(error))))
         rows.append(row)
     ds = _dataset(times, rows, beta)
     if _energy_of(a) == _energy_of(b):
         ds["energy_difference"] = "t", -ds["energy_share"].diff("run").values[0]
     absent = [name for name, values in ds.data_vars.items() if values.isnull().all()]
-    ds = ds.drop_vars([*absent, *(one for one in ds if str(one).split("_")[0] in missing)])
+    ds = ds.drop_vars(absent)
+    missing = {name: _told(found, len(times)) for name, found in gaps.items() if found}
     missing |= {name: "neither run has numbers of it" for name in _NUMBERS if name not in ds}
     ds.attrs |= {
         "title": f"{a.dynamics} on {a.final} (a) and {b.dynamics} on {b.final} (b)",
@@ -199,10 +203,10 @@ def _distance(
         If it can't be computed for this pair.
     """
     if name == "mmd":
-        found = mmd(mu, nu, beta, scaled=True)
+        found, error = mmd_with_error(mu, nu, beta, scaled=True)
         if not np.isfinite(found):
             raise ValueError(f"mmd at beta = {beta:g} is {found} of {mu} and {nu}")
-        return {"mmd": found}
+        return {"mmd": found, "mmd_error": error}
     if any(
         off > 0.0 and isinstance(nodes, Particles)
         for nodes, off in (mu._transported(1.0), nu._transported(1.0))
@@ -221,9 +225,18 @@ def _distance(
     }
 
 
+def _told(gaps: list[tuple[float, str]], count: int) -> str:
+    """At how many times a distance is missing, from when to when, and why at the first."""
+    (first, why), (last, _) = gaps[0], gaps[-1]
+    if len(gaps) == count:
+        return why
+    return f"at {len(gaps)} of {count} times, from t = {first:g} to {last:g}: {why}"
+
+
 def _dataset(times: Array, rows: Sequence[dict[str, Any]], beta: float) -> xr.Dataset:
     """The numbers of all times as variables."""
-    columns = {name: np.array([row.get(name, np.nan) for row in rows]) for name in rows[0]}
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
     over = "t", "run", "axis"
     ds = xr.Dataset(
         {name: (over[: values.ndim], values) for name, values in columns.items()},
@@ -247,7 +260,7 @@ def _verdict(ds: xr.Dataset) -> str:
     }
     largest = {name: float(np.abs(ds[name]).max()) for name in told if name in ds}
     size, worst = max((value, name) for name, value in largest.items())
-    absent = [name for name in ("mmd", "w1_upper") if name not in ds]
+    absent = [name for name in ("mmd", "w1_upper") if name not in ds or ds[name].isnull().any()]
     what = f"the same to {size:.1e}" if size < _SAME else f"{told[worst]} up to {size:.1e}"
     if size < _SAME and "w1_upper" in absent:
         what = f"no difference seen without {' and '.join(told[name] for name in absent)}"

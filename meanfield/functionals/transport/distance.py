@@ -22,7 +22,7 @@ from meanfield._checks import (
     tell_apart,
     unit_rows,
 )
-from meanfield.functionals.distances import mmd, sobolev
+from meanfield.functionals.distances import mmd_with_error, sobolev
 from meanfield.functionals.transport import ON_SPHERE, Bracket, exact
 from meanfield.functionals.transport.circle import best_shift, distance_of_angles, sliver
 from meanfield.functionals.transport.clouds import cloud_distance, cloud_plan
@@ -645,7 +645,9 @@ class _Watch:
         if other is None:
             return None
         if monitor.distance == "mmd":
-            return mmd(measure, other, monitor.beta or 0.0)
+            value, error = mmd_with_error(measure, other, monitor.beta or 0.0, scaled=False)
+            # a save that nodes don't resolve is no reason to end a run
+            return Bracket(value, max(value - error, 0.0), value + error) if error else value
         if monitor.distance == "sobolev":
             return sobolev(measure, other, -1.0 if monitor.s is None else monitor.s)
         if monitor.to == "centre" and isinstance(measure, SphereFlowMap):
