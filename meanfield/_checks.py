@@ -5,6 +5,7 @@ Each check names the argument, its value and what is allowed.
 
 from __future__ import annotations
 
+import copyreg
 import math
 import numbers
 import reprlib
@@ -663,8 +664,31 @@ def weights(name: str, values: ArrayLike | None, n: int, unit_mass: bool = False
     return np.asarray(array / array.sum())
 
 
+def is_of_package(value: Any) -> bool:
+    """Whether the class of a value is one of the package, and not one that a user made from it.
+
+    Of another class nobody knows what it has of its own: what moves, sums or keeps the one of the
+    package would take it for its parent.
+
+    Examples
+    --------
+    >>> from meanfield.laws import Uniform
+    >>> class Mine(Uniform):
+    ...     pass
+    >>> is_of_package(Uniform(2)), is_of_package(Mine(2))
+    (True, False)
+    """
+    package, _, _ = __name__.partition(".")
+    return type(value).__module__.partition(".")[0] == package
+
+
+def shown_class(value: Any) -> str:
+    """What a message shows of a value, which may look like one of the parent of its class."""
+    return f"{shown(value)} of class {type(value).__name__}"
+
+
 def check_measure(name: str, value: Any) -> None:
-    """Check that this is a measure, and not an array or a law.
+    """Check that this is a measure of the package, and not an array or a law.
 
     Raises
     ------
@@ -680,7 +704,12 @@ def check_measure(name: str, value: Any) -> None:
     """
     is_class, remedy = isinstance(value, type), ""
     if callable(getattr(value, "_balanced", None)) and not is_class:
-        return
+        if is_of_package(value):
+            return
+        raise ValueError(
+            f"{name} must be a Density, FlowMap or Particles, not of a class made from one, got "
+            f"{shown_class(value)}"
+        )
     if isinstance(value, (np.ndarray, list)):
         remedy = ": wrap unit rows X as mf.Particles(X)"
     elif callable(getattr(value, "pdf", None)) and not is_class:
@@ -749,7 +778,12 @@ class Record:
         return hash(_content(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """It travels as the call that makes it: tables are made anew, arrays are read-only."""
+        """It travels as the call that makes it: tables are made anew, arrays are read-only.
+
+        A class of a user's own may have another call, and travels with its attributes.
+        """
+        if not is_of_package(self):
+            return copyreg.__newobj__, (type(self),), dict(vars(self))  # type: ignore[attr-defined]
         return partial(type(self), **arguments_of(self)), ()
 
 

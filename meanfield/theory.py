@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import erfcx
 
-from meanfield._checks import integer, is_single, number, real_array, shown
+from meanfield._checks import integer, is_of_package, is_single, number, real_array, shown
 from meanfield.dynamics import SA, USA, AnyDynamics, Isotropic, adapt_any
 from meanfield.dynamics.facts import check_dim, multiplied_out
 from meanfield.dynamics.own import layer_step
@@ -398,6 +398,7 @@ def check_attention(
     kinds = Isotropic if is_balanced else (SA, USA)
     if (
         not isinstance(dynamics, kinds)
+        or not is_of_package(dynamics)
         or (attracts and dynamics.sign != 1)
         or has_noise not in (None, dynamics.noise > 0.0)
     ):

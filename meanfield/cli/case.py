@@ -351,6 +351,10 @@ class Case:
         check_type("path", path, (str, os.PathLike), "the name of a case file")
         return read_case(path)
 
+    def __init_subclass__(cls) -> None:
+        # sweeps, files and processes make a case of its text, which names no class
+        raise TypeError(f"Case can't be the base of a class, got {cls.__name__}")
+
     def __repr__(self) -> str:
         return f"<Case {self._name}>"
 

@@ -188,7 +188,7 @@ class Layers(Dynamics):
         if not layers:
             raise ValueError(f"layers must hold at least one layer, got {shown(self.layers)}")
         for layer in layers:
-            if not isinstance(layer, LAYERS) or layer.noise > 0.0:
+            if type(layer) not in LAYERS or layer.noise > 0.0:
                 names = ", ".join(kind.__name__ for kind in LAYERS)
                 raise ValueError(f"layers must be {names} without noise, got {shown(layer)}")
         # equal layers are one object, as it is hard to tell once they come from a file

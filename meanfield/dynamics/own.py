@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeGuard
 
-from meanfield._checks import boolean, number, shown, unmasked
+from meanfield._checks import boolean, is_of_package, number, shown, shown_class, unmasked
 from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.interaction import Interaction
@@ -105,7 +105,8 @@ def adapt(dynamics: Any) -> Dynamics:
     Raises
     ------
     ValueError
-        If it has none of them, or its values are out of range.
+        If it has none of them, its values are out of range, or its class is made from one of the
+        package, as which it would run.
 
     Examples
     --------
@@ -115,6 +116,11 @@ def adapt(dynamics: Any) -> Dynamics:
     Interaction(kernel=(1.0, 2.0, 1.0), normalised=False, sign=1, noise=0.0)
     """
     if tells_facts(dynamics):
+        if not is_of_package(dynamics):
+            raise ValueError(
+                f"dynamics must not be of a class made from one of the package, got "
+                f"{shown_class(dynamics)}: a class of your own needs no parent"
+            )
         return getattr(dynamics, "_plain", None) or dynamics
     noise = number("noise of the dynamics", dynamics.noise, low=0)
     if callable(getattr(dynamics, "output", None)):

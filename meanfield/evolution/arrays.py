@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from meanfield import _checks
-from meanfield._checks import freeze, from_record, integer, number, real_array, shown
+from meanfield._checks import check_measure, freeze, from_record, integer, number, real_array, shown
 from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.own import ForgottenDynamics, describe
@@ -515,7 +515,6 @@ def _coefficients(space: str, along: str, key: str) -> Column:
     return Column("coefficients", f"{along} {dims}", key, "coefficients of the density", comment)
 
 
-# a class stands before its base
 _OSCILLATORS = Form(
     Oscillators,
     (
@@ -610,9 +609,10 @@ RESERVED = frozenset(
 
 
 def _form(measure: AnyMeasure) -> Form:
+    check_measure("measures", measure)
     space = type(getattr(measure, "space", None)).__name__
     for form in _FORMS:
-        if isinstance(measure, form.measure) and form.space in ("", space):
+        if type(measure) is form.measure and form.space in ("", space):
             return form
     raise ValueError(f"measures must be of a kind that a file can keep, got {shown(measure)}")
 

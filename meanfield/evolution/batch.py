@@ -82,7 +82,7 @@ def evolve_batch(
     """
     starts = _starts(points)
     times = ascending("times", times)
-    if not isinstance(dynamics, (SA, USA, Attention)):
+    if type(dynamics) not in (SA, USA, Attention):
         raise ValueError(f"dynamics must be SA, USA or Attention, got {shown(dynamics)}")
     if dynamics.noise > 0.0:
         raise ValueError(f"noise must be 0 for a batch, got {dynamics.noise:g}")

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, get_args, ove
 
 import numpy as np
 
-from meanfield._checks import number, one_of, real_array, time_tolerance, unit_rows
+from meanfield._checks import (
+    is_of_package,
+    number,
+    one_of,
+    real_array,
+    shown_class,
+    time_tolerance,
+    unit_rows,
+)
 from meanfield._shown import ShownRun
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.equations.history import History, density_on_line, transported
@@ -373,9 +381,14 @@ class Solution(ShownRun, Generic[M_co]):
         OSError
             If it can't be written there; nothing is left behind.
         ValueError
-            If `path` is no such name, the measures are not of one kind, or the dataset holds what
-            is no number, or a name that the file needs (coefficients, points, weights).
+            If `path` is no such name, the measures are not of one kind, it or one of them is of a
+            class made from one of the package, or the dataset holds what is no number, or a name
+            that the file needs (coefficients, points, weights).
         """
+        if not is_of_package(self):
+            raise ValueError(
+                f"a file keeps a Solution, not of a class made from it, got {shown_class(self)}"
+            )
         place = netcdf.file_path(path)
         netcdf.check_suffix("path", place)
         netcdf.write(self._to_file(), place)

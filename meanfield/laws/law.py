@@ -14,6 +14,7 @@ from meanfield._checks import (
     freeze,
     generator,
     integer,
+    is_of_package,
     key,
     rounding,
     shown,
@@ -23,7 +24,12 @@ from meanfield._checks import (
 )
 from meanfield._checks import weights as checked_weights
 from meanfield._shown import ShownFields
-from meanfield.spaces.geometry import are_parallel, project
+from meanfield.spaces.geometry import (
+    are_parallel,
+    difference_of_meridians,
+    line_points,
+    project,
+)
 from meanfield.typing import Array, ArrayLike, NDArray, Rng
 from meanfield.typing import Law as Law  # noqa: PLC0414 (for others)
 
@@ -121,6 +127,8 @@ def vector(about: str) -> dict[str, Any]:
 
 
 # a pdf may fall below 0 by this share of its maximum
+# points of a meridian at which a law is compared
+_COMPARED = 64
 _ROUNDING = 1e-10
 
 
@@ -151,6 +159,11 @@ def symmetry_axis(law: Law) -> Array | None:
 
     Uniform laws have the last unit vector; mixtures need parallel axes.
 
+    Raises
+    ------
+    ValueError
+        If a law of a user's own, which may have its axis from a parent, is not symmetric about it.
+
     Examples
     --------
     >>> from meanfield.laws import VonMisesFisher
@@ -158,7 +171,22 @@ def symmetry_axis(law: Law) -> Array | None:
     array([0., 1., 0.])
     """
     axis = getattr(law, "symmetry_axis", None)
-    return None if axis is None else unit_vector("symmetry_axis", axis, law.dim)
+    if axis is None:
+        return None
+    axis = unit_vector("symmetry_axis", axis, law.dim)
+    if not is_of_package(law) and has_density(law) and (gap := asymmetry(law, axis)):
+        raise ValueError(
+            f"symmetry_axis of {shown(law)} must be one about which it is symmetric, or None, got "
+            f"{brief(axis)}, but the law differs by {gap:.2g} between two meridians"
+        )
+    return axis
+
+
+def asymmetry(law: Law, axis: Array) -> float:
+    """By how much a law differs between two meridians of an axis; 0 where that is rounding."""
+    polar = np.pi * (np.arange(_COMPARED) + 0.5) / _COMPARED
+    values = law.pdf(line_points(polar, axis))
+    return difference_of_meridians(law.pdf, axis, np.cos(polar), np.sin(polar), values)
 
 
 def has_density(law: Law) -> bool:
@@ -348,7 +376,7 @@ class Mixture(KnownLaw):
 
         A mixture of uniform laws has theirs.
         """
-        parts = [law for law in self.laws if not isinstance(law, Uniform)] or self.laws
+        parts = [law for law in self.laws if type(law) is not Uniform] or self.laws
         axes = [symmetry_axis(law) for law in parts]
         return axes[0] if all(are_parallel(axis, axes[0]) for axis in axes) else None
 

@@ -14,13 +14,16 @@ from meanfield._checks import (
     MASS_TOLERANCE,
     UNIT_MASS,
     boolean,
+    check_measure,
     integer,
     is_number,
+    is_of_package,
     number,
     read_only,
     real_array,
     rounding,
     shown,
+    shown_class,
     unit_rows,
     unmasked,
 )
@@ -75,6 +78,11 @@ def checked_space(space: Any) -> Space:
     if not isinstance(space, Space):
         raise ValueError(
             f"space must be a Circle, Sphere or Zonal, got {shown(space)}: take Density(space, law)"
+        )
+    if not is_of_package(space):
+        raise ValueError(
+            f"space must be a Circle, Sphere or Zonal, not of a class made from one, got "
+            f"{shown_class(space)}"
         )
     return space
 
@@ -470,6 +478,7 @@ class Density(Measure):
             If the size is out of the space's range, smaller than the present one or larger than
             `max_size`.
         """
+        check_measure("the density", self)
         space = self.space._resized(integer("size", size, low=self.space.size, high=self.max_size))
         if self.law is not None:
             return Density(space, self.law, **self._limits)

@@ -14,7 +14,15 @@ from meanfield._checks import freeze, integer, number, read_only, shown, tell_ap
 from meanfield.kernels.bilinear import SphereBilinear, largest_score
 from meanfield.kernels.harmonics import SphereScoreSums
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
-from meanfield.laws.law import Law, brief, check_law, checked_pdf, has_density, symmetry_axis
+from meanfield.laws.law import (
+    Law,
+    asymmetry,
+    brief,
+    check_law,
+    checked_pdf,
+    has_density,
+    symmetry_axis,
+)
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.measures.clusters import Clusters, grouped
 from meanfield.measures.density import Density, SeriesLaw
@@ -33,8 +41,6 @@ from meanfield.spaces.cubed_sphere import (
 from meanfield.typing import Array, ArrayLike, Coefficients, Integers, NDArray
 
 _TURN = 2.0 * np.pi
-# points of a meridian at which a law is compared
-_COMPARED = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,11 +98,7 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
         return None
     if axis is not None:
         given = unit_vector("axis", axis, law.dim)
-        polar = np.pi * (np.arange(_COMPARED) + 0.5) / _COMPARED
-        values = law.pdf(geometry.line_points(polar, given))
-        if gap := geometry.difference_of_meridians(
-            law.pdf, given, np.cos(polar), np.sin(polar), values
-        ):
+        if gap := asymmetry(law, given):
             raise ValueError(
                 f"axis must be one about which the law is symmetric, got {brief(given)}, but "
                 f"{shown(law)} differs by {gap:.2g} between two meridians"
@@ -120,6 +122,7 @@ def _law_and_axis(law_or_density: Any, axis: ArrayLike | None) -> tuple[Law, Arr
         If it is neither a law nor a density.
     """
     if isinstance(law_or_density, Density):
+        _checks.check_measure("law", law_or_density)
         law = law_or_density.law or SeriesLaw(law_or_density)
         return law, law_or_density.axis if axis is None else axis
     remedy = "" if _checks.is_single(law_or_density) else _REMEDY
@@ -201,8 +204,10 @@ class FlowMap(Measure):
         atom_radius: float = 1e-8,  # noqa: ARG004 (of __init__)
     ) -> FlowMap:
         """Make the form that holds the law; its own __init__ follows."""
-        if cls is not FlowMap:
+        if issubclass(cls, LineFlowMap | SphereFlowMap):
             return super().__new__(cls)
+        if cls is not FlowMap:
+            raise ValueError(f"FlowMap must not be the base of a class, got {cls.__name__}")
         law, axis = _law_and_axis(law_or_density, axis)
         if law.dim == 2 or axis is not None or symmetry_axis(law) is not None:
             return super().__new__(LineFlowMap)
@@ -384,7 +389,7 @@ class LineFlowMap(FlowMap):
 
     def _begin(self, law: Law, axis: ArrayLike | None) -> None:
         line = LabelLine(law, axis_of_labels(law, axis))
-        if isinstance(law, PointCloud) and not law.has_density:
+        if type(law) is PointCloud and not law.has_density:
             if line.axis is not None:
                 raise ValueError(
                     f"law must have a density in dim = {law.dim} > 2, got {shown(law)} without "

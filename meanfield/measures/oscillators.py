@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from meanfield import _checks
-from meanfield._checks import integer, is_single, read_only, real_array, shown
+from meanfield._checks import check_measure, integer, is_single, read_only, real_array, shown
 from meanfield.laws.law import check_law
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.spaces.circle import Circle
@@ -76,7 +76,7 @@ class OscillatorDensity(Density):
         max_size: int | None = None,
         unit_mass: bool = False,
     ) -> None:
-        if getattr(space, "_name", None) != Circle._name:
+        if type(space) is not Circle:
             raise ValueError(f"space must be a Circle, got {shown(space)}")
         self.space: Circle = space
         self._on(space, tail_tol, max_size)
@@ -151,6 +151,7 @@ class OscillatorDensity(Density):
         ValueError
             If the size is out of range, smaller than the present one or larger than `max_size`.
         """
+        check_measure("the density", self)
         space = self.space._resized(integer("size", size, low=self.space.size, high=self.max_size))
         nodes = self.frequencies, self.frequency_weights, self.widths
         if None not in self._laws:

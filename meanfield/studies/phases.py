@@ -140,7 +140,7 @@ def _checked(dynamics: Any, dim: int) -> list[AnyAttention]:
     if len({type(one) for one in runs}) > 1:
         raise ValueError(f"dynamics must be of one class, got {_checks.shown(runs)}")
     for one in runs:
-        if not isinstance(one, (SA, USA, Attention)) or one.noise > 0.0:
+        if type(one) not in (SA, USA, Attention) or one.noise > 0.0:
             raise ValueError(
                 f"dynamics must be SA, USA or Attention without noise, got {_checks.shown(one)}"
             )

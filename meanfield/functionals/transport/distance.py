@@ -12,6 +12,7 @@ import scipy
 
 from meanfield._checks import (
     boolean,
+    check_measure,
     freeze,
     generator,
     integer,
@@ -561,6 +562,8 @@ class DistanceTo:
         is_word = isinstance(self.to, str) and self.to in TO
         if not is_word and not isinstance(self.to, Density | FlowMap | Particles | Law):
             raise ValueError(f"to must be one of {TO}, a law or a measure, got {shown(self.to)}")
+        if isinstance(self.to, Density | FlowMap | Particles):
+            check_measure("to", self.to)
         one_of("distance", self.distance, list(DISTANCES))
         checked = {
             "every": integer("every", self.every, low=1),
@@ -686,11 +689,11 @@ def _measure_of(law: Law, axis: Array | None) -> AnyMeasure:
 
     Flow maps hold laws of any sharpness; a series in many dimensions loses those of a few degrees.
     """
-    if isinstance(law, PointCloud) and not law.has_density:
+    if type(law) is PointCloud and not law.has_density:
         return Particles(law.points, law.weights)
     if axis is None and law.dim > 3:
         axis = symmetry_axis(law)
-    if isinstance(law, Uniform):
+    if type(law) is Uniform:
         return Density(_smallest(law.dim, axis), law)
     if law.dim == 2:
         return FlowMap(law)
@@ -716,7 +719,7 @@ def _density(law: Law) -> Density:
     """The law on the least sphere, by doubling, that resolves it."""
     space = Sphere(_DEGREE)
     while True:
-        coefficients = space.analysis(checked_pdf(law, space.points))
+        coefficients = space.analysis(np.asarray(checked_pdf(law, space.points), dtype=np.float64))
         # where a coarse grid misses a narrow law altogether, 0/0
         with np.errstate(invalid="ignore"):
             tail = spectral_tail(space._power(coefficients))
