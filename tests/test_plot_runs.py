@@ -297,7 +297,7 @@ def test_a_run_without_an_energy_has_no_panel_of_it():
     turned = mf.Attention(1.0, [mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])])
     sol = mf.evolve(mu, turned, 0.1, save_at=3)
     titles = [ax.get_title(loc="left") for ax in mf.plot.solution(sol).axes]
-    assert "metric speed" in titles
+    assert "rms velocity" in titles
     assert not [title for title in titles if "energy" in title]
     with pytest.raises(ValueError, match="sol must be of a dynamics with an energy"):
         mf.plot.energy(sol)
