@@ -136,7 +136,7 @@ class Law:
         return (1.0 + points[:, 0]).astype(np.float32)
 
     def sample(self, n, rng):
-        return mf.Uniform(2).sample(n, rng).astype(np.float32)
+        return mf.Uniform(self.dim).sample(n, rng).astype(np.float32)
 
 
 def test_laws_of_ones_own():
@@ -144,6 +144,16 @@ def test_laws_of_ones_own():
     tokens = mf.Particles.quantise(Law(), 100), mf.Particles.sample(Law(), 100, rng=0)
     for mu in tokens:
         assert np.abs(np.linalg.norm(mu.points, axis=1) - 1.0).max() < 4 * _checks.EPS
+
+
+@pytest.mark.slow
+def test_what_needs_more_digits_than_a_law_has_says_so():
+    """Series of laws without an axis are resolved to 1e-12, and flow maps to their `tol`."""
+    far = mf.DistanceTo(Law(3), distance="mmd", beta=1.0)
+    with pytest.raises(ValueError, match=r"^to must be a law that Sphere\(511\) resolves to a"):
+        mf.evolve(mf.Particles(np.eye(3)), mf.SA(1.0), 0.1, 1, monitors={"far": far})
+    with pytest.raises(ValueError, match=r"^law must be a probability density that 200000 nodes"):
+        mf.FlowMap(Law())
 
 
 @pytest.mark.parametrize("kind", KINDS)
