@@ -101,6 +101,8 @@ def test_heads_may_have_the_energy_of_a_kernel(start):
     """USA as a head: the sums of heads do not tell its energy, which is computed by itself."""
 
     class Heads(HeadsDynamics):
+        # as a file of the package would have it
+        __module__ = HeadsDynamics.__module__
         normalised, _scores, _values, _energy = False, [1.5], [1.0], mf.USA(1.5)._energy
 
     moved, plain = (mf.evolve(STARTS[start](), one, 0.1, 2) for one in (Heads(), mf.USA(1.5)))

@@ -337,6 +337,8 @@ def test_clusters_become_atoms(dim):
 class Bare(KernelDynamics):
     """What the steps of adding a dynamics ask for, and no more."""
 
+    # as a file of the package would have it
+    __module__ = KernelDynamics.__module__
     normalised: bool = False
     sign: int = 1
     noise: float = 0.0

@@ -118,11 +118,12 @@ def test_tokens_are_drawn_by_their_weight(dim):
     sizes = dots.get_sizes()
     np.testing.assert_allclose(sizes / sizes[0], weights / weights[0], rtol=1e-14)
     if dim == 5:
-        moments = (weights[:, None] * points).T @ points
+        shares = weights / weights.sum()
         seen = np.asarray(dots.get_offsets())
-        # the largest share of Σ w |x|² that a plane can have
-        most = np.linalg.eigvalsh(moments)[-2:].sum()
-        assert weights @ np.sum(seen**2, axis=1) == pytest.approx(most, rel=1e-13)
+        # the largest variance that a plane can have
+        apart, spread = points - shares @ points, seen - shares @ seen
+        most = np.linalg.eigvalsh((shares[:, None] * apart).T @ apart)[-2:].sum()
+        assert shares @ np.sum(spread**2, axis=1) == pytest.approx(most, rel=1e-13)
 
 
 @pytest.mark.parametrize("kind", SERIES)

@@ -388,7 +388,7 @@ def test_tokens_are_where_they_are_and_as_large_as_their_weights():
     """x and y on the circle, x, y and z on S^2; diameters grow with the root of the weight."""
     weights = np.array([0.1, 0.2, 0.3, 0.4])
     flat = mf.Particles(circle_points([0.3, 2.0, 2.02, 4.0]), weights)
-    data, _, (frame,), _ = tokens_view([flat], look([flat]))
+    data, _, (frame,), _ = tokens_view([flat], look([flat], [flat]))
     assert np.column_stack([numbers(frame[1][name]) for name in "xy"]) == pytest.approx(
         flat.points, abs=1e-7
     )
@@ -398,7 +398,7 @@ def test_tokens_are_where_they_are_and_as_large_as_their_weights():
     heights = numbers(frame[2]["y"])
     assert heights[heights > 0.0] / len(heights) == pytest.approx([0.1, 0.5, 0.4], rel=1e-6)
     round_ = mf.Particles(mf.Uniform(3).sample(4, np.random.default_rng(1)), weights)
-    _, _, (frame,), _ = sphere_view([round_], look([round_]))
+    _, _, (frame,), _ = sphere_view([round_], look([round_], [round_]))
     points = frame[3]
     place = np.column_stack([numbers(points[name]) for name in "xyz"])
     # just above the sphere

@@ -311,7 +311,7 @@ def test_axis():
         (lambda: stationary_states(mf.USA(701.0), 3), "beta of USA.* got 701"),
         (lambda: stationary_states(mf.USA(1.0), 3, kmax=0), "kmax must be .* got 0"),
         (lambda: stationary_states(mf.USA(0.0), 3, kmax=2), "kmax must be <= 1, .* got 2"),
-        (lambda: stationary_states(mf.USA(1.0), 3, until=1.0), "until must be in .* got 1.0"),
+        (lambda: stationary_states(mf.USA(1.0), 3, until=1.0), "until must be in .* got 1$"),
         (lambda: stationary_density(mf.USA(1.0), 3), "noise > 0, got USA"),
         (lambda: stationary_density(mf.USA(1.0, noise=9.0), 3), "noise must be < 0.3678.* got 9"),
         (lambda: stationary_density(mf.USA(3.0, noise=1.34), 2), "noise must be < 1.3328.* 1.34"),

@@ -268,8 +268,8 @@ HOLES = (
     Fault(
         "mass of every save set to 1",
         "meanfield/evolution/system.py",
-        '"mass": measure.mass()',
-        '"mass": 1.0',
+        '**self._balance(measure), "mass": measure.mass()',
+        '**self._balance(measure), "mass": 1.0',
         ("tests/test_integrate.py::test_a_save_has_the_mass_of_its_measure",),
     ),
     Fault(
@@ -347,8 +347,8 @@ HOLES = (
     Fault(
         "principal axes of tokens without weights",
         "meanfield/plot/panels.py",
-        "moments = (weights[:, None] * inside).T @ inside",
-        "moments = inside.T @ inside",
+        "np.sqrt(cloud.weights)[:, None] * (cloud.points - mean)",
+        "(cloud.points - mean)",
         PICTURES,
     ),
     Fault(
@@ -389,8 +389,8 @@ HOLES = (
     Fault(
         "axes of the page swapped",
         "meanfield/cli/report/measures.py",
-        "x, y = plane @ measure.points[kept].T",
-        "y, x = plane @ measure.points[kept].T",
+        "x, y = axes @ measure.points[kept].T",
+        "y, x = axes @ measure.points[kept].T",
         PAGE,
     ),
     Fault(

@@ -92,7 +92,7 @@ class Particles(Measure):
         one_of("sums", sums, SUMS)
         self.sums = sums
         given = unmasked("points", points)
-        if given.ndim == 1:
+        if given.ndim == 1 and given.size:
             raise ValueError(
                 f"points must be unit rows (n, d), got shape {given.shape}: of angles take "
                 f"Particles.from_angles"
