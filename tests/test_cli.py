@@ -517,7 +517,8 @@ def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
     for has_figure in False, True:
         assert main(["resume", "run.nc"]) == (0 if is_good else 1)
         said = capsys.readouterr()
-        assert said.out.startswith("already finished at t = 0.2" if is_good else "")
+        assert re.match(r"run\.nc: .* on Density\(.* to t = (20|0\.2)\n", said.out)
+        assert ("\nalready finished at t = 0.2" in said.out) is is_good
         assert ("under-resolved at t" in said.err) is not is_good
         assert ("nothing written" in said.out) is (is_good and has_figure)
         assert ("wrote run.png, which was missing" in said.out) is (is_good and not has_figure)

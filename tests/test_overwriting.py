@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -282,6 +283,106 @@ def test_a_run_that_is_killed_at_once_leaves_no_other(is_interrupted, folder, ca
     assert mf.load("run.nc").t[-1] == 0.1
     assert [name for name in contents(folder) if name.startswith(".")] == []
     assert [path.name for path in folder.glob(".run*")] == []
+
+
+# a run that is to replace that of another case, and waits to be killed or interrupted
+REPLACING = """
+import importlib, sys
+from meanfield.cli.commands import main
+
+target, name, at = sys.argv[1:]
+module, _, owner = target.partition(":")
+owner = importlib.import_module(module) if not owner else getattr(
+    importlib.import_module(module), owner
+)
+original, calls = getattr(owner, name), []
+
+def hold(*given, **named):
+    calls.append(1)
+    if len(calls) == int(at):
+        print("there", flush=True)
+        sys.stdin.read()
+    return original(*given, **named)
+
+setattr(owner, name, hold)
+sys.exit(main(["run", "other.toml", "-q", "-o", "run.nc", "--force"]))
+"""
+# where it is held, at which call, and of which run the file is afterwards
+HELD_AT = {
+    "before the case is read": (("meanfield.cli.runs", "chosen_case", 1), "earlier"),
+    "building": (("meanfield.cli.case:Case", "_build", 1), None),
+    "making ready": (("meanfield.evolution.run:Plan", "system", 1), None),
+    "first save": (("meanfield.evolution.run:Run", "save", 1), None),
+    "first checkpoint": (("meanfield.evolution.netcdf", "write", 1), None),
+    "on the way": (("meanfield.evolution.loop", "advance", 1), "new"),
+    "between two checkpoints": (("meanfield.evolution.netcdf", "write", 2), "new"),
+    "at the end": (("meanfield.evolution.netcdf", "write", 3), "new"),
+}
+
+
+def held(place):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, "-c", REPLACING, *map(str, place)]
+    return child(command, env=ENVIRONMENT, text=True, **pipes)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("painted")
+@pytest.mark.parametrize("moment", HELD_AT)
+def test_a_killed_run_is_never_taken_for_the_one_that_it_replaces(moment, folder, capsys):
+    place, left = HELD_AT[moment]
+    assert main(["run", "case.toml", "-q", "-o", "run.nc"]) == 0
+    before = Path("run.nc").read_bytes()
+    with held(place) as process:
+        assert process.stdout.readline() == "there\n"
+        process.kill()
+        process.wait()
+    assert (Path("run.nc").exists() and Path("run.nc").read_bytes() == before) is (
+        left == "earlier"
+    )
+    assert Path("run.png").exists() is (left == "earlier")
+    status = main(["resume", "run.nc"])
+    said = capsys.readouterr()
+    if left is None:
+        assert status == 2
+        assert re.fullmatch(r"meanfield: there is no file run\.nc: .* run it again\n", said.err)
+        assert main(["run", "other.toml", "-q", "-o", "run.nc"]) == 0
+    else:
+        t_end = {"earlier": 0.2, "new": 0.1}[left]
+        assert status == 0, said.err
+        header = said.out.partition("\n")[0]
+        assert header.startswith("run.nc: SA(beta=1.0, ")
+        assert header.endswith(f" to t = {t_end}")
+        assert ("already finished at t = 0.2" in said.out) is (left == "earlier")
+    if left != "earlier":
+        assert mf.load("run.nc").dataset.identical(evolved("other.toml").dataset)
+    assert list(folder.glob(".*")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_while_it_is_built_leaves_what_was_there(number, folder):
+    evolved().save("run.nc")
+    Path(".run.nc.previous").write_bytes(b"the checkpoint before")
+    before = contents(folder)
+    with held(HELD_AT["building"][0]) as process:
+        assert process.stdout.readline() == "there\n"
+        assert not Path("run.nc").exists()
+        process.send_signal(number)
+        _, said = process.communicate()
+    assert process.returncode == 130
+    assert said == "meanfield: interrupted before the run began: run.nc is as it was\n"
+    assert contents(folder) == before
+
+
+@pytest.mark.slow
+def test_a_case_that_can_not_be_built_costs_no_earlier_run(folder, capsys):
+    evolved().save("run.nc")
+    before = contents(folder)
+    assert main(["run", "other.toml", "-o", "run.nc", "--force", "--set", "run.save_at=[5.0]"]) == 2
+    assert "save_at must be" in capsys.readouterr().err
+    assert contents(folder) == before
+    assert list(folder.glob(".*")) == []
 
 
 def test_a_monitor_that_fails_at_the_start_costs_no_earlier_run(folder):

@@ -23,6 +23,7 @@ from meanfield.cli import tables
 from meanfield.cli.tables import Fault, Table, located, tables_in
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.evolution.arrays import PREFIXES
+from meanfield.evolution.checkpoint import new_checkpoint
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.loop import save_times, solve
 from meanfield.evolution.netcdf import memory_of_machine
@@ -466,7 +467,9 @@ class Case:
             keywords["monitors"] = self._build_monitors(measure)
         return measure, dynamics, keywords
 
-    def _solve(self, **further: Any) -> Solution:
+    def _solve(
+        self, *, checkpoint: str | os.PathLike[str] | None = None, **further: Any
+    ) -> Solution:
         """The run of the case, with further keywords of `evolve`.
 
         Raises
@@ -474,9 +477,9 @@ class Case:
         CaseError
             If a value is out of range or the tables don't fit each other.
         """
-        measure, dynamics, keywords = self._build()
-        with self._errors("run"):
-            return solve(measure, dynamics, **keywords | further)
+        with self._errors("run"), new_checkpoint(checkpoint) as kept:
+            measure, dynamics, keywords = self._build()
+            return solve(measure, dynamics, **keywords | further, checkpoint=kept)
 
     def _build_monitors(self, measure: AnyMeasure) -> dict[str, DistanceTo]:
         """The monitors of a run that starts with the measure, each tried on it.

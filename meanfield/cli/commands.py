@@ -24,9 +24,16 @@ from meanfield._checks import one_line
 from meanfield.cli import options, runs
 from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output, refusals
 from meanfield.cli.study import UNDECIDED, study
-from meanfield.exceptions import GOOD, CaseError, UnfinishedWarning, UnsavedWarning
+from meanfield.exceptions import (
+    GOOD,
+    CaseError,
+    FileInUseError,
+    UnfinishedWarning,
+    UnsavedWarning,
+)
 
 if TYPE_CHECKING:
+    from meanfield.cli.case import Case
     from meanfield.evolution import Solution
 
 app = typer.Typer(
@@ -145,8 +152,6 @@ def run(
     files only with --force. Exit status: 0 finished, 1 the run stopped early (its results so far
     are written), 2 bad input, 130 interrupted.
     """
-    from meanfield.evolution import solve
-
     chosen, earlier = runs.chosen_case(case, settings)
     if print_case:
         typer.echo(chosen._text, nl=False)
@@ -154,25 +159,58 @@ def run(
     told = chosen._tables.output
     if earlier is not None and case is not None and "file" not in told.model_fields_set:
         output = output or case.with_name(f"{case.stem}-again.nc")
-    measure, dynamics, keywords = chosen._build()
     keys = (
         "--output" if output else f"{chosen._name}: output.file",
         "--figure" if figure else f"{chosen._name}: output.figure",
     )
     file, drawn = output or Path(told.file), figure or (Path(told.figure) if told.figure else None)
-    check_output(file, keys[0], (".nc",), chosen._digest(), force)
-    picture = runs.check_figure(drawn, file, keys, chosen._digest(), force)
-    if not quiet:
-        typer.echo(f"{chosen._name}: {dynamics} on {measure} to t = {chosen._tables.run.t_end:g}")
+    try:
+        check_output(file, keys[0], (".nc",), chosen._digest(), force)
+        picture = runs.check_figure(drawn, file, keys, chosen._digest(), force)
+    except Refusal:
+        # a wrong case is told before what lies at its output
+        chosen._build()
+        raise
+    from meanfield.evolution.files import remove_leftovers
+
     with runs.killed_like_ctrl_c():
-        with chosen._errors("run"):
-            keywords |= {"checkpoint": file, "progress": runs.shown_progress(quiet)}
-            solution = runs.ended(solve, measure, dynamics, **keywords)
+        solution = _evolved(chosen, file, picture, quiet)
+        remove_leftovers(picture)
         if earlier is not None and earlier.status == solution.status and not (settings or quiet):
             from meanfield.cli import text
 
             typer.echo(text.agreement(earlier, solution))
         _write(solution, file, picture, quiet)
+
+
+def _evolved(case: Case, file: Path, picture: Path, quiet: bool) -> Solution:
+    """What the run of a case leaves in its file; an earlier file and figure are away at once.
+
+    To build a case may take long, and a run that is killed meanwhile has no file to be resumed.
+
+    Raises
+    ------
+    Refusal
+        If another run writes the file, or it is interrupted before it begins.
+    """
+    from meanfield.evolution import new_checkpoint, solve
+    from meanfield.evolution.files import set_aside
+
+    with (
+        case._errors("run"),
+        runs.refused(FileInUseError),
+        new_checkpoint(file, "output") as checkpoint,
+        set_aside(picture),
+    ):
+        try:
+            measure, dynamics, keywords = case._build()
+        except KeyboardInterrupt:
+            told = f"interrupted before the run began: {file} is as it was"
+            raise Refusal(told, INTERRUPTED) from None
+        if not quiet:
+            typer.echo(f"{case._name}: {dynamics} on {measure} to t = {case._tables.run.t_end:g}")
+        keywords |= {"checkpoint": checkpoint, "progress": runs.shown_progress(quiet)}
+        return runs.ended(solve, measure, dynamics, **keywords)
 
 
 @app.command()
@@ -195,12 +233,16 @@ def resume(
         saved = runs.loaded_run(file, to_resume=True)
         ended = saved._resumption is None
         check_output(picture, "--figure", runs.FIGURE_SUFFIXES, saved._source, force or ended)
+        if not quiet:
+            # a run that was to replace another may have been killed at once
+            t_end = saved.dataset.attrs.get("t_end", saved.t[-1])
+            typer.echo(f"{file}: {saved.dynamics} on {saved[0]} to t = {t_end:g}")
         solution = runs.resumed(saved, file, runs.shown_progress(quiet))
+        remove_leftovers(picture)
         if not ended:
             _write(solution, file, picture, quiet)
             return
     wrote = "nothing written"
-    remove_leftovers(picture)
     if not picture.exists():
         # the run was killed between its last save and its figure
         _draw(solution, picture)

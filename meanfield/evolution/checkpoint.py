@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 import warnings
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from meanfield._checks import shown
 from meanfield.evolution.arrays import Resumption, law_record
+from meanfield.evolution.files import file_lock, remove_leftovers, set_aside
+from meanfield.evolution.netcdf import check_suffix
 from meanfield.evolution.options import FLOW_MAP
 from meanfield.evolution.run import Run
 from meanfield.evolution.solution import Solution
@@ -120,6 +125,41 @@ class Checkpoint:
         else:
             solution._file = self.path
             previous(self.path).unlink(missing_ok=True)
+
+
+@contextmanager
+def new_checkpoint(
+    path: str | os.PathLike[str] | None, name: str = "checkpoint"
+) -> Iterator[Checkpoint]:
+    """Inside, a new run has a file to itself, and what an earlier one has left there is away.
+
+    It comes back on an error before the first save of the new run. A kill brings nothing back: what
+    is there is then never of an earlier run. A refusal calls the file `name`.
+
+    Raises
+    ------
+    ValueError
+        If it is no name of a result file in a folder that there is, or another run writes it.
+    """
+    if path is None:
+        yield Checkpoint(None)
+        return
+    place = _place(path, name)
+    with file_lock(place, name), ExitStack() as earlier:
+        remove_leftovers(place)
+        earlier.enter_context(set_aside(place, previous(place)))
+        yield Checkpoint(place, earlier=earlier)
+
+
+def _place(path: str | os.PathLike[str], name: str) -> Path:
+    is_path = isinstance(path, (str, os.PathLike))
+    if not is_path or Path(path).is_dir() or not Path(path).parent.is_dir():
+        raise ValueError(
+            f"{name} must be the name of a file in a folder that there is, got {shown(path)}"
+        )
+    check_suffix(name, Path(path))
+    # a run may change its folder
+    return Path(path).absolute()
 
 
 def previous(path: Path) -> Path:

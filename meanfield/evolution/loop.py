@@ -6,19 +6,16 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping
-from contextlib import ExitStack, closing, suppress
-from pathlib import Path
+from contextlib import closing, suppress
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
-from meanfield._checks import integer, is_single, number, real_array, shown, time_tolerance
+from meanfield._checks import integer, is_single, number, real_array, time_tolerance
 from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.own import layer_step
 from meanfield.evolution import options
-from meanfield.evolution.checkpoint import Checkpoint, previous
-from meanfield.evolution.files import file_lock, remove_leftovers, set_aside
-from meanfield.evolution.netcdf import check_suffix
+from meanfield.evolution.checkpoint import Checkpoint, new_checkpoint
 from meanfield.evolution.progress import DeferredInterrupt, Progress, ProgressBar, checked_progress
 from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance
@@ -248,21 +245,22 @@ def evolve(
     >>> sol.status, round(float(sol.dataset.energy[-1]), 10)
     ('finished', 0.716683516)
     """
-    solution = solve(
-        measure,
-        dynamics,
-        t_end,
-        save_at,
-        t_start=t_start,
-        rtol=rtol,
-        atol=atol,
-        max_step=max_step,
-        on_unresolved=on_unresolved,
-        rng=rng,
-        monitors=monitors,
-        progress=progress,
-        checkpoint=checkpoint,
-    )
+    with new_checkpoint(checkpoint) as kept:
+        solution = solve(
+            measure,
+            dynamics,
+            t_end,
+            save_at,
+            t_start=t_start,
+            rtol=rtol,
+            atol=atol,
+            max_step=max_step,
+            on_unresolved=on_unresolved,
+            rng=rng,
+            monitors=monitors,
+            progress=progress,
+            checkpoint=kept,
+        )
     if not solution.success:
         warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
     return solution
@@ -282,7 +280,7 @@ def solve(
     rng: Rng | None = None,
     monitors: Monitors | None = None,
     progress: Progress = False,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: Checkpoint | None = None,
     case: str = "",
     about: Mapping[str, str | int | float] | None = None,
 ) -> Solution:
@@ -294,7 +292,7 @@ def solve(
     Raises
     ------
     ValueError
-        If an argument is out of range, or another run writes `checkpoint`, before any work starts.
+        If an argument is out of range, before any work starts.
     Interrupted
         On Ctrl-C, with what the run has so far.
     """
@@ -311,25 +309,8 @@ def solve(
     steps_follow = {} if step or known.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
     options.check_float32(measure, known, steps_follow)
     plan = Plan(dynamics, times, chosen, asked, max_step, case, options.checked_about(about))
-    path = None if checkpoint is None else _checkpoint_path(checkpoint)
-    with file_lock(path), ExitStack() as earlier:
-        if path is not None:
-            remove_leftovers(path)
-            earlier.enter_context(set_aside(path, previous(path)))
-        run = Run(plan, plan.system(measure, rng))
-        return complete(run, Checkpoint(path, earlier=earlier), progress)
-
-
-def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
-    is_path = isinstance(checkpoint, (str, os.PathLike))
-    if not is_path or Path(checkpoint).is_dir() or not Path(checkpoint).parent.is_dir():
-        raise ValueError(
-            f"checkpoint must be the name of a file in a folder that there is, got "
-            f"{shown(checkpoint)}"
-        )
-    check_suffix("checkpoint", Path(checkpoint))
-    # a run may change its folder
-    return Path(checkpoint).absolute()
+    run = Run(plan, plan.system(measure, rng))
+    return complete(run, checkpoint or Checkpoint(None), progress)
 
 
 def save_times(t_start: float, t_end: float, save_at: int | ArrayLike | None) -> Array:
