@@ -7,12 +7,13 @@ called, so that help and complaints about the command line itself come at once.
 from __future__ import annotations
 
 import io
+import os
 import sys
 import warnings
 import webbrowser
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,7 @@ from meanfield._checks import one_line
 from meanfield.cli import options, runs
 from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output, refusals
 from meanfield.cli.study import UNDECIDED, study
+from meanfield.cli.terminal import visible_output
 from meanfield.exceptions import (
     GOOD,
     CaseError,
@@ -65,11 +67,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if Path("matplotlibrc").is_file():
-        # matplotlib's first choice, in which a folder may name a program as ffmpeg
-        from meanfield.plot.frames import forget_settings
+    if os.path.lexists("matplotlibrc"):
+        # matplotlib's first choice, in which a folder may name a program as ffmpeg, or hold a pipe
+        with chdir(Path(runs.__file__).parent.parent / "data"):
+            import_module("meanfield.plot")
+    with visible_output():
+        return _run(arguments)
 
-        forget_settings()
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """The exit status of a command line, whose errors are written here."""
     command = typer.main.get_command(app)
     try:
         with warnings.catch_warnings():
@@ -248,7 +255,7 @@ def resume(
         _draw(solution, picture)
         wrote = f"wrote {picture}, which was missing"
     if not quiet and solution.success:
-        typer.echo(f"already {solution.message}: nothing to do, and {wrote}")
+        typer.echo(f"already {one_line(solution.message)}: nothing to do, and {wrote}")
     _exit(solution, file)
 
 
@@ -402,9 +409,10 @@ def info(
     else:
         found, is_run = _run_or_sweep(file)
         lines = text.summary(found, file) if is_run else text.summary_of_sweep(found, file)
-    width = max(len(name) for name in lines)
-    for name, told in lines.items():
-        typer.echo(f"{name:<{width}}  {told}")
+    names = [one_line(name) for name in lines]
+    width = max(map(len, names))
+    for name, told in zip(names, lines.values(), strict=True):
+        typer.echo(f"{name:<{width}}  {one_line(told)}")
 
 
 def _run_or_sweep(file: Path) -> tuple[Any, bool]:

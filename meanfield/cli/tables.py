@@ -19,7 +19,7 @@ import numpy as np
 import pydantic
 from pydantic import Field
 
-from meanfield._checks import integer, number, real_array, shown
+from meanfield._checks import integer, number, one_line, real_array, shown
 from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap, Layers
 from meanfield.dynamics.isotropic import LARGEST_BETA
 from meanfield.dynamics.layers import LAYERS
@@ -84,14 +84,18 @@ def read_arrays(file: str, folder: Path, beside: str) -> dict[str, Array]:
 
 
 def _checked_file(path: Path) -> Path:
-    # a device or a pipe might never end
-    if not path.is_file():
-        state = "is no regular file" if path.exists() else "does not exist"
-        raise ValueError(
-            f"must be {_FILE} or {' or '.join(map(repr, BUNDLED))}, but {path} {state}"
-        )
-    _check_size(path, path.stat().st_size)
-    return path
+    state = "does not exist"
+    try:
+        # a device or a pipe might never end
+        if path.is_file():
+            _check_size(path, path.stat().st_size)
+            return path
+        if path.exists():
+            state = "is no regular file"
+    except OSError as error:
+        # a name may be too long
+        state = f"can't be read: {error.strerror}"
+    raise ValueError(f"must be {_FILE} or {' or '.join(map(repr, BUNDLED))}, but {path} {state}")
 
 
 def _check_size(path: Path, size: int) -> None:
@@ -112,16 +116,19 @@ def _readable(path: Path, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:
+        # what a damaged file makes of the libraries that read it is theirs
         # NumPy says of objects that it could not be asked to read them
         is_of_objects = isinstance(error, ValueError) and "object" in str(error).lower()
-        told = "its dtype is object; numbers are allowed" if is_of_objects else error
+        told = (
+            "its dtype is object; numbers are allowed" if is_of_objects else one_line(repr(error))
+        )
         raise ValueError(f"must be {what}, but {path}: {told}") from None
 
 
 def _npy_table(path: Path) -> Array:
     with _readable(path, "an NPY file of numbers"):
-        table = np.load(path, allow_pickle=False, mmap_mode="r")
+        table = np.lib.format.open_memmap(path, mode="r")
     if table.ndim != 2 or table.shape[1] < 2:
         raise ValueError(f"must hold a table of d >= 2 columns, but {path} has shape {table.shape}")
     return real_array("table", table, 2)

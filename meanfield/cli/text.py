@@ -116,7 +116,7 @@ def defect(solution: Solution) -> float | None:
 
 def closing(solution: Solution) -> str:
     """How the run ended, if it finished, and how well its energy identity holds."""
-    lines = [solution.message] if solution.success else []
+    lines = [one_line(solution.message)] if solution.success else []
     if (error := defect(solution)) is not None:
         what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
         of = "/|E(δ)|" if with_role(solution._numbers, "share") else ""
@@ -136,7 +136,7 @@ def agreement(earlier: Solution, solution: Solution) -> str:
     ]
     if not differing:
         return "all numbers agree with the earlier run, bit for bit"
-    return f"numbers differ from those of the earlier run: {', '.join(differing)}"
+    return f"numbers differ from those of the earlier run: {one_line(', '.join(differing))}"
 
 
 def summary(solution: Solution, file: Path) -> dict[str, str]:

@@ -43,6 +43,8 @@ PREFIXES = (_MATRIX, _RESUME)
 _RESUMPTION, _TIMES = "resumption", f"{_RESUME}times"
 _DYNAMICS = (*KNOWN, ForgottenDynamics)
 SIZE_NAME = "size"
+# of numbers that belong to no save, but to a collapse into atoms
+COLLAPSE = "collapse"
 SIZE_COMMENT = "n, lmax or kmax of the space in use, or number of nodes"
 TIME = {"long_name": "time t", "units": "1"}
 # in place of the record of a law

@@ -152,14 +152,20 @@ def new_checkpoint(
 
 
 def _place(path: str | os.PathLike[str], name: str) -> Path:
-    is_path = isinstance(path, (str, os.PathLike))
-    if not is_path or Path(path).is_dir() or not Path(path).parent.is_dir():
-        raise ValueError(
-            f"{name} must be the name of a file in a folder that there is, got {shown(path)}"
-        )
-    check_suffix(name, Path(path))
+    refusal = f"{name} must be the name of a file in a folder that there is, got {shown(path)}"
+    if not isinstance(path, (str, os.PathLike)):
+        raise ValueError(refusal)
+    place = Path(path)
+    try:
+        is_file = not place.is_dir() and place.parent.is_dir()
+    except OSError as error:
+        # such as a name that is too long
+        raise ValueError(f"{refusal}: {error.strerror}") from None
+    if not is_file:
+        raise ValueError(refusal)
+    check_suffix(name, place)
     # a run may change its folder
-    return Path(path).absolute()
+    return place.absolute()
 
 
 def previous(path: Path) -> Path:

@@ -31,6 +31,8 @@ SHARE_OF_MEMORY = 0.25
 BLOCK, _PACKED = 1 << 17, 1 << 15
 # bytes of numbers of a file that is read as a whole
 _SMALL = 1 << 22
+# deflate can make a byte of so many
+_LARGEST_RATIO = 1032
 # characters of a reason
 _LONGEST_REASON = 1000
 # attributes of a solution in its checksum
@@ -363,6 +365,11 @@ def opened(path: Path, kind: str, version: int) -> Iterator[Contents]:
         _check_format(about, kind, version)
         stored = {n: numbers.get(f"{_NO_COORDINATE}{n}", numbers[n]) for n in file.variables}
         claimed = sum(one.nbytes for one in stored.values())
+        if claimed > _LARGEST_RATIO * (size := path.stat().st_size):
+            raise ValueError(
+                f"it holds {claimed} bytes of numbers or words, which {size} bytes can't: all but "
+                f"fill values, which no result has"
+            )
         room = int(SHARE_OF_MEMORY * min(memory_of_machine(), 1e18))
         if claimed > room:
             raise ValueError(

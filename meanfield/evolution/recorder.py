@@ -10,7 +10,7 @@ import numpy as np
 
 from meanfield._checks import is_number, shown
 from meanfield.dynamics.facts import Energy, multiplied_out
-from meanfield.evolution.arrays import PREFIXES, RESERVED, SIZE_COMMENT, SIZE_NAME, TIME
+from meanfield.evolution.arrays import COLLAPSE, PREFIXES, RESERVED, SIZE_COMMENT, SIZE_NAME, TIME
 from meanfield.evolution.netcdf import Contents, Variable, is_name
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.evolution.solution import Solution, Status
@@ -78,13 +78,11 @@ VARIABLES = {
 }
 _UNITS = {"mean_phase": "radian"}
 _OF_COLLAPSES = "collapse_time", "collapse_n_atoms", "collapse_energy"
-# their dimension
-_COLLAPSE = "collapse"
 # of what a row has in the unit of the run
 _IN_UNIT_ROLES = "energy", "rate", "work"
 _IN_UNIT = {name for name, (role, *_) in VARIABLES.items() if role in _IN_UNIT_ROLES}
 
-_TAKEN = frozenset({*VARIABLES, *RESERVED, _COLLAPSE})
+_TAKEN = frozenset({*VARIABLES, *RESERVED, COLLAPSE})
 # of a bracket, the variables beside its value, and what they are
 LOWER, UPPER, PROVED = "_lower", "_upper", "_proved"
 _OF_BRACKET = {
@@ -245,7 +243,7 @@ class Recorder:
             if self._energy is not None and np.isfinite(gaps).all():
                 columns["collapse_energy"] = np.array(gaps)
             for name, column in columns.items():
-                found[name] = Variable((_COLLAPSE,), column, about[name])
+                found[name] = Variable((COLLAPSE,), column, about[name])
         found["t"] = Variable(("t",), np.array([row["t"] for row in rows]), TIME | {"role": "time"})
         attrs: dict[str, float] = {}
         if self.hand_over is not None:

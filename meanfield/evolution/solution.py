@@ -19,6 +19,7 @@ from meanfield._checks import (
     number,
     one_of,
     real_array,
+    shown,
     shown_class,
     time_tolerance,
     unit_rows,
@@ -42,6 +43,8 @@ FORMAT_VERSION = 2
 _VERSION, _UNKNOWN = "_version", "unknown"
 # attributes of a file that a density on a grid has, too
 _OF_GRID = "Conventions", "title", "references", "status", "message", "case"
+# attributes of the numbers of a run
+_WORDS_OF_NUMBERS = "role", "symbol", "long_name", "units", "comment"
 # packages that numbers depend on
 _PACKAGES = ("meanfield", "numpy", "scipy", "pyfftw", "ducc0", "shtns")
 # what may be missing, and what numbers on S^2 alone depend on
@@ -508,6 +511,13 @@ def _from_file(stored: Contents) -> Solution:
         for name, one in stored.variables.items()
         if name not in own
     }
+    for name, (dims, _, notes) in kept.items():
+        for key, word in notes.items():
+            if key in _WORDS_OF_NUMBERS and not isinstance(word, str):
+                raise ValueError(f"{key} of {name} must be a word, got {shown(word)}")
+        over = arrays.COLLAPSE if name.startswith(arrays.COLLAPSE) else "t"
+        if "role" in notes and dims != (over,):
+            raise ValueError(f"{name} must be numbers over {over}, got dimensions {dims}")
     solution = Solution(
         t=arrays.TIMES.read(stored),
         measures=arrays.read_measures(stored),

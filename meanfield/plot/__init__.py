@@ -3,6 +3,8 @@
 Figures are returned, never shown.
 """
 
+# it looks at the folder before matplotlib is imported
+import meanfield.plot._door
 from meanfield.plot.curves import curve as curve
 from meanfield.plot.curves import dissipation, distances, energy, nodes, resolution
 from meanfield.plot.datasets import comparison, sweep

@@ -11,7 +11,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -59,11 +58,6 @@ class ShownFigure(Figure):
 
     def _repr_png_(self) -> bytes:
         return to_bytes(self, format="png")
-
-
-def forget_settings() -> None:
-    """Take matplotlib's defaults in place of what a `matplotlibrc` has set."""
-    matplotlib.rcParams.update(matplotlib.rcParamsDefault)
 
 
 def new_figure(width: float, height: float) -> ShownFigure:

@@ -412,7 +412,9 @@ def checks(sol: Solution) -> list[Check]:
     found = [Check("status", sol.status, " or ".join(GOOD), why, sol.success)]
     if (error := text.defect(sol)) is not None:
         found.append(_balance(sol, error))
-    found.append(_mass(sol))
+    # a run that failed at once has no numbers
+    if "mass" in sol.dataset:
+        found.append(_mass(sol))
     if monotone := curves.monotone_energy(sol):
         found.append(_monotone(sol, *monotone))
     found += [
