@@ -1,15 +1,38 @@
 """Clusters of a measure on the scale of a radius."""
 
+import importlib
+import tracemalloc
+
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
 
+# the name in the package is that of the function
+module = importlib.import_module("meanfield.measures.clusters")
+
 
 def unit(rows):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+CLOSE = mf.FourierSeries(cos=[-0.03, -0.08, -0.07, -0.05], sin=[-0.04, 0.08, -0.02, -0.07])
+MEANS = unit(np.array([[1.0, 1.0, 1.0], [1.0, -1.0, 0.0], [-1.0, 0.3, -1.0]]))
+BUMPS = mf.Mixture([mf.VonMisesFisher(mean, 6.0) for mean in MEANS], [0.5, 0.3, 0.2])
+
+
+def meridians(flow):
+    """Tokens on S^2: the nodes of a flow map about the last axis, each at 256 longitudes."""
+    turns = 2 * np.pi * np.arange(256) / 256
+    sines = np.sin(flow.angles)[:, None]
+    heights = np.repeat(np.cos(flow.angles), 256)
+    points = np.column_stack(
+        [(sines * np.cos(turns)).ravel(), (sines * np.sin(turns)).ravel(), heights]
+    )
+    return mf.Particles(points, np.repeat(flow.weights / 256, 256), unit_mass=True)
 
 
 def spread_points(dim, seed):
@@ -185,3 +208,240 @@ def test_bad_input(arguments, message):
         mf.clusters(mf.Particles([[1.0, 0.0]]), **arguments)
     with pytest.raises(ValueError, match="measure must be"):
         mf.clusters(mf.Uniform(2))
+
+
+@pytest.mark.slow
+def test_a_stretched_node_hides_no_cluster_on_the_circle():
+    """Nodes between two clusters have next to no mass, however far they have come apart."""
+    sol = mf.evolve(mf.FlowMap(CLOSE), mf.SA(4.0), 30.0, 100)
+    for flow in sol.measures:
+        some, tokens = mf.clusters(flow), mf.clusters(mf.Particles(flow.points, flow.weights))
+        assert len(some) == len(tokens)
+        np.testing.assert_allclose(some.masses, tokens.masses, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(some.labels, tokens.labels)
+    assert np.all(sol.dataset.n_clusters[30:] == 2)
+    late = mf.clusters(sol.measures[58])
+    assert late.masses == pytest.approx([0.628, 0.372], abs=1e-3)
+    assert late.radii.max() < 2e-5
+
+
+@pytest.mark.slow
+def test_no_cluster_vanishes_under_attraction():
+    """Nodes keep their mass and their order: what was a cluster is inside one at the next save."""
+    rng = np.random.default_rng(34)
+    for beta in (2.0, 4.0, 9.0):
+        law = mf.FourierSeries(cos=0.07 * rng.normal(size=5), sin=0.07 * rng.normal(size=5))
+        sol = mf.evolve(mf.FlowMap(law, tol=1e-9), mf.SA(beta), 30.0, 40)
+        # the mass up to each node is its name, since panels split
+        earlier = []
+        for flow in sol.measures:
+            names, some = np.cumsum(flow.weights) - 0.5 * flow.weights, mf.clusters(flow)
+            for inside, masses in earlier:
+                nearest = np.clip(np.searchsorted(names, inside), 0, len(names) - 1)
+                kept = masses[some.labels[nearest] >= 0].sum()
+                assert kept > 0.9 * masses.sum()
+            members = [some.labels == index for index in range(len(some))]
+            earlier = [(names[rows], flow.weights[rows]) for rows in members]
+        assert len(some) >= 1
+
+
+def runs_about_an_axis():
+    rng = np.random.default_rng(5)
+    for beta in (2.0, 4.0, 6.0):
+        law = mf.ZonalSeries(3, 0.08 * rng.normal(size=5))
+        yield mf.evolve(mf.FlowMap(law, tol=1e-9), mf.SA(beta), 12.0, 8)
+
+
+@pytest.mark.slow
+def test_rings_are_those_of_their_tokens():
+    for sol in runs_about_an_axis():
+        for flow in sol.measures:
+            some, tokens = mf.clusters(flow), mf.clusters(meridians(flow))
+            assert len(some) == len(tokens)
+            if len(some) and some.radii.max() < 0.02:
+                np.testing.assert_allclose(some.masses, tokens.masses, rtol=0, atol=1e-3)
+        assert len(some) >= 1
+
+
+@pytest.mark.slow
+def test_rings_are_those_of_the_density():
+    """Until there are atoms: the rule by itself at 10,000 latitudes, each ring by its points."""
+    polar = np.pi * (np.arange(10_000) + 0.5) / 10_000
+    meridian = np.column_stack([np.sin(polar), 0 * polar, np.cos(polar)])
+    places = np.linspace(0, np.pi, 401)
+    width, turns = np.sqrt(7 / 3) * 0.1, np.pi * (np.arange(200) + 0.5) / 200
+    kernel = np.zeros((len(places), len(polar)))
+    for turn in turns:
+        squared = 2 - 2 * np.cos(places)[:, None] * np.cos(polar)
+        squared -= 2 * np.sin(places)[:, None] * np.sin(polar) * np.cos(turn)
+        kernel += np.maximum(1 - squared / (2 * np.sin(width / 2)) ** 2, 0) ** 2
+    uniform = 0.5 * np.sin(polar) * np.pi / 10_000
+    for sol in runs_about_an_axis():
+        for t, flow in zip(sol.t[:5], sol.measures[:5], strict=True):
+            masses = sol.pdf(meridian, t) * uniform
+            smooth = (kernel @ masses) / (kernel @ uniform)
+            dense = places[smooth >= 2]
+            some = mf.clusters(flow)
+            inside = np.abs(polar[:, None] - dense).min(axis=1, initial=9) <= 0.1
+            assert 1 - some.outside == pytest.approx(masses[inside].sum(), abs=1e-2)
+            assert len(some) == np.sum(np.diff(dense, prepend=-9) > 0.1)
+
+
+@pytest.mark.slow
+def test_clusters_on_the_sphere_are_those_of_its_tokens():
+    """Of n tokens a ball of mass m has m ± sqrt(m/n): 4 % where it decides, 3e-3 of the mass."""
+    flows = mf.evolve(mf.FlowMap(BUMPS, tol=1e-6), mf.SA(4.0), 3.0, 3)
+    drawn = mf.Particles.sample(BUMPS, 100_000, 1)
+    tokens = mf.evolve(drawn, mf.SA(4.0), 3.0, 3, rtol=1e-5, atol=1e-7)
+    for flow, sample in zip(flows.measures, tokens.measures, strict=True):
+        some, other = mf.clusters(flow), mf.clusters(sample)
+        assert len(some) == len(other) > 0
+        np.testing.assert_allclose(some.masses, other.masses, rtol=0, atol=1e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("space", "law", "t"),
+    [
+        (mf.Circle(512), CLOSE, 5.0),
+        (mf.Zonal(3, 127), mf.ZonalSeries(3, [0.1, 0.1, 0.15]), 2.5),
+        (mf.Sphere(95), BUMPS, 0.8),
+    ],
+    ids=str,
+)
+def test_nothing_happens_at_a_hand_over(space, law, t):
+    """One radius for all: both end a cluster at a point of theirs, so differ by such masses."""
+    flow = mf.evolve(mf.FlowMap(law), mf.SA(4.0), t, 1).final
+    density = mf.evolve(mf.Density(space, law), mf.SA(4.0), t, 1).final
+    some, other = mf.clusters(flow), mf.clusters(density)
+    assert len(some) == len(other) > 0
+    ends = 2 * flow.weights.max() if space.dim == 2 else 2e-3
+    np.testing.assert_allclose(some.masses, other.masses, rtol=0, atol=ends)
+    whole = mf.clusters(mf.FlowMap(law)), mf.clusters(mf.Density(space, law))
+    assert len(whole[0]) == len(whole[1])
+
+
+@pytest.mark.slow
+def test_zonal_densities_have_the_clusters_that_they_have_on_the_sphere():
+    law = mf.Mixture([mf.VonMisesFisher([0, 0, 1.0], 40.0), mf.Uniform(3)], [0.4, 0.6])
+    whole = mf.clusters(mf.Density(mf.Sphere(127), law))
+    for measure in (mf.Density(mf.Zonal(3, 127), law), mf.FlowMap(law)):
+        some = mf.clusters(measure)
+        assert len(some) == len(whole) == 1
+        # on S^2 the cluster ends at points of a grid, 0.016 apart
+        assert some.masses == pytest.approx(whole.masses, abs=3e-3)
+        assert some.radii == pytest.approx(whole.radii, rel=1e-2)
+        assert np.abs(some.centres - whole.centres).max() < 1e-3
+
+
+@pytest.mark.parametrize("dim", [3, 30, 500])
+def test_uniform_about_an_axis_has_none_in_any_dimension(dim):
+    assert len(mf.clusters(mf.Density(mf.Zonal(dim, 20), mf.Uniform(dim)))) == 0
+
+
+@pytest.mark.parametrize("n", [900, 1200])
+def test_tokens_alone_are_clusters_however_many(n):
+    points = unit(np.random.default_rng(n).normal(size=(n, 50)))
+    some = mf.clusters(mf.Particles(points))
+    assert len(some) == n
+    assert np.array_equal(np.sort(some.labels), np.arange(n))
+    heavy = mf.clusters(mf.Particles(points), min_mass=1.5 / n)
+    assert (len(heavy), heavy.outside) == (0, 1.0)
+
+
+def test_labels_say_which_token_is_where():
+    rng = np.random.default_rng(1)
+    points = unit(np.eye(40)[rng.integers(3, size=500)] + 1e-3 * rng.normal(size=(500, 40)))
+    weights = rng.uniform(size=500)
+    some = mf.clusters(mf.Particles(points, weights, unit_mass=True))
+    assert len(some) == 3
+    sums = np.bincount(some.labels, weights / weights.sum())
+    np.testing.assert_allclose(some.masses, sums, rtol=1e-13)
+    np.testing.assert_array_equal(np.argmax(points @ some.centres.T, axis=1), some.labels)
+    light = mf.clusters(mf.Particles(points, weights, unit_mass=True), min_mass=sums[1])
+    np.testing.assert_array_equal(light.labels, np.where(some.labels < 2, some.labels, -1))
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        mf.Density(mf.Sphere(15), mf.VonMisesFisher([0, 0, 1.0], 8.0)),
+        mf.Density(mf.Zonal(3, 15), mf.VonMisesFisher([0, 0, 1.0], 8.0)),
+        mf.FlowMap(BUMPS, tol=1e-4),
+        mf.FlowMap(mf.FourierSeries(cos=[0.9, 0.6])),
+    ],
+    ids=["sphere", "zonal", "mesh", "line"],
+)
+def test_labels_are_of_the_points_of_the_measure(measure):
+    some = mf.clusters(measure)
+    assert some.labels.shape == (len(measure.points),)
+    assert set(some.labels) == set(range(-1, len(some)))
+    inside = np.bincount(some.labels[some.labels >= 0], measure.weights[some.labels >= 0])
+    # grids coarser than the radius end elsewhere than the cluster
+    np.testing.assert_allclose(inside, some.masses, rtol=0.2)
+
+
+def test_atoms_label_their_nodes():
+    flow = mf.evolve(mf.FlowMap(mf.FourierSeries(cos=[0.5])), mf.SA(2.0), 30.0, 1).final
+    some = flow.atoms
+    assert len(some) >= 1
+    for index, mass in enumerate(some.masses):
+        assert flow.weights[some.labels == index].sum() == pytest.approx(mass, rel=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [1.0, 0.004])
+def test_many_tokens_in_many_dimensions_take_little_memory(spread):
+    """The squared distances of all pairs would take 3.2 GB, a copy of the points takes 16 MB."""
+    rng = np.random.default_rng(0)
+    noise = spread * rng.normal(size=(20_000, 100))
+    points = unit(np.eye(100)[rng.integers(9, size=20_000)] + noise)
+    tokens = mf.Particles(points)
+    mf.clusters(mf.Particles(points[:10]))
+    tracemalloc.start()
+    some = mf.clusters(tokens)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(some) == (20_000 if spread == 1.0 else 9)
+    assert peak < 200e6
+
+
+@pytest.mark.parametrize("dim", [3, 40])
+def test_components_are_those_of_all_pairs(dim, monkeypatch):
+    """By trees and by products, over tiles that a component crosses, few edges at a time."""
+    rng = np.random.default_rng(dim)
+    steps = np.cumsum(0.02 * rng.normal(size=(400, dim)), axis=0)
+    points = unit(rng.normal(size=(6, 1, dim)) + steps.reshape(4, 100, dim)[[0, 1, 2, 3, 0, 1]])
+    points = points.reshape(-1, dim)[rng.permutation(600)]
+    monkeypatch.setattr(module, "_MOST_EDGES", 100)
+    monkeypatch.setattr(module, "_ROWS", 50)
+    monkeypatch.setattr(module, "_COLUMNS", 70)
+    apart = np.linalg.norm(points[:, None] - points, axis=2)
+    for distance in (0.05, 0.15, 0.5):
+        labels = module._Neighbours(points, distance).components(distance)
+        count, expected = scipy.sparse.csgraph.connected_components(apart <= distance)
+        assert len(np.unique(labels)) == count
+        assert len(set(zip(labels.tolist(), expected.tolist(), strict=True))) == count
+        nearest = module._Neighbours(points[:300], distance).nearest(
+            points[300:], np.arange(300), distance
+        )
+        least = apart[300:, :300].argmin(axis=1)
+        right = np.where(apart[300:, :300].min(axis=1) <= distance, least, -1)
+        np.testing.assert_array_equal(nearest, right)
+
+
+@pytest.mark.slow
+def test_three_clusters_stand_on_one_plateau():
+    found = mf.studies.metastability([mf.SA(5.0)], rng=0, t_end=100.0)
+    counts = found.plateau_n_clusters.values
+    assert counts[0, np.isfinite(counts[0])].tolist() == [3, 2]
+
+
+def test_a_radius_below_all_points_is_refused():
+    for measure in (
+        mf.Density(mf.Sphere(15), mf.Uniform(3)),
+        mf.FlowMap(BUMPS, tol=1e-4),
+        mf.FlowMap(mf.Uniform(3)),
+    ):
+        with pytest.raises(ValueError, match=r"radius must be larger for .* got 1e-05"):
+            mf.clusters(measure, 1e-5)

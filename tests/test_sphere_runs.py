@@ -40,7 +40,7 @@ def test_records(sol):
     assert data.n_atoms.values[-1] == len(sol.final.atoms) <= 2
     held = sol.final.weights[np.isposinf(sol.final.log_density)]
     assert sol.final.atoms.masses.sum() == pytest.approx(held.sum(), rel=1e-12)
-    assert data.n_clusters.values[-1] == len(mf.clusters(sol.final, 0.3)) == 2
+    assert data.n_clusters.values[-1] == len(mf.clusters(sol.final)) == 2
     assert data.max_density[2] > 10
     for t, flow in zip(sol.t, sol.measures, strict=True):
         assert flow.t == t

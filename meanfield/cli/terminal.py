@@ -1,4 +1,4 @@
-"""What the command line writes, in which texts of files can't steer a terminal."""
+"""Output of the command line, in which texts of files can't steer a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 _MAYBE_STEERING = re.compile(r"[^\n\t\x20-\x7e]")
-# what a bar writes by itself to come back to its line
+# a bar writes these by themselves to come back to its line
 _MOVES = re.compile(r"(?:\r|\n|\x1b\[A)*")
 
 

@@ -31,9 +31,9 @@ from meanfield.kernels.multipliers import bandwidth
 from meanfield.kernels.sinkhorn import Balanced, grid_sums, working_grid
 from meanfield.laws.law import Law, checked_pdf
 from meanfield.measures.measure import Measure, turned
-from meanfield.spaces import Circle, Harmonics, Space, Zonal
+from meanfield.spaces import Circle, Harmonics, Space, Zonal, panels
 from meanfield.spaces.circle import MOST_MODES
-from meanfield.spaces.geometry import difference_of_meridians
+from meanfield.spaces.geometry import difference_of_meridians, latitude_density, line_points
 from meanfield.typing import Array, ArrayLike, Coefficients, NDArray
 
 # a degree is present from this share of the power on: 1e-8 of the L² norm
@@ -192,8 +192,18 @@ def _larger(space: Space, law: Law) -> str:
     return f"a FlowMap, since no size up to {space._size_limit} resolves it"
 
 
+_TURN = 2.0 * np.pi
 # terms that sums on S^2 may take one by one where a series has lost digits
 _MOST_PAIRS = 1 << 24
+
+
+def _latitudes(axis: Array, width: float) -> tuple[Array, Array]:
+    """Points on a meridian and their weights of σ, on panels of at most this width."""
+    steps = np.linspace(0.0, np.pi, int(np.ceil(np.pi / width)) + 1)
+    edges = np.stack([steps[:-1], steps[1:]], axis=1)
+    polar = panels.nodes(edges).ravel()
+    weights = panels.weights(edges).ravel() * latitude_density(polar, len(axis))
+    return line_points(polar, axis), weights / weights.sum()
 
 
 class Density(Measure):
@@ -368,10 +378,23 @@ class Density(Measure):
         """The masses of the points, shape (N,); some may be < 0 where the series is."""
         return read_only(self.space.weights * self.values)
 
-    @property
-    def _uniform_masses(self) -> Array:
-        """The weights of the grid, shape (N,)."""
-        return self.space.weights
+    def _on_scale(self, radius: float) -> tuple[Array, Array]:
+        """The points of the grid, or finer ones: neighbours are half a radius apart, or less."""
+        grid = self.space
+        if self.axis is not None:
+            points, weights = _latitudes(self.axis, panels.width_for(radius, self.dim))
+        elif grid.exactness < (degree := int(np.ceil(2.0 * _TURN / radius))):
+            size = grid._exact_size(degree)
+            if size > grid._size_limit:
+                raise ValueError(
+                    f"radius must be larger for {self}, got {radius:g}, which takes a grid of size "
+                    f"{size} > {grid._size_limit}"
+                )
+            finer = grid._resized(size)
+            points, weights = finer.points, finer.weights
+        else:
+            return self._quadrature
+        return points, weights * (self.pdf if self.law is None else self.law.pdf)(points)
 
     @property
     def _power(self) -> Array:

@@ -34,6 +34,7 @@ from meanfield.spaces.cubed_sphere import (
     ORDER,
     PER_LEAF,
     lay,
+    parts,
     quadrature_error,
     spreads,
     tails,
@@ -264,13 +265,6 @@ class FlowMap(Measure):
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(np.exp(self.log_density))
 
-    @property
-    def _uniform_masses(self) -> Array:
-        """What the nodes hold of σ, shape (n,); 0 where f_t is not known."""
-        density = self._density_at_nodes
-        known = (density > 0.0) & np.isfinite(density)
-        return np.where(known, self.weights / np.where(known, density, 1.0), 0.0)
-
     def entropy(self) -> float:
         """∫ log f_t dmu_t = ∫ f log f dσ, 0 for the uniform law."""
         counted = self.weights > 0.0
@@ -471,7 +465,8 @@ class LineFlowMap(FlowMap):
         masses = self._atom_masses
         heaviest = np.argsort(-masses, kind="stable")
         centres = self.line.points(self._atom_angles[heaviest])
-        return Clusters(masses[heaviest], centres, np.zeros(len(heaviest)))
+        ranks = np.append(np.argsort(heaviest), -1)
+        return Clusters(masses[heaviest], centres, np.zeros(len(heaviest)), ranks[self.owners])
 
     @property
     def _atom_masses(self) -> Array:
@@ -564,15 +559,30 @@ class LineFlowMap(FlowMap):
         """
         beta = number("beta", beta, low=0)
         reach = REACH / max(1.0, beta)
-        halvings = np.ceil(np.log2(np.maximum(self._extents() / reach, 1.0)))
-        count = panels.NODES * float(np.exp2(halvings).sum())
-        if count > max_nodes:
+        if (count := self._count_within(reach)) > max_nodes:
             nodes, _ = tell_apart(count, max_nodes)
             raise ValueError(
                 f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes "
                 f"some {nodes} nodes > {max_nodes}"
             )
         return self._refined(reach)
+
+    def _on_scale(self, radius: float) -> tuple[Array, Array]:
+        """The nodes; those of latitudes on panels that are narrow on the scale of the radius."""
+        if self.axis is None:
+            return self._quadrature
+        reach = panels.width_for(radius, self.dim)
+        if (count := self._count_within(reach)) > _MOST:
+            raise ValueError(
+                f"radius must be larger for {self}, got {radius:g}, which takes some "
+                f"{tell_apart(count, _MOST)[0]} nodes > {_MOST}"
+            )
+        return self._refined(reach)._quadrature
+
+    def _count_within(self, reach: float) -> float:
+        """How many nodes it takes that each panel extends over no more than an angle."""
+        halvings = np.ceil(np.log2(np.maximum(self._extents() / reach, 1.0)))
+        return panels.NODES * float(np.exp2(halvings).sum())
 
     def _extents(self) -> Array:
         """The angle over which each panel of more mass than `tol` extends, else 0."""
@@ -613,6 +623,8 @@ _LEAF_SHARE = 0.1
 _LEAST_DENSITY = 1e-300
 # how far a patch reaches beyond its nodes, at most, over how far these do
 _BEYOND_NODES = 1.2
+# parts of patches extend over this many radii of a ball: nodes are half a radius apart at most
+_RADII = 3.0
 # particles of one cluster are nearer to one another
 _APART = 0.3
 # half the waves on a side of a patch at which its error may take over: 1e-12 to 1e-4
@@ -678,8 +690,6 @@ class SphereFlowMap(FlowMap):
     """
 
     law: Law
-    # nodes are some 0.1 rad apart where the density is smooth, and a ball must hold many
-    _cluster_radius = 0.3
     _tols = 1e-9, 1e-13
     _least_nodes = 6 * PER_LEAF
 
@@ -748,19 +758,48 @@ class SphereFlowMap(FlowMap):
             return super()._score_moment(points, scores)
         return SphereScoreSums([scores]).log_moments(self.points, self.weights, points)[0]
 
+    def _on_scale(self, radius: float) -> tuple[Array, Array]:
+        """Nodes of parts of the patches that extend over no more than three radii, and particles.
+
+        Parts have their nodes where the polynomials through the nodes of the patch take them.
+        """
+        n, reach = self.n_nodes, _RADII * radius
+        points, masses = [self.points[n:]], [self.weights[n:]]
+        counts = np.ceil(np.maximum(self._extents / reach, 1.0))
+        if (total := PER_LEAF * float((counts**2).sum())) > _MOST:
+            raise ValueError(
+                f"radius must be larger for {self}, got {radius:g}, which takes some "
+                f"{tell_apart(total, _MOST)[0]} nodes > {_MOST}"
+            )
+        patches = self.points[:n].reshape(-1, PER_LEAF, 3)
+        weights = self.weights[:n].reshape(-1, PER_LEAF)
+        for count in np.unique(counts):
+            some = counts == count
+            finer, shares = parts(patches[some], weights[some], int(count))
+            finer = finer.reshape(-1, 3)
+            points.append(finer / np.linalg.norm(finer, axis=1, keepdims=True))
+            masses.append(shares.ravel())
+        return np.concatenate(points), np.concatenate(masses)
+
     @cached_property
-    def _extent(self) -> float:
-        """The widest patch with more mass than `tol`, the distance of opposite nodes."""
+    def _extents(self) -> Array:
+        """The distance of opposite nodes of each patch of more mass than `tol`, else 0."""
         grid = self.points[: self.n_nodes].reshape(-1, ORDER, ORDER, 3)
         along = np.linalg.norm(grid[:, -1] - grid[:, 0], axis=-1).max(axis=1)
         across = np.linalg.norm(grid[:, :, -1] - grid[:, :, 0], axis=-1).max(axis=1)
         counted = self.weights[: self.n_nodes].reshape(-1, PER_LEAF).sum(axis=1) > self.tol
-        return float(np.max(np.maximum(along, across), where=counted, initial=1e-300))
+        return np.where(counted, np.maximum(along, across), 0.0)
+
+    @cached_property
+    def _extent(self) -> float:
+        """The widest patch with more mass than `tol`, the distance of opposite nodes."""
+        return float(self._extents.max(initial=1e-300))
 
     @cached_property
     def atoms(self) -> Clusters:  # type: ignore[override]
         """Clusters that are held as points, the heaviest first."""
-        return grouped(*self._point_masses, _APART)
+        held = np.flatnonzero(np.isposinf(self.log_density))
+        return grouped(self.points, self.weights, held, _APART)
 
     @property
     def _point_masses(self) -> tuple[Array, Array]:

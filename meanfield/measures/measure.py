@@ -48,8 +48,6 @@ class Measure(ShownMeasure, ABC):
     _degree: int | None = None
     _is_uniform: bool = False
     _has_density: bool = True
-    # in radians
-    _cluster_radius: float = 0.1
 
     @property
     def _limits(self) -> dict[str, Any]:
@@ -73,10 +71,17 @@ class Measure(ShownMeasure, ABC):
         """Points (n, d) and masses (n,) that integrate over the measure."""
         return self.points, self.weights
 
-    @property
-    def _uniform_masses(self) -> Array | None:
-        """What the points of the quadrature hold of σ, shape (n,); None for tokens."""
-        return None
+    def _on_scale(self, radius: float) -> tuple[Array, Array]:  # noqa: ARG002 (of tokens)
+        """Points (n, d) and masses (n,) that stand for the measure where a radius is a point.
+
+        What is smooth is at points that are near to one another on that scale.
+
+        Raises
+        ------
+        ValueError
+            If that takes too many of them.
+        """
+        return self._quadrature
 
     @property
     def _point_masses(self) -> tuple[Array, Array]:

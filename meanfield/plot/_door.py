@@ -1,4 +1,4 @@
-"""What is looked at before matplotlib is imported, which reads the present folder then."""
+"""A check before matplotlib is imported, which reads `matplotlibrc` of the present folder."""
 
 from __future__ import annotations
 

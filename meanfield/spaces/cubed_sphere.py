@@ -193,6 +193,33 @@ def without_light_leaves(mesh: Mesh, mass: float) -> Mesh:
     return Mesh(mesh.points[kept], mesh.weights[kept], mesh.values[:, kept], mesh.error)
 
 
+def parts(points: Array, masses: Array, count: int) -> tuple[Array, Array]:
+    """Nodes and masses of count × count equal parts of each leaf, interpolated from its own.
+
+    Parameters
+    ----------
+    points : ndarray, shape (n, 100, c)
+    masses : ndarray, shape (n, 100)
+        Densities times the weights of nodes; Σ masses of each leaf stays.
+
+    Returns
+    -------
+    points : ndarray, shape (n, 100 count², c)
+    masses : ndarray, shape (n, 100 count²)
+    """
+    middles = (2.0 * np.arange(count) + 1.0) / count - 1.0
+    places = (middles[:, None] + _NODES / count).ravel()
+    to_parts = np.polynomial.legendre.legvander(places, ORDER - 1) @ _TO_LEGENDRE
+    # masses are a density in the leaf times the weights of Gauss
+    weights = np.tile(_WEIGHTS / count, count)
+    to_masses = weights[:, None] * to_parts / _WEIGHTS
+    leaves, width = len(points), points.shape[-1]
+    grid, shares = points.reshape(-1, ORDER, ORDER, width), masses.reshape(-1, ORDER, ORDER)
+    finer = np.einsum("ai,bj,nijc->nabc", to_parts, to_parts, grid, optimize=True)
+    lighter = np.einsum("ai,bj,nij->nab", to_masses, to_masses, shares, optimize=True)
+    return finer.reshape(leaves, -1, width), lighter.reshape(leaves, -1)
+
+
 def quadrature_error(values: Array) -> Array:
     """Estimate of the mean of the values missed by Gauss quadrature, shape (...).
 

@@ -45,6 +45,15 @@ def weights(edges: Array) -> Array:
     return np.asarray(0.5 * (edges[:, 1] - edges[:, 0])[:, None] * GAUSS_WEIGHTS)
 
 
+def width_for(radius: float, dim: int) -> float:
+    """The width of panels of latitudes whose nodes are near to one another in a ball.
+
+    One radius: nodes are a tenth of it apart at most, and what ends at a node is off by that. In
+    d > 3 dimensions less, since most of a ball lies at latitudes of radius/sqrt(d).
+    """
+    return float(radius / np.sqrt(max(1.0, dim / 3.0)))
+
+
 def tails(values: Array) -> Array:
     """Largest of the last three Legendre coefficients on each panel, shape (P,)."""
     return np.asarray(np.abs(values @ _TO_LEGENDRE[-_LAST:].T).max(axis=1))

@@ -31,7 +31,7 @@ from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.recorder import with_role
 from meanfield.exceptions import GOOD
 from meanfield.measures import AnyMeasure, Particles
-from meanfield.measures.clusters import clusters
+from meanfield.measures.clusters import RADIUS, clusters
 from meanfield.plot.curves import bounds, energy_name
 from meanfield.plot.frames import NORMAL, check_path, subscripts, thinned
 from meanfield.plot.panels import Look, look, projection
@@ -236,7 +236,7 @@ def _outcome(sol: Solution) -> str:
         lines.append(f"The energy {symbol} goes from {start:.4g} to {end:.4g}.")
     masses = [f"{mass:.3g}" for mass in found.masses[:_MOST_NAMED]]
     count = {0: "is no cluster", 1: "is one cluster"}.get(len(found), f"are {len(found)} clusters")
-    came = f"At the end there {count} on the scale of {sol.final._cluster_radius:g} radian"
+    came = f"At the end there {count} on the scale of {RADIUS:g} radian"
     if masses:
         came += f", of mass {' and '.join(masses) if len(masses) < 3 else ', '.join(masses)}"
         came += ", …" if len(found) > _MOST_NAMED else ""
