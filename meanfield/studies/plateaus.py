@@ -14,7 +14,7 @@ from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution.loop import solve
 from meanfield.exceptions import warn_unfinished
 from meanfield.laws import FourierSeries, Law
-from meanfield.measures.clusters import clusters
+from meanfield.measures.clusters import RADIUS, clusters
 from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.spaces.geometry import circle_angles
 from meanfield.studies.executors import pad, run_tasks
@@ -36,7 +36,7 @@ def metastability(
     t_start: float = 0.1,
     t_end: float = 1e4,
     save_at: int = 300,
-    radius: float = 0.1,
+    radius: float = RADIUS,
     rng: Rng = 0,
     executor: Executor | str | None = None,
     workers: int | None = None,
