@@ -334,6 +334,14 @@ def test_zonal_densities_have_the_clusters_that_they_have_on_the_sphere():
         assert np.abs(some.centres - whole.centres).max() < 1e-3
 
 
+def test_caps_far_narrower_than_the_radius():
+    pole = np.eye(3)[2]
+    bumps = [mf.VonMisesFisher(pole, 4e4), mf.VonMisesFisher(-pole, 4e4)]
+    some = mf.clusters(mf.Density(mf.Zonal(3, 1023), mf.Mixture(bumps, [0.7, 0.3])))
+    assert some.masses == pytest.approx([0.7, 0.3], rel=1e-9)
+    assert some.radii == pytest.approx(np.sqrt(2 / 4e4), rel=1e-4)
+
+
 @pytest.mark.parametrize("dim", [3, 30, 500])
 def test_uniform_about_an_axis_has_none_in_any_dimension(dim):
     assert len(mf.clusters(mf.Density(mf.Zonal(dim, 20), mf.Uniform(dim)))) == 0

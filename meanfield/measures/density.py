@@ -382,7 +382,9 @@ class Density(Measure):
         """The points of the grid, or finer ones: neighbours are half a radius apart, or less."""
         grid = self.space
         if self.axis is not None:
-            points, weights = _latitudes(self.axis, panels.width_for(radius, self.dim))
+            # six nodes a wave of the highest degree
+            width = min(panels.width_for(radius, self.dim), panels.NODES / grid.kmax)
+            points, weights = _latitudes(self.axis, width)
         elif grid.exactness < (degree := int(np.ceil(2.0 * _TURN / radius))):
             size = grid._exact_size(degree)
             if size > grid._size_limit:
