@@ -5,9 +5,12 @@ import json
 import re
 import signal
 import socket
+import struct
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -295,3 +298,145 @@ def test_the_page_on_a_phone_and_in_the_dark(options, address, browser):
             assert (page.errors, page.overflows(), page.blanks()) == ([], [], [])
         page.tab.locator("[name='run.n']").fill("0")
         page.tab.wait_for_function("document.getElementById('measure0').data.length === 4")
+
+
+def raw(address, content):
+    """The first line of an answer to these bytes, "" where the connection is closed without one."""
+    host, port = re.match(r"http://(.*):(\d+)/", address).groups()
+    with socket.create_connection((host, int(port)), 60.0) as connection:
+        connection.sendall(content)
+        connection.shutdown(socket.SHUT_WR)
+        return connection.makefile("rb").readline().decode("latin-1")
+
+
+def post(address, content, length=None):
+    length = len(content) if length is None else length
+    query = address.partition("/?")[2]
+    head = f"POST /run?{query} HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n"
+    return raw(address, head.encode() + content)
+
+
+MALFORMED = {
+    "no JSON": (b"{", None),
+    "nothing": (b"", None),
+    "a deep list": (b"[" * 10_000, None),
+    "a negative length": (b"{}", -1),
+    "no length": (b"{}", "many"),
+    "a huge length": (b"{}", 10**12),
+    "no UTF-8": (b"\xff\xfe\xfd\xfc\xfb", None),
+}
+
+
+def test_requests_that_are_none_leave_no_trace_on_the_terminal():
+    """With the token and without it."""
+    with child([*MEANFIELD, "explore", "--no-browser"], stdout=-1, stderr=-1, text=True) as process:
+        address = process.stdout.readline().strip()
+        place, stranger = address.partition("?")[0], address[:-5]
+        for what, (content, length) in MALFORMED.items():
+            assert " 400 " in post(address, content, length), what
+            assert " 403 " in post(stranger, content, length), what
+        for line in (b"GET //[?token=x HTTP/1.1", b"\x16\x03\x01\x00", b"GET", b"PUT / HTTP/1.1"):
+            assert "200" not in raw(place, line + b"\r\n\r\n")
+        for where in (address, stranger):
+            for content in (b"", b"P", b"GET / HTTP/1.1\r\nHost:"):
+                raw(where, content)
+            # what is not waited for
+            host, port = re.match(r"http://(.*):(\d+)/", where).groups()
+            for path, method in (("/", "GET"), ("/run", "POST"), ("/figure", "POST")):
+                query = where.partition("?")[2]
+                with socket.create_connection((host, int(port))) as connection:
+                    abort = struct.pack("ii", 1, 0)
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, abort)
+                    request = (
+                        f"{method} {path}?{query} HTTP/1.1\r\nContent-Length: 2\r\n\r\n" + "{}"
+                    )
+                    connection.sendall(request.encode())
+        # it still answers
+        with asked(address, "run", {"run.t_end": 0.2}) as answer:
+            *_, last = map(json.loads, answer)
+        assert last["t"][-1] == 0.2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("changed", "told_so"),
+    [
+        ({"run.n": 10**9}, "run.n must be an integer >= 0 and <= 500, got 1000000000"),
+        ({"run.n": -1}, "run.n must be"),
+        ({"run.n": "9"}, "run.n must be"),
+        ({"run.n": 2.5}, "run.n must be"),
+        ({"measure.dim": 10**9}, "measure.dim must be an integer >= 2 and <= 16"),
+        ({"law.bumps": "3"}, "law.bumps must be an integer >= 0 and <= 8"),
+        ({"law.kappa": "3"}, "kappa"),
+        ({"law.kappa": None}, "kappa"),
+        ({"dynamics.type": "Kuramoto"}, "dynamics.type must be"),
+        ({"dynamics.type": ["SA"]}, "dynamics.type must be"),
+        ({"measure.type": {}}, "measure.type must be"),
+        ({"dynamics.type": "Interaction", "dynamics.kernel": "x"}, "kernel"),
+        ({"dynamics.beta": []}, "beta"),
+        ({"run.t_end": {}}, "t_end"),
+        ({"output.file": "there.nc"}, "controls must be law.bumps"),
+        ({3: 4}, "controls must be"),
+        ([], "controls must be"),
+        ("law.bumps", "controls must be"),
+        (None, "controls must be"),
+    ],
+)
+def test_controls_that_no_page_has_are_refused(changed, told_so):
+    explorer, lines = Explorer(), []
+    explorer.run(changed, lines.append, int)
+    assert lines[-1]["bad"]
+    assert told_so in lines[-1]["said"]
+    with pytest.raises(ValueError, match=re.escape(told_so)):
+        explorer.figure(changed, int)
+
+
+def test_a_case_of_tokens_moves_to_another_dimension():
+    for n in (9, 700):
+        explorer = Explorer(case(2, measure={"type": "Particles", "n": n}))
+        for dim in (2, 3, 6):
+            about, shown = told(explorer, measure_dim=dim, law_bumps=2)
+            moved = mf.Case(about["toml"])
+            assert not shown["bad"], shown
+            start = moved._build()[0]
+            assert start.points.shape == (n, dim)
+    # a law of another dimension would stay where it is
+    with pytest.raises(ValueError, match=r"law.bumps must be >= 1 in d = 3, .* of d = 2, got 0"):
+        explorer.moved({"measure.dim": 3})
+
+
+def test_a_cloud_of_tokens_moves_to_another_dimension(tmp_path):
+    cloud = {"type": "PointCloud", "points": [[1.0, 0.0], [0.0, 1.0]]}
+    own = START.replace({"law": cloud, "measure": {"type": "Particles"}} | SHORT)
+    explorer = Explorer(own)
+    assert len(explorer.moved({"dynamics.beta": 1.0})[0]._build()[0].points) == 2
+    _, shown = told(explorer, measure_dim=3, law_bumps=2)
+    assert not shown["bad"], shown
+    # bumps need a number of tokens
+    assert explorer.moved({"law.bumps": 2})[0]._build()[0].points.shape == (100, 2)
+
+
+def test_the_token_is_not_in_the_command_line_of_the_browser(monkeypatch, capsys):
+    """Other users of the machine see it, and not a file of this one."""
+    seen = []
+
+    def opened(address):
+        seen.append(address)
+        page = Path(urllib.request.url2pathname(urllib.parse.urlsplit(address).path))
+        assert f'url={where}"' in page.read_text()
+        assert page.stat().st_mode & 0o077 == 0
+        assert page.parent.stat().st_mode & 0o077 == 0
+        seen.append(page)
+
+    where = "http://127.0.0.1:9/?token=SECRET"
+    monkeypatch.setattr("webbrowser.open", opened)
+    monkeypatch.setattr(explore, "serve", lambda case, port, ready: ready(where))
+    assert main(["explore"]) == 0
+    address, page = seen
+    assert address.startswith("file:///")
+    assert "SECRET" not in address
+    assert where in capsys.readouterr().out
+    # it is gone with the explorer
+    assert not page.parent.exists()

@@ -13,7 +13,7 @@ import warnings
 import webbrowser
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -532,13 +532,17 @@ def explore(
     if case is not None or settings:
         chosen, _ = runs.chosen_case(case, settings)
 
-    def ready(address: str) -> None:
-        typer.echo(f"{address}\nCtrl-C ends it")
-        if browser:
-            webbrowser.open(address)
-
     busy = f"--port must be free, got {port}: "
-    with runs.refused(ValueError), runs.refused(OSError, before=busy), runs.killed_like_ctrl_c():
+    with ExitStack() as stack:
+
+        def ready(address: str) -> None:
+            typer.echo(f"{address}\nCtrl-C ends it")
+            if browser:
+                webbrowser.open(stack.enter_context(explorer.door(address)))
+
+        stack.enter_context(runs.refused(ValueError))
+        stack.enter_context(runs.refused(OSError, before=busy))
+        stack.enter_context(runs.killed_like_ctrl_c())
         explorer.serve(chosen, port, ready)
 
 

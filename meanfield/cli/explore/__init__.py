@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import json
 import secrets
+import sys
+import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial, reduce
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from select import select
 from threading import Lock
 from typing import Any
@@ -20,7 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 
 from meanfield import plot
-from meanfield._checks import one_line
+from meanfield._checks import integer, number, one_line, one_of, shown
 from meanfield.cli import tables
 from meanfield.cli.case import Case, overridden, toml_value
 from meanfield.cli.report.curves import over_t
@@ -39,6 +42,8 @@ from meanfield.typing import Array
 _BETWEEN_WORDS = 0.3
 # characters of the figures of a measure, which go no farther than this machine
 _ROOM = 20_000_000
+# bytes of a request: controls have a line of text at most
+_LONGEST_REQUEST = 1 << 16
 # keys of a case, or "bumps", "kappa", "n" and "dim" for tables and tokens, with their titles; then
 # options, or what a slider begins with, its ends and its step
 CONTROLS: dict[str, tuple[Any, ...]] = {
@@ -54,6 +59,8 @@ CONTROLS: dict[str, tuple[Any, ...]] = {
     "run.t_end": ("run until t", 3, 0.1, 20, 0.1),
     "run.n": ("tokens over it, n", 100, 0, 500, 10),
 }
+# which a request may not have larger than the page has them
+_SIZES = "law.bumps", "measure.dim", "run.n"
 
 
 def law_table(dim: int, number: int, kappa: float) -> dict[str, Any]:
@@ -77,6 +84,8 @@ def law_table(dim: int, number: int, kappa: float) -> dict[str, Any]:
 
 def measure_table(dim: int, kind: str) -> dict[str, Any]:
     """The measure of a case, small at first: a density grows where it has to."""
+    if kind == "Particles":
+        return {"type": kind, "n": CONTROLS["run.n"][1]}
     axis = {"axis": np.eye(dim)[-1].tolist()} if dim > 3 else {}
     if kind == "FlowMap":
         return {"type": kind, **axis} | ({"tol": 1e-3} if dim == 3 else {})
@@ -157,7 +166,7 @@ class Explorer:
         ValueError
             If that is no case.
         """
-        told = {**self.start, **changed}
+        told = self._told(changed)
         dim, kind = told["measure.dim"], told["measure.type"]
         # about an axis there are two places for them
         most = CONTROLS["law.bumps"][3] if dim <= 3 else 2
@@ -173,11 +182,44 @@ class Explorer:
         changes = {key: told[key] for key in used if changed and key.startswith(given)}
         if changed and bumps:
             changes["law"] = law_table(dim, bumps, told["law.kappa"])
-        if (dim, kind) != (self.start["measure.dim"], self.start["measure.type"]):
+        at_start = self.start["measure.dim"]
+        if dim != at_start and not bumps:
+            raise ValueError(
+                f"law.bumps must be >= 1 in d = {dim}, since the law of the case is one of "
+                f"d = {at_start}, got 0"
+            )
+        if kind == "Particles":
+            # tokens of any law have their dimension from it, and need a number where it has none
+            is_other = "law" in changes and "n" not in tomllib.loads(self.base.to_toml())["measure"]
+        else:
+            is_other = (dim, kind) != (at_start, self.start["measure.type"])
+        if is_other:
             changes["measure"] = measure_table(dim, kind)
         text = overridden(self.base.to_toml(), changes, "case")
         case = Case(text, folder=self.base._folder, name="case")
         return case, {"toml": text, "used": used, "bumps": most}
+
+    def _told(self, changed: Any) -> dict[str, Any]:
+        """What all controls tell where some are moved.
+
+        Raises
+        ------
+        ValueError
+            If one is none, a choice is not offered, or a size is beyond what the page has.
+        """
+        if not isinstance(changed, Mapping) or not {*changed} <= {*CONTROLS}:
+            raise ValueError(f"controls must be {', '.join(CONTROLS)}, got {shown(changed)}")
+        for key, value in changed.items():
+            (_, first, *how), start = CONTROLS[key], self.start[key]
+            if key.endswith(".type"):
+                one_of(key, value, (start, first, *how))
+            elif key in _SIZES:
+                integer(key, value, low=min(how[0], start), high=max(how[1], start))
+            elif how:
+                number(key, value)
+            elif not isinstance(value, str):
+                raise ValueError(f"{key} must be a line of text, got {shown(value)}")
+        return {**self.start, **changed}
 
     def run(
         self,
@@ -201,7 +243,7 @@ class Explorer:
         try:
             case, about = self.moved(changed)
             tell(about)
-            n = {**self.start, **changed}["run.n"]
+            n = self._told(changed)["run.n"]
             with self.lock:
                 tell(self._shown(case, n, step))
         except (ValueError, ArithmeticError, MemoryError) as error:
@@ -290,6 +332,12 @@ class _Server(ThreadingHTTPServer):
         self.page = explorer.page().encode()
         super().__init__(("127.0.0.1", port), _Answer)
 
+    def handle_error(self, *_: Any) -> None:
+        """Say in a line what an answer failed by, and nothing of a page that has gone."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            sys.stderr.write(f"meanfield: no answer: {one_line(repr(error))}\n")
+
 
 class _Answer(BaseHTTPRequestHandler):
     """One answer, after which the connection is closed."""
@@ -306,8 +354,11 @@ class _Answer(BaseHTTPRequestHandler):
         """A run, line by line, or a figure, of the controls that were moved."""
         if not self._may("/run", "/figure"):
             return
-        length = int(self.headers.get("Content-Length", 0))
-        changed = json.loads(self.rfile.read(length))
+        try:
+            changed = self._sent()
+        except (ValueError, RecursionError) as error:
+            self.send_error(400, explain=one_line(str(error)))
+            return
         # a page that has moved on, or is closed, closes the connection
         with suppress(ConnectionError):
             if urlsplit(self.path).path == "/run":
@@ -323,9 +374,25 @@ class _Answer(BaseHTTPRequestHandler):
                 self._begin("application/pdf")
                 self.wfile.write(drawn)
 
+    def _sent(self) -> Any:
+        """What a page has sent.
+
+        Raises
+        ------
+        ValueError
+            If it is no JSON, or longer than any page sends it.
+        """
+        length = int(self.headers.get("Content-Length", 0))
+        integer("Content-Length", length, low=0, high=_LONGEST_REQUEST)
+        return json.loads(self.rfile.read(length))
+
     def _may(self, *paths: str) -> bool:
         """Whether a page with the token asks for one of these; else it is told."""
-        asked = urlsplit(self.path)
+        try:
+            asked = urlsplit(self.path)
+        except ValueError:
+            self.send_error(400)
+            return False
         token = parse_qs(asked.query).get("token", [""])[0].encode()
         if not secrets.compare_digest(token, self.server.token.encode()):
             self.send_error(403)
@@ -349,6 +416,26 @@ class _Answer(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Nothing: the terminal is the user's."""
+
+
+@contextmanager
+def door(address: str) -> Iterator[str]:
+    """Inside, the address of a file that leads a browser on to another, which it keeps to itself.
+
+    The address that a browser is started with can be seen by all users of this machine, and the
+    file is read by this one alone.
+    """
+    with tempfile.TemporaryDirectory(prefix="meanfield-") as folder:
+        page = Path(folder, "explore.html")
+        page.touch(mode=0o600)
+        there = escape(address)
+        page.write_text(
+            f'<!DOCTYPE html><meta charset="utf-8"><title>meanfield</title>'
+            f'<meta http-equiv="refresh" content="0; url={there}">'
+            f'<a href="{there}">The explorer</a>\n',
+            "utf-8",
+        )
+        yield page.as_uri()
 
 
 def serve(case: Case | None, port: int, ready: Callable[[str], Any]) -> None:
