@@ -31,6 +31,8 @@ SHARE_OF_MEMORY = 0.25
 BLOCK, _PACKED = 1 << 17, 1 << 15
 # bytes of numbers of a file that is read as a whole
 _SMALL = 1 << 22
+# cells of the largest sweep
+_MOST_WORDS = 10**6
 # deflate can make a byte of so many
 _LARGEST_RATIO = 1032
 # characters of a reason
@@ -365,16 +367,16 @@ def opened(path: Path, kind: str, version: int) -> Iterator[Contents]:
         _check_format(about, kind, version)
         stored = {n: numbers.get(f"{_NO_COORDINATE}{n}", numbers[n]) for n in file.variables}
         claimed = sum(one.nbytes for one in stored.values())
-        if claimed > _LARGEST_RATIO * (size := path.stat().st_size):
-            raise ValueError(
-                f"it holds {claimed} bytes of numbers or words, which {size} bytes can't: all but "
-                f"fill values, which no result has"
-            )
         room = int(SHARE_OF_MEMORY * min(memory_of_machine(), 1e18))
         if claimed > room:
             raise ValueError(
                 f"it holds {claimed} bytes of numbers, of which this machine's memory takes at "
                 f"most {room}"
+            )
+        if claimed > _LARGEST_RATIO * (size := path.stat().st_size):
+            raise ValueError(
+                f"it holds {claimed} bytes of numbers or words, which {size} bytes can't: all but "
+                f"fill values, which no result has"
             )
         most, named = BLOCK if claimed <= _SMALL else _PACKED, file.variables.items()
         yield Contents({name: _variable(one, stored[name], most) for name, one in named}, about)
@@ -386,6 +388,11 @@ def _variable(named: Any, stored: Any, most: int) -> Variable:
 
     notes = dict(named.attrs)
     if h5py.check_string_dtype(stored.dtype) is not None:
+        if stored.size > _MOST_WORDS:
+            raise ValueError(
+                f"a variable must hold at most {_MOST_WORDS} words, one for each cell of a sweep, "
+                f"got {stored.size}"
+            )
         values = stored.asstr()[...]
     elif notes.get("dtype") == "bool":
         values = stored[...].astype(notes.pop("dtype"))
