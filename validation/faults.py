@@ -331,8 +331,8 @@ HOLES = (
     Fault(
         "reach of a cluster's label doubled",
         "meanfield/measures/clusters.py",
-        "distance <= reach, components[nearest]",
-        "distance <= 2.0 * reach, components[nearest]",
+        "apart <= distance, labels[index]",
+        "apart <= 2.0 * distance, labels[index]",
         (
             "tests/test_clustering.py::test_a_light_token_belongs_to_a_cluster_within_a_radius_of_it",
         ),
