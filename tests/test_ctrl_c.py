@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import threading
 import time
 
 import numpy as np
@@ -152,6 +153,25 @@ def test_a_reminder_never_meets_the_handler_of_others(monkeypatch):
             with handled(signal.SIGINT, lambda *_: heard.append("late")):
                 time.sleep(1e-3)
     assert heard == ["whole"] * 50
+
+
+def test_ctrl_c_is_given_back_whenever_a_second_one_comes(monkeypatch):
+    class Late(threading.Event):
+        def set(self):
+            super().set()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(progress.threading, "Event", Late)
+
+    def twice():
+        with progress.DeferredInterrupt() as interrupt:
+            interrupt.note()
+
+    with hearing_ctrl_c():
+        before = signal.getsignal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            twice()
+        assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_lost_reminder_is_not_the_last(monkeypatch):

@@ -152,13 +152,14 @@ class DeferredInterrupt:
             self._is_reminded = False
             if self._is_interruptible:
                 raise KeyboardInterrupt
-        elif self._is_asked:
-            raise KeyboardInterrupt
-        else:
+        elif not self._is_asked:
             self._is_asked = True
             if self._taken:
                 self._reminder = threading.Thread(target=self._remind, daemon=True)
                 self._reminder.start()
+        elif not self._is_over.is_set():
+            # at the end Ctrl-C has to be given back first
+            raise KeyboardInterrupt
 
     def _remind(self) -> None:
         """Interrupt the main thread again and again: in a destructor an exception would be lost."""
