@@ -126,9 +126,9 @@ def vector(about: str) -> dict[str, Any]:
     return key(about, float | list[float], minItems=2, maxItems=LARGEST_DIM)
 
 
-# a pdf may fall below 0 by this share of its maximum
 # points of a meridian at which a law is compared
 _COMPARED = 64
+# a pdf may fall below 0 by this share of its maximum
 _ROUNDING = 1e-10
 
 
