@@ -29,6 +29,8 @@ _LAST_BITS = 8.0 * EPS
 _SYMMETRIC = 1e-13
 # what a count may be: a float still holds it
 _MOST = 1 << 53
+# arrays of other libraries may be where, or such as, numpy can't have them
+_NO_ARRAY = TypeError, ValueError, RuntimeError
 _LONGEST = 80
 
 Word = TypeVar("Word", bound=str)
@@ -95,7 +97,10 @@ def number_in(value: Any) -> Any:
     (4, 4.5, None, None)
     """
     if getattr(value, "ndim", None) == 0:
-        array = np.asanyarray(value)
+        try:
+            array = np.asanyarray(value)
+        except _NO_ARRAY:
+            return None
         is_known = array.dtype.kind in "iuf" and not np.ma.is_masked(array)
         value = array.item() if is_known else None
     return value if isinstance(value, numbers.Real) and not isinstance(value, bool) else None
@@ -314,23 +319,39 @@ def unmasked(name: str, values: Any) -> NDArray[Any]:
         ...
     ValueError: weights must have no masked values, got one at index (1,)
     """
+    check_unmasked(name, values)
+    try:
+        array = np.asanyarray(values)
+    except _NO_ARRAY as error:
+        raise ValueError(f"{name} must be an array of numbers, got {error}") from None
+    # a variable of a file is an array, maybe a masked one, only now
+    check_unmasked(name, array)
+    return np.asarray(array)
+
+
+def check_unmasked(name: str, values: Any) -> None:
+    """Check that nothing is masked in an array, or in arrays in lists.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument and the first masked value.
+    """
     where = _masked_at(values)
-    if where is None:
-        try:
-            array = np.asanyarray(values)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} must be an array of numbers, got {error}") from None
-        # a variable of a file is an array, maybe a masked one, only now
-        where = _masked_at(array)
     if where is not None:
         at = f" at index {where}" if where else ""
         raise ValueError(f"{name} must have no masked values, got one{at}")
-    return np.asarray(array)
+
+
+_MAY_BE_MASKED = list, tuple, np.ma.MaskedArray
 
 
 def _masked_at(values: Any) -> tuple[int, ...] | None:
     """The index of the first masked value of an array, or of arrays in lists; None if none is."""
     if isinstance(values, (list, tuple)):
+        # a long list of numbers has few types
+        if not any(issubclass(kind, _MAY_BE_MASKED) for kind in {*map(type, values)}):
+            return None
         parts = ((i, _masked_at(part)) for i, part in enumerate(values))
         return next(((i, *where) for i, where in parts if where is not None), None)
     # a table with names for its columns is refused as what it is

@@ -69,6 +69,16 @@ def test_what_is_right_is_taken():
     assert _checks.generator("rng", rng) is rng
 
 
+class Elsewhere:
+    """An array of another library that numpy can't have, as one on another device."""
+
+    def __init__(self, *shape):
+        self.shape, self.ndim = shape, len(shape)
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("it is elsewhere")
+
+
 number = partial(_checks.number, low=0, high=4)
 integer = partial(_checks.integer, low=3, high=4)
 vector = partial(_checks.real_array, ndim=1)
@@ -76,7 +86,7 @@ rows = partial(_checks.rows, dim=3)
 weights = partial(_checks.weights, n=2)
 NO_NUMBERS = [-np.inf, True, np.True_, "4", None, [4.0], 4j, np.array([4.0]), 10**400]
 NO_NUMBERS += [np.array("4"), np.array(True), np.array(4j), np.array(Fraction(4)), np.ma.masked]
-NO_NUMBERS += [np.timedelta64(4, "s"), np.datetime64("2024-01-01")]
+NO_NUMBERS += [np.timedelta64(4, "s"), np.datetime64("2024-01-01"), Elsewhere()]
 NO_NUMBERS += [xr.DataArray(True), xr.DataArray(np.array("2024", dtype="M8[ns]"))]
 NO_INTEGERS = [2, 5, -3, 3.0, np.float64(3), True, np.True_, "3", None, np.nan, [3]]
 NO_INTEGERS += [np.array(3.0), np.ma.masked, np.timedelta64(3, "s")]
@@ -112,6 +122,7 @@ REFUSED = [
     (vector, pd.Series([1, None], dtype="Int64"), "finite, got nan at index (1,)"),
     (vector, pd.array([1.0, None], dtype="Float64"), "finite, got nan at index (1,)"),
     (vector, pd.Series([True, False], dtype="boolean"), "an array of real numbers, got dtype bool"),
+    (vector, Elsewhere(2), "an array of numbers, got it is elsewhere"),
     (vector, np.array(["2024"], dtype="M8[ns]"), "an array of real numbers, got dtype datetime64"),
     (vector, [np.timedelta64(3, "s")], "an array of real numbers, got dtype timedelta64"),
     (vector, np.ma.zeros(2, dtype=[("a", float)]), "an array of real numbers, got dtype [('a'"),
@@ -146,6 +157,14 @@ def test_what_is_wrong_is_refused(check, value, told):
     with pytest.raises(ValueError, match=rf"^x must (be|have) {re.escape(told)}") as refused:
         check("x", value)
     assert len(str(refused.value)) < 150
+
+
+def test_numbers_in_lists_are_not_looked_at_one_by_one(monkeypatch):
+    counted, masked_at = [], _checks._masked_at
+    monkeypatch.setattr(_checks, "_masked_at", lambda v: counted.append(v) or masked_at(v))
+    vector("x", [1.0] * 1000)
+    # the list, and the array that is made of it
+    assert len(counted) == 2
 
 
 @given(hnp.arrays(float, st.tuples(st.integers(1, 5), st.integers(2, 6)), elements=entry))

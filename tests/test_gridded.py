@@ -182,6 +182,8 @@ def test_what_is_no_grid_is_refused():
         ValueError, match=r"grid\['lat'\] must hold values in \[-90, 90\], got .*91"
     ):
         sol.to_dataset({"lat": [0.0, 91.0], "lon": 9})
+    with pytest.raises(ValueError, match=r"grid\['lat'\] must be an array of numbers, got "):
+        sol.to_dataset({"lat": [[1.0], [1.0, 2.0]], "lon": 9})
     with pytest.raises(ValueError, match=r"grid\['lon'\] must be finite, got nan"):
         sol.to_dataset({"lat": 9, "lon": [np.nan]})
     with pytest.raises(ValueError, match="map 'cosine' or 'lat' and 'lon' to integers or values"):

@@ -86,6 +86,8 @@ def test_no_grid():
         ({}, "at least one key"),
         ({"a": []}, "at least one value"),
         ({"a": "SA"}, "at least one value, got 'SA'"),
+        ({"a": np.ma.array([1, 2], mask=[0, 1])}, r"grid of a .* no masked values, .* \(1,\)"),
+        ({"a": [1.0, np.ma.masked]}, r"grid of a must have no masked values, got one at .*\(1,\)"),
         ({"a": [1, 1]}, "each value of a once, got 1 twice"),
         ({"a": range(1001), "b": range(1001)}, "at most 1000000 cells, got 1002001"),
     ]:

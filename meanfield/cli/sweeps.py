@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from meanfield._checks import boolean, check_type, one_line, shown, unmasked
+from meanfield._checks import boolean, check_type, check_unmasked, one_line, shown, unmasked
 from meanfield.cli import case as cases
 from meanfield.cli.case import Case
 from meanfield.evolution import Solution, load, loaded, netcdf, resume_from
@@ -101,6 +101,7 @@ def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         raise ValueError(f"grid must map at least one key to its values, got {shown(grid)}")
     axes = {}
     for key, values in grid.items():
+        check_unmasked(f"grid of {key}", values)
         listed: Any = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(listed, (list, tuple, range)) or len(listed) == 0:
             raise ValueError(f"grid must map {key} to at least one value, got {shown(values)}")

@@ -77,24 +77,26 @@ def coordinates_of(measure: AnyMeasure, grid: Any, saves: int) -> dict[str, Vari
     if tuple(sorted(map(str, grid))) not in fits:
         allowed = _ALLOWED.format(" or ".join(" and ".join(map(repr, names)) for names in fits))
         raise ValueError(f"grid must be {allowed} of {shown(measure)}, got {shown(grid)}")
-    counts = [
-        integer(f"grid[{name!r}]", one, low=2) if is_single(one) else np.size(one)
-        for name, one in grid.items()
-    ]
-    count, size = math.prod(counts), np.dtype(float).itemsize * (saves + _ROOM * measure.dim)
+    asked = {name: _count_or_values(f"grid[{name!r}]", grid[name]) for name in sorted(grid)}
+    count = math.prod(one if isinstance(one, int) else one.size for one in asked.values())
+    size = np.dtype(float).itemsize * (saves + _ROOM * measure.dim)
     room = SHARE_OF_MEMORY * memory_of_machine()
     if count * size > room:
         raise ValueError(
             f"grid must have at most {int(room / size)} points for {saves} saves, {size} bytes "
             f"each, on this machine, got {count}, which take {count * size / 1e9:.3g} GB"
         )
-    return {name: _coordinate(name, grid[name]) for name in sorted(grid)}
+    return {name: _coordinate(name, one) for name, one in asked.items()}
 
 
-def _coordinate(name: str, given: Any) -> Variable:
-    """So many values of a coordinate, or those that are given."""
+def _count_or_values(name: str, given: Any) -> int | Array:
+    return integer(name, given, low=2) if is_single(given) else real_array(name, given, 1)
+
+
+def _coordinate(name: str, asked: int | Array) -> Variable:
+    """So many values of a coordinate, or those that are asked for."""
     low, high, values_of, about = _COORDINATES[name]
-    values = values_of(given) if is_single(given) else real_array(f"grid[{name!r}]", given, 1)
+    values = values_of(asked) if isinstance(asked, int) else asked
     outside = values[(values < low) | (values > high)]
     if outside.size:
         raise ValueError(
