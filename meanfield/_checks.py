@@ -379,6 +379,18 @@ def rounding(values: Any, terms: int) -> float:
     return max(eps, EPS) * (1.0 + math.sqrt(terms))
 
 
+def snap_to_ends(array: Array, values: Any, low: float, high: float) -> Array:
+    """An array with what is outside of an interval by the rounding of `values` put on its ends.
+
+    Examples
+    --------
+    >>> snap_to_ends(np.array([-1.0, 3.0, 4.0]), np.float32(1.0), 0.0, 3.0 - 1e-7).tolist()
+    [-1.0, 2.9999999, 4.0]
+    """
+    inside, off = np.clip(array, low, high), rounding(values, 1) * max(-low, high)
+    return np.where(np.abs(array - inside) <= off, inside, array)
+
+
 def real_array(name: str, values: ArrayLike, ndim: int | None) -> Array:
     """Return `values` as a finite, non-empty float64 array with `ndim` axes, None for any.
 

@@ -193,3 +193,21 @@ def test_times():
     assert np.array_equal(sol.pdf(at, times[-1]), sol.pdf(at, 0.6))
     free = mf.evolve_free(np.eye(3), beta=1.0, t_end=0.6, save_at=times)
     assert free.t[-1] == 0.6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ends_of_intervals(kind):
+    """A turn and half a turn may be a little more."""
+    turn = np.linspace(0.0, 2.0 * np.pi, 9).astype(kind)
+    half = np.linspace(0.0, np.pi, 9).astype(np.float32)
+    assert float(half[-1]) > np.pi
+    sol = mf.evolve(mf.Density(CIRCLE, mf.FourierSeries(cos=[0.5])), mf.SA(1.0), 0.1, 1)
+    assert sol.to_dataset({"angle": turn}).angle[-1] == min(float(turn[-1]), 2.0 * np.pi)
+    law = mf.Tabulated(half, np.ones(9), axis=[0.0, 0.0, 1.0])
+    assert law.points[-1] == np.pi
+    # by twice the rounding
+    further = turn * kind(1.0 + 6.0 * np.finfo(kind).eps)
+    with pytest.raises(ValueError, match=r"grid\['angle'\] must hold values in"):
+        sol.to_dataset({"angle": further})
+    with pytest.raises(ValueError, match=r"angles to the axis, in \[0, π\]"):
+        mf.Tabulated(half * np.float32(1.0 + 1e-6), np.ones(9), axis=[0.0, 0.0, 1.0])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc
 
-from meanfield._checks import integer, is_single, real_array, shown
+from meanfield._checks import integer, is_single, real_array, shown, snap_to_ends
 from meanfield.evolution.netcdf import SHARE_OF_MEMORY, Variable, memory_of_machine
 from meanfield.measures import AnyMeasure
 from meanfield.spaces.geometry import circle_points, line_points, sphere_points
@@ -86,17 +86,18 @@ def coordinates_of(measure: AnyMeasure, grid: Any, saves: int) -> dict[str, Vari
             f"grid must have at most {int(room / size)} points for {saves} saves, {size} bytes "
             f"each, on this machine, got {count}, which take {count * size / 1e9:.3g} GB"
         )
-    return {name: _coordinate(name, one) for name, one in asked.items()}
+    return {name: _coordinate(name, one, grid[name]) for name, one in asked.items()}
 
 
 def _count_or_values(name: str, given: Any) -> int | Array:
     return integer(name, given, low=2) if is_single(given) else real_array(name, given, 1)
 
 
-def _coordinate(name: str, asked: int | Array) -> Variable:
-    """So many values of a coordinate, or those that are asked for."""
+def _coordinate(name: str, asked: int | Array, given: Any) -> Variable:
+    """So many values of a coordinate, or those that are asked for, in the type they are given."""
     low, high, values_of, about = _COORDINATES[name]
     values = values_of(asked) if isinstance(asked, int) else asked
+    values = snap_to_ends(values, given, low, high)
     outside = values[(values < low) | (values > high)]
     if outside.size:
         raise ValueError(

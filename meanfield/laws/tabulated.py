@@ -19,6 +19,7 @@ from meanfield._checks import (
     key,
     real_array,
     rounding,
+    snap_to_ends,
     unit_rows,
     unit_vector,
     unmasked,
@@ -381,6 +382,8 @@ def _checked_points(points: ArrayLike, axis: Array | None) -> Array:
     given = unmasked("points", points)
     if given.ndim <= 1:
         given = real_array("points", given, 1)
+        if axis is not None:
+            given = snap_to_ends(given, points, 0.0, np.pi)
         if axis is not None and (given.min() < 0.0 or given.max() > np.pi):
             raise ValueError(
                 f"points must be angles to the axis, in [0, π], got {given.min():g} to "
