@@ -155,16 +155,18 @@ def test_a_reminder_never_meets_the_handler_of_others(monkeypatch):
     assert heard == ["whole"] * 50
 
 
-def test_ctrl_c_is_given_back_whenever_a_second_one_comes(monkeypatch):
-    class Late(threading.Event):
-        def set(self):
-            super().set()
-            os.kill(os.getpid(), signal.SIGINT)
+class Late(threading.Event):
+    """Ctrl-C comes when it is set."""
 
-    monkeypatch.setattr(progress.threading, "Event", Late)
+    def set(self):
+        super().set()
+        signal.raise_signal(signal.SIGINT)
 
+
+def test_ctrl_c_is_given_back_whenever_a_second_one_comes():
     def twice():
         with progress.DeferredInterrupt() as interrupt:
+            interrupt._is_over = Late()
             interrupt.note()
 
     with hearing_ctrl_c():
@@ -172,6 +174,34 @@ def test_ctrl_c_is_given_back_whenever_a_second_one_comes(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             twice()
         assert signal.getsignal(signal.SIGINT) is before
+
+
+class Once(threading.Event):
+    """There is one reminder, at once."""
+
+    count = 0
+
+    def wait(self, timeout=None):
+        self.count += 1
+        return self.count > 1
+
+
+def test_after_a_reminder_nothing_is_begun_and_a_second_ctrl_c_is_none():
+    begun = []
+
+    def work():
+        with progress.DeferredInterrupt() as interrupt:
+            interrupt._is_over = Once()
+            interrupt.note()
+            interrupt._reminder.join()
+            with pytest.raises(KeyboardInterrupt), interrupt.interruptible():
+                begun.append("late")
+            signal.raise_signal(signal.SIGINT)
+            begun.append("deaf")
+
+    with hearing_ctrl_c(), pytest.raises(KeyboardInterrupt):
+        work()
+    assert begun == []
 
 
 def test_a_lost_reminder_is_not_the_last(monkeypatch):
