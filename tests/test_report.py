@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 from browser import pixels
-from handmade import tokens, unfinished
+from handmade import interrupted, tokens, unfinished
 
 import meanfield as mf
 from meanfield.cli import report
@@ -18,6 +18,7 @@ from meanfield.cli.commands import main
 from meanfield.cli.report.document import checks
 from meanfield.cli.report.measures import sphere_view, tokens_view
 from meanfield.cli.text import table
+from meanfield.evolution.system import System
 from meanfield.plot.panels import look
 from meanfield.spaces.geometry import circle_points
 
@@ -141,6 +142,31 @@ def test_a_run_without_an_energy_is_checked_for_the_rest():
     assert "rms velocity" in report.page(sol)
     assert "dissipation" not in table(sol)
     assert table(sol).split()[:3] == ["t", "rms_velocity", "1-mass"]
+
+
+@pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
+def test_a_save_that_is_cut_short_fails_no_check_but_the_status(kind, monkeypatch):
+    """Ctrl-C does not wait for the numbers of the last measure, which then lacks most."""
+    start = {
+        "density": mf.Density(mf.Circle(32), LAW),
+        "flow map": mf.FlowMap(LAW),
+        "tokens": mf.Particles.sample(LAW, 20, rng=0),
+    }[kind]
+    calls, balance = [], System._balance
+
+    def struck(system, measure):
+        calls.append(measure)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return balance(system, measure)
+
+    monkeypatch.setattr(System, "_balance", struck)
+    sol = interrupted(mf.evolve, start, mf.SA(1.0), 0.4, 4)
+    assert np.isfinite(sol.dataset.energy).values.tolist() == [True, True, False]
+    page = report.page(sol)
+    assert [check.name for check in checks(sol) if not check.passed] == ["status"]
+    first, last = sol.dataset.energy.values[:2]
+    assert f"goes from {first:.4g} to {last:.4g}." in page
 
 
 def test_a_flow_map_is_held_against_its_own_tolerance():

@@ -161,7 +161,7 @@ def _size(sol: Solution) -> View:
         title += ", then nodes" if hasattr(sol.final, "tol") else ""
     elif hasattr(first, "n_nodes"):
         title = "number of nodes and particles"
-    scale = {"range": [0.0, 1.1 * values.max()]}
+    scale = {"range": [0.0, 1.1 * np.nanmax(values)]}
     return over_t("size", title, sol.t, {"size": values}, scale, shape="hv")
 
 

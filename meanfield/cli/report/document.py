@@ -231,7 +231,7 @@ def _outcome(sol: Solution) -> str:
     if not isinstance(first, Particles):
         lines.append("f is relative to the uniform measure, whose density is f = 1 everywhere.")
     if (name := energy_name(sol)) is not None:
-        start, end = sol.dataset[name].values[[0, -1]]
+        start, end = _known(sol, name)[[0, -1]]
         symbol = sol.dataset[name].attrs["symbol"]
         lines.append(f"The energy {symbol} goes from {start:.4g} to {end:.4g}.")
     masses = [f"{mass:.3g}" for mass in found.masses[:_MOST_NAMED]]
@@ -427,6 +427,12 @@ def checks(sol: Solution) -> list[Check]:
     return found
 
 
+def _known(sol: Solution, name: str) -> Array:
+    """The numbers of a variable but those that a save lacks, as one that Ctrl-C cuts short."""
+    values: Array = sol.dataset[name].values
+    return values[np.isfinite(values)]
+
+
 def _tolerance(sol: Solution) -> float:
     """The largest `tol` of the run's flow maps, 0 of other measures."""
     return float(max(getattr(measure, "tol", 0.0) for measure in sol.measures))
@@ -462,7 +468,7 @@ def _mass(sol: Solution) -> Check:
 
 
 def _monotone(sol: Solution, name: str, sign: int) -> Check:
-    values, energy = sol.dataset[name].values, sol.dataset[name].attrs["symbol"]
+    values, energy = _known(sol, name), sol.dataset[name].attrs["symbol"]
     back = float(np.max(-sign * np.diff(values), initial=0.0))
     allowed = _per_step(sol) * float(np.abs(values).max())
     way = "rises" if sign > 0 else "falls"
@@ -473,7 +479,7 @@ def _monotone(sol: Solution, name: str, sign: int) -> Check:
 
 def _between(sol: Solution, name: str) -> Check:
     low, high, _, why = bounds(sol, name)
-    values = sol.dataset[name].values
+    values = _known(sol, name)
     room = (_ROUNDING + 2.0 * _tolerance(sol)) * float(np.abs(values).max())
     passed = bool(values.min() >= low - room and values.max() <= high + room)
     number = f"{values.min():.10g} … {values.max():.10g}"
