@@ -312,3 +312,14 @@ def test_numbers_that_are_not_there_take_no_memory(tmp_path):
         file.create_variable("coefficients", ("t", "coefficient"), float, chunks=(1, 1000))
     assert path.stat().st_size < 100_000
     assert re.search(r"it holds 80\d+ bytes of numbers, of which this machine's", refusal(path))
+
+
+def test_ctrl_c_is_no_damage(good, monkeypatch):
+    """h5py makes it a SystemError where it holds its lock: a sweep would drop the checkpoint."""
+
+    def struck(*_, **__):
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr(h5netcdf, "File", struck)
+    with pytest.raises(KeyboardInterrupt):
+        mf.load(good)

@@ -435,6 +435,8 @@ def refusals(path: Path) -> Iterator[None]:
     ------
     ValueError
         With the name of the file and the reason; a MissingFileError if there is none.
+    KeyboardInterrupt
+        On Ctrl-C, which is no fault of the file.
     """
     try:
         yield
@@ -446,6 +448,9 @@ def refusals(path: Path) -> Iterator[None]:
         what = "" if error.strerror else "it is cut short or damaged: "
         raise ValueError(f"can't read {path}: {what}{_reason(error)}") from error
     except Exception as error:
+        # where h5py holds its lock, Ctrl-C becomes a SystemError
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
         raise ValueError(f"can't read {path}: it is damaged: {_reason(error)}") from error
 
 
