@@ -152,20 +152,20 @@ def new_checkpoint(
 
 
 def _place(path: str | os.PathLike[str], name: str) -> Path:
-    refusal = f"{name} must be the name of a file in a folder that there is, got {shown(path)}"
-    if not isinstance(path, (str, os.PathLike)):
-        raise ValueError(refusal)
-    place = Path(path)
+    is_file, reason = isinstance(path, (str, os.PathLike)), ""
     try:
-        is_file = not place.is_dir() and place.parent.is_dir()
+        is_file = is_file and not Path(path).is_dir() and Path(path).parent.is_dir()
     except OSError as error:
         # such as a name that is too long
-        raise ValueError(f"{refusal}: {error.strerror}") from None
+        is_file, reason = False, f": {error.strerror}"
     if not is_file:
-        raise ValueError(refusal)
-    check_suffix(name, place)
+        raise ValueError(
+            f"{name} must be the name of a file in a folder that there is, got {shown(path)}"
+            f"{reason}"
+        )
+    check_suffix(name, Path(path))
     # a run may change its folder
-    return place.absolute()
+    return Path(path).absolute()
 
 
 def previous(path: Path) -> Path:

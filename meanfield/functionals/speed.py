@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -279,10 +280,8 @@ def _rms_velocity(measure: AnyMeasure, dynamics: Dynamics) -> float:
 def _noisy_speed(density: AnyMeasure, dynamics: Dynamics) -> float:
     """(∫ |X - τ ∇ log f|² dmu)^{1/2} on the density's own grid."""
     rate: Any = tendency(density, dynamics)
-    try:
+    with _more_than_rounding(density):
         return float(rate.noisy_speed(rate.initial_state))
-    except LostDigitsError as error:
-        raise ValueError(str(error)) from error
 
 
 def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
@@ -294,11 +293,24 @@ def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
         return root_mean_square(dynamics.velocity(measure, points), masses)
     # what moves densities and flow maps knows its speed
     rate: Any = tendency(measure, dynamics)
-    try:
+    with _more_than_rounding(measure):
         rate(rate.initial_state, np.empty_like(rate.initial_state))
-    except LostDigitsError as error:
-        raise ValueError(str(error)) from error
     return float(rate.speed())
+
+
+@contextmanager
+def _more_than_rounding(measure: AnyMeasure) -> Iterator[None]:
+    """Inside, a velocity that is made of rounding is refused.
+
+    Raises
+    ------
+    ValueError
+        With the measure, and the reason.
+    """
+    try:
+        yield
+    except LostDigitsError as error:
+        raise ValueError(f"dynamics must have a velocity under {measure}: {error}") from error
 
 
 def _resolved(

@@ -18,7 +18,6 @@ from meanfield.dynamics import SA, USA
 from meanfield.exceptions import GOOD
 from meanfield.measures.particles import Particles
 from meanfield.plot import frames
-from meanfield.studies.correlations import linear_stage
 from meanfield.theory import orthogonal_arrival
 from meanfield.typing import Array
 
@@ -848,6 +847,9 @@ def two_token_correlation(ds: Any) -> Figure:
 
 
 def _draw_mode(ax: Axes, one: Any) -> None:
+    # studies import xarray, which figures of a run do without
+    from meanfield.studies.correlations import linear_stage
+
     t = one["t"].values
     values, errors = one["correlation"].values, _BARS * one["standard_error"].values
     thin = slice(None, None, -(-len(t) // _DOTS))
