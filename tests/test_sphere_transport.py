@@ -926,6 +926,48 @@ def test_a_mesh_with_particles_beside_a_token(particles):
     assert float(mf.wasserstein(flow, token)) == float(mf.wasserstein(nodes, token))
 
 
+@pytest.fixture(scope="module")
+def clusters():
+    """A cluster that particles hold on S², and the same one about its axis."""
+    flows = nearly_round(5.0, 1e-8), mf.FlowMap(round_law(5.0))
+    held, about = (mf.evolve(flow, mf.SA(4.0), 4.0, 1).final for flow in flows)
+    assert held.weights[held.n_nodes :].sum() > 0.99
+    return held, about
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("p", [1, 1.5, 2])
+@pytest.mark.parametrize("tilt", [0.0, 0.02, 0.4, 0.5 * np.pi, np.pi])
+def test_particles_beside_a_token_in_their_cluster(clusters, tilt, p):
+    """dist has a kink at the token, and at its antipode, which no moments of particles tell."""
+    held, about = clusters
+    token = np.array([np.sin(tilt), 0.0, np.cos(tilt)])
+    turn = 2.0 * np.pi * (np.arange(2000) + 0.5) / 2000
+    points, masses = about._quadrature
+    along, across = points[:, 2:], np.hypot(*points[:, :2].T)[:, None]
+    around = np.stack([across * np.cos(turn), across * np.sin(turn), along + 0.0 * turn], axis=-1)
+    # half the chord tells small angles
+    angles = 2.0 * np.arcsin(0.5 * np.linalg.norm(around - token, axis=-1).clip(max=2.0))
+    truth = float(masses @ (angles**p).mean(axis=1)) ** (1.0 / p)
+    ours = mf.wasserstein(held, mf.Particles(token[None]), p)
+    assert ours.lower < truth < ours.upper
+    # the cluster is 0.02 wide
+    assert ours.upper - ours.lower < (2e-2 if abs(np.sin(tilt)) < 0.1 else 1e-5)
+
+
+def test_particles_miss_what_no_polynomial_meets():
+    """By hand: two particles have a mean, and one has none to be off from."""
+    flow = nearly_round(2.0, 1e-3)
+    close = np.array([[0.1, 0.0, 1.0], [-0.1, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    close /= np.linalg.norm(close, axis=1)[:, None]
+    held = flow._moved(
+        1.0, points=close, weights=np.array([0.3, 0.3, 0.4]), log_density=np.full(3, np.inf)
+    )
+    # twice the mass times half of what values differ by, and the tolerance
+    missed = held._missed(np.array([0.2, 0.5, 7.0]), np.array([[0.0, 0.0, 1.0]]))
+    assert missed == pytest.approx(2.0 * 0.6 * 0.15 + 7e-3, rel=1e-12)
+
+
 @pytest.mark.slow
 def test_zonal_and_sphere_densities_meet():
     law = mf.VonMisesFisher(TILTED, 4.0)

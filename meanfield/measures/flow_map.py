@@ -860,7 +860,8 @@ class SphereFlowMap(FlowMap):
         """An estimate of what sums over the nodes miss of ∫ values dmu, of values (n,) at them.
 
         Patches that may hold one of the points (k, 3) where a function has a kink miss no more
-        than the tail of its polynomials.
+        than the tail of its polynomials. Particles have the moments of what they stand for, so a
+        cluster of them misses what a polynomial does not meet.
         """
         places = self.points[: self.n_nodes].reshape(-1, PER_LEAF, 3)
         masses = self.weights[: self.n_nodes] * values[: self.n_nodes]
@@ -869,7 +870,12 @@ class SphereFlowMap(FlowMap):
         reach = _BEYOND_NODES * np.linalg.norm(places - centres[:, None], axis=2).max(axis=1)
         near = np.linalg.norm(centres[:, None] - kinks, axis=2).min(axis=1) <= reach
         errors = np.where(near, tails(integrand), quadrature_error(integrand))
-        return float(errors.sum()) + self.tol * float(np.abs(values).max())
+        missed = float(errors.sum()) + self.tol * float(np.abs(values).max())
+        (held, shares), costs = self._point_masses, values[self.n_nodes :]
+        nearest = scipy.spatial.cKDTree(self.atoms.centres).query(held)[1]
+        for own in (nearest == index for index in np.unique(nearest)):
+            missed += _unmet(held[own], shares[own], costs[own])
+        return missed
 
     @cached_property
     def _series(self) -> tuple[Density, float] | None:
@@ -911,3 +917,25 @@ class SphereFlowMap(FlowMap):
     def __repr__(self) -> str:
         particles = len(self.points) - self.n_nodes
         return f"FlowMap(dim=3, nodes={self.n_nodes}, particles={particles})"
+
+
+def _unmet(points: Array, masses: Array, values: Array) -> float:
+    """An estimate of what a cluster of particles misses of ∫ values, of values (n,) at (n, 3).
+
+    Particles have the moments of the mass that they stand for, so only what a polynomial leaves of
+    the values is missed: in the sum over them, and about as much in the integral. It has at most
+    half as many coefficients as there are particles.
+    """
+    degree = 0
+    while (degree + 2) * (degree + 3) <= len(points):
+        degree += 1
+    first = geometry.perpendicular(points[0])
+    local = points @ np.stack([first, np.cross(points[0], first)], axis=1)
+    local -= local.mean(axis=0)
+    local /= np.abs(local).max() or 1.0
+    x, y = (np.vander(part, degree + 1, increasing=True) for part in local.T)
+    roots = np.sqrt(masses)
+    powers = [(j, k) for j in range(degree + 1) for k in range(degree + 1 - j)]
+    terms = np.stack([roots * x[:, j] * y[:, k] for j, k in powers], axis=1)
+    left = roots * values - terms @ np.linalg.lstsq(terms, roots * values, rcond=None)[0]
+    return 2.0 * float(roots @ np.abs(left))

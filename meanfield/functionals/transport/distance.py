@@ -154,7 +154,7 @@ def wasserstein(
     for flow, nodes, other in (mu, first, second), (nu, second, first):
         point = _single_point(other)
         if isinstance(flow, SphereFlowMap) and isinstance(nodes, Particles) and point is not None:
-            return _to_point(flow, nodes, point, p)
+            return _to_point(flow, point, p)
     if off > 0.0 and None not in (first._degree, second._degree):
         # that norm is at least W_1: a bracket that is narrower than `off` gains nothing
         least_gap = off / max(sobolev(first, second), off)
@@ -196,8 +196,9 @@ def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | Non
     raise ValueError(f"mu and nu must {_POSSIBLE}; got {shown(mu)} and {shown(nu)}")
 
 
-def _to_point(flow: SphereFlowMap, nodes: Particles, point: Array, p: float) -> Bracket:
+def _to_point(flow: SphereFlowMap, point: Array, p: float) -> Bracket:
     """W_p of a flow map to a point: a quadrature over its nodes, and ends by what that misses."""
+    nodes = Particles(flow.points, flow.weights, unit_mass=True)
     value = _distance_to(point, nodes, p)
     costs = (geometry.geodesic_distance(nodes.points, point) / np.pi) ** p
     # dist^p has a kink at one of them at least
@@ -655,8 +656,7 @@ class _Watch:
             return sobolev(measure, other, -1.0 if monitor.s is None else monitor.s)
         if monitor.to == "centre" and isinstance(measure, SphereFlowMap):
             # nothing but the distances of its nodes to a point
-            nodes = Particles(measure.points, measure.weights, unit_mass=True)
-            return _to_point(measure, nodes, other.points[0], monitor.p)
+            return _to_point(measure, other.points[0], monitor.p)
         return wasserstein(measure, other, monitor.p, gap=monitor.gap)
 
     def _other(self, measure: AnyMeasure) -> AnyMeasure | None:
