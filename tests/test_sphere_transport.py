@@ -815,7 +815,7 @@ def test_bounds_of_different_attempts_are_compared(monkeypatch):
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_mesh_beside_a_token(p):
-    """W_2 counts the nodes, and so does W_1 where the estimate is too coarse: a quadrature."""
+    """The nodes are a quadrature."""
     law = mf.Mixture([mf.VonMisesFisher(TILTED, 2.0), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)])
     density, token = mf.Density(mf.Sphere(47), law), mf.Particles([[0.0, 0.0, 1.0]])
     theirs = float(mf.wasserstein(density, token, p))
@@ -953,6 +953,21 @@ def test_particles_beside_a_token_in_their_cluster(clusters, tilt, p):
     assert ours.lower < truth < ours.upper
     # the cluster is 0.02 wide
     assert ours.upper - ours.lower < (2e-2 if abs(np.sin(tilt)) < 0.1 else 1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("height", [1.0, -1.0])
+def test_w1_of_a_drawn_mesh_and_a_token(height):
+    """The density with its moments is negative somewhere, and mass of it would count elsewhere."""
+    flows = nearly_round(5.0, 1e-6), mf.FlowMap(round_law(5.0))
+    drawn, about = (mf.evolve(flow, mf.SA(4.0), 1.0, 1).final for flow in flows)
+    token = mf.Particles([[0.0, 0.0, height]])
+    ours, truth = mf.wasserstein(drawn, token), float(mf.wasserstein(about, token))
+    assert drawn._series is not None
+    assert ours.lower < truth < ours.upper
+    assert float(ours) == pytest.approx(truth, abs=1e-5)
+    with pytest.raises(ValueError, match="budget must be None"):
+        mf.wasserstein(drawn, token, budget=1)
 
 
 def test_particles_miss_what_no_polynomial_meets():

@@ -147,14 +147,15 @@ def wasserstein(
     budget = None if budget is None else integer("budget", budget, low=1)
     progress = boolean("progress", progress)
     check_pair(mu, nu)
+    for flow, other in (mu, nu), (nu, mu):
+        point = _single_point(other)
+        # with a budget it is refused below
+        if isinstance(flow, SphereFlowMap) and point is not None and budget is None:
+            return _to_point(flow, point, p)
     (first, off_mu), (second, off_nu) = mu._transported(p), nu._transported(p)
     off, least_gap = off_mu + off_nu, 0.0
     if min(off_mu, off_nu) > 0.0 and all(map(np.array_equal, mu._quadrature, nu._quadrature)):
         return exact(0.0)
-    for flow, nodes, other in (mu, first, second), (nu, second, first):
-        point = _single_point(other)
-        if isinstance(flow, SphereFlowMap) and isinstance(nodes, Particles) and point is not None:
-            return _to_point(flow, point, p)
     if off > 0.0 and None not in (first._degree, second._degree):
         # that norm is at least W_1: a bracket that is narrower than `off` gains nothing
         least_gap = off / max(sobolev(first, second), off)
@@ -654,9 +655,6 @@ class _Watch:
             return Bracket(value, max(value - error, 0.0), value + error) if error else value
         if monitor.distance == "sobolev":
             return sobolev(measure, other, -1.0 if monitor.s is None else monitor.s)
-        if monitor.to == "centre" and isinstance(measure, SphereFlowMap):
-            # nothing but the distances of its nodes to a point
-            return _to_point(measure, other.points[0], monitor.p)
         return wasserstein(measure, other, monitor.p, gap=monitor.gap)
 
     def _other(self, measure: AnyMeasure) -> AnyMeasure | None:
