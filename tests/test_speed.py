@@ -390,6 +390,28 @@ def test_about_an_axis_all_move_along_meridians():
     assert expected > 1.2 * mf.rms_velocity(whole, mf.SA(1.0))
 
 
+def test_numbers_of_densities_are_of_a_grid_that_resolves_them():
+    """|X|² of an activation and |∇f|²/f have no last degree, and neither is divided by G."""
+    law = mf.FourierSeries(cos=[0.9])
+    theta = 2.0 * np.pi * np.arange(4096) / 4096
+    f, tangents = 1.0 + 0.9 * np.cos(theta), np.stack([-np.sin(theta), np.cos(theta)])
+    points = np.stack([np.cos(theta), np.sin(theta)])
+    mu = mf.Density(mf.Circle(8), law)
+    slopes = -0.9 * np.sin(theta) / f
+    # X of USA at β = 0 is minus sin θ times the mean, 0.45
+    velocity = -0.45 * np.sin(theta) - 0.3 * slopes
+    expected = np.sqrt(np.mean(velocity**2 * f))
+    assert metric_speed(mu, mf.USA(0.0, noise=0.3)) == pytest.approx(expected, rel=1e-13)
+    kernel = np.exp(2.0 * np.cos(theta[:, None] - theta))
+    velocity = np.mean(-np.sin(theta[:, None] - theta) * kernel * f, axis=1) - 0.3 * slopes
+    expected = np.sqrt(np.mean(velocity**2 * f))
+    assert metric_speed(mu, mf.USA(2.0, noise=0.3)) == pytest.approx(expected, rel=1e-13)
+    perceptron = mf.FeedForward(np.eye(2), 3.0 * SKEW, [0.3, 0.0], activation="tanh")
+    added = np.tanh(3.0 * SKEW @ points + [[0.3], [0.0]])
+    expected = np.sqrt(np.mean((added * tangents).sum(axis=0) ** 2 * f))
+    assert mf.rms_velocity(mu, perceptron) == pytest.approx(expected, rel=1e-13)
+
+
 def test_noise_belongs_to_the_speed_of_densities():
     """V = QᵀK without an energy: X - τ ∇ log f on 2000 nodes, with f known."""
     dynamics = mf.Attention(1.0, [mf.Head(Q=SKEW, V=SKEW.T)], noise=0.2)
