@@ -49,7 +49,7 @@ COMMANDS = [
     ("info good.toml", "a case file? meanfield run good.toml"),
     ("plot ''", "can't read .: Is a directory"),
     ("plot future.nc", FUTURE),
-    ("plot foreign.nc", "can't read foreign.nc: it is a dataset of something else"),
+    ("plot foreign.nc", "can't read foreign.nc: its format must be 'meanfield-solution', got none"),
     ("run points.npy", "points.npy: must be a case file (TOML), but holds points"),
     ("plot damaged.nc", "can't read damaged.nc: coefficients must be"),
     ("plot short.nc", "can't read short.nc: it is cut short or damaged"),

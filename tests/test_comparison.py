@@ -309,3 +309,12 @@ def test_the_table_has_both_ends_of_a_bracket():
     rows = table_of_comparison(ds.assign_coords(t=[0.0, 1.0], run=["a", "b"])).splitlines()
     assert rows[1].split() == ["0", "1.000e-01", "1.000e-01"]
     assert rows[2].endswith("  2.000e-01 … 3.000e-01")
+
+
+def test_a_file_beside_itself(folder, capsys):
+    """Its runs are called a and b, as no file could tell them apart."""
+    DENSITY.save("run.nc")
+    assert main(["compare", "run.nc", "run.nc", "-o", "both.nc"]) == 0
+    assert "the same to 0.0e+00" in capsys.readouterr().out
+    with xr.open_dataset("both.nc") as ds:
+        assert ds.run.values.tolist() == ["a", "b"]

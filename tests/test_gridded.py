@@ -84,7 +84,7 @@ def test_a_map_is_one_that_geographers_know(tmp_path):
         assert abs(float(heavier.lat)) < 3.0
         far = ds.density.isel(t=0).sel(lat=0, lon=270, method="nearest")
         assert float(far) < 0.2
-    with pytest.raises(ValueError, match="it is a dataset of something else, as to_dataset"):
+    with pytest.raises(ValueError, match="got none, as in a dataset of a study"):
         mf.load(tmp_path / "map.nc")
 
 

@@ -90,7 +90,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 @pytest.mark.slow
 def test_another_file_of_netcdf(tmp_path):
     xr.Dataset({"x": ("t", [1.0])}).to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
-    assert "it is a dataset of something else, as to_dataset" in refusal(tmp_path / "run.nc")
+    assert "got none, as in a dataset of a study" in refusal(tmp_path / "run.nc")
 
 
 @functools.cache

@@ -332,9 +332,14 @@ def _made(
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """What runs are called: by their files without folders, unless these are the same."""
-    stems = [file.stem for file in files]
-    return stems if len({*stems}) == len(stems) else [*map(str, files)]
+    """What runs are called: by their files without folders, unless these are the same.
+
+    A file beside itself is called a and b.
+    """
+    for names in ([file.stem for file in files], [*map(str, files)]):
+        if len({*names}) == len(names):
+            return names
+    return ["a", "b"]
 
 
 @app.command()

@@ -258,7 +258,7 @@ class Attention(HeadsDynamics):
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
     _no_energy: ClassVar[str] = "only attention of one head with KᵀQ = D = Dᵀ and V = ±D has one"
-    _no_gradient: ClassVar[str] = "V of each head must be a multiple of QᵀK, and is not"
+    _no_gradient: ClassVar[str] = "V of each head must be a multiple of QᵀK = (KᵀQ)ᵀ, and is not"
 
     def __post_init__(self) -> None:
         beta, noise = number("beta", self.beta, low=0), number("noise", self.noise, low=0)

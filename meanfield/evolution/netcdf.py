@@ -405,8 +405,8 @@ def _check_format(about: Any, kind: str, version: int) -> None:
     found = about.get("format")
     if found is None:
         raise ValueError(
-            f"it is a dataset of something else, as to_dataset gives one, and no {kind!r}: xarray "
-            f"opens it, and `save` of a run keeps what is read here"
+            f"its format must be {kind!r}, got none, as in a dataset of a study, of compare or of "
+            f"to_dataset: open it with xarray, and draw it by the function of mf.plot with its name"
         )
     if str(found) != kind:
         raise ValueError(

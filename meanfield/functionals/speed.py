@@ -115,8 +115,8 @@ def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
         if measure._frequencies is not None:
             why = "phases of different frequencies pass each other"
         raise ValueError(
-            f"dynamics must move {shown(measure)} along a gradient, or its rms_velocity is not the "
-            f"speed in W_2, got {shown(known)}: {why}"
+            f"dynamics must have a gradient for its velocity, so that {shown(measure)} has a speed "
+            f"in W_2, got {shown(known)}: {why}; rms_velocity is a bound from above"
         )
     if isinstance(measure, Particles):
         velocity = with_frequencies(known.velocity(measure, measure.points), measure)

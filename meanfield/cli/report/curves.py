@@ -208,7 +208,8 @@ def over_t(
     layout = base_layout(
         title={"text": title, "x": 0.02, "y": 0.97, "yanchor": "top", "font": {"size": 13}},
         xaxis=axis("time t", range=ends),
-        yaxis=axis("", **scale),
+        # a short range has long numbers
+        yaxis=axis("", automargin=True, **scale),
         shapes=[mark | now, *shapes],
         hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0.0},
