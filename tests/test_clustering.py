@@ -67,6 +67,30 @@ def test_what_is_outside_is_told():
     assert (len(none), none.outside) == (0, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("dim", "radius"), [(2, 0.1), (3, 0.1), (30, 1.0), (100, 1.0), (300, 0.8), (768, 1.0)]
+)
+def test_an_atom_is_a_cluster_from_its_share_of_sigma_on(dim, radius):
+    """Its smoothed density is its mass over that of the kernel, which Gauss nodes integrate."""
+    width = np.sqrt(7 / 3) * radius
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    angles = 0.5 * width * (nodes + 1)
+    kernel = (1 - (np.sin(angles / 2) / np.sin(width / 2)) ** 2) ** 2
+    ratio = scipy.special.gammaln(dim / 2) - scipy.special.gammaln((dim - 1) / 2)
+    latitudes = np.exp(ratio + (dim - 2) * np.log(np.sin(angles))) / np.sqrt(np.pi)
+    least = 2 * 0.5 * width * (weights @ (kernel * latitudes))
+    poles = np.outer([1.0, -1.0], np.eye(dim)[0])
+    for mass, count in ((0.999 * least, 1), (1.001 * least, 2)):
+        assert len(mf.clusters(mf.Particles(poles, [1 - mass, mass]), radius)) == count
+
+
+@pytest.mark.parametrize(("dim", "radius"), [(768, 0.5), (1000, 0.3), (4096, 0.2), (10_000, 0.1)])
+def test_tokens_apart_are_clusters_in_any_dimension(dim, radius):
+    """σ has nothing within a radius there, and the logarithm of that is a number."""
+    some = mf.clusters(mf.Particles(np.eye(dim)[:3]), radius)
+    assert len(some) == 3
+
+
 def test_a_light_token_belongs_to_a_cluster_within_a_radius_of_it():
     """Of three in a row behind a heavy one the first has it in its ball, and is dense; the second
     is within a radius of the first; the third is nearer than two.

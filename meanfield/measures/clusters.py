@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from scipy.special import betainc, betaln, hyp2f1
+from scipy.special import betainc, betaln
 
 from meanfield._checks import check_measure, number
 from meanfield._shown import ShownFields
@@ -225,9 +225,11 @@ def _log_mean(a: float, most: Array) -> Array:
         # half of P lies at 0 and half at 1
         return np.full(len(most), np.log(0.5))
     logs, low = np.empty(len(most)), most < 0.5
-    s = most[low]
-    logs[low] = np.log(hyp2f1(2.0 * a + 2.0, 3.0, a + 3.0, s)) + (a + 2.0) * np.log1p(-s)
-    logs[low] += betaln(a, 3.0) - betaln(a, a)
+    # 2F1(2a + 2, 3; a + 3; s), all of its terms > 0: the n-th falls like (2s)^n e^{-n²/(4a)}
+    s, n = most[low], np.arange(64 + int(16.0 * a**0.5))
+    factors = (2.0 * a + 2.0 + n) * (3.0 + n) / ((a + 3.0 + n) * (1.0 + n))
+    series = 1.0 + np.cumprod(s[:, None] * factors, axis=1).sum(axis=1)
+    logs[low] = np.log(series) + (a + 2.0) * np.log1p(-s) + betaln(a, 3.0) - betaln(a, a)
     s = most[~low]
     first, second = betainc(a + 1.0, a, s) / s, betainc(a + 2.0, a, s) / s**2
     mean = betainc(a, a, s) - first + (a + 1.0) / (4.0 * a + 2.0) * second
