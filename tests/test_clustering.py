@@ -91,6 +91,14 @@ def test_tokens_apart_are_clusters_in_any_dimension(dim, radius):
     assert len(some) == 3
 
 
+def test_tokens_with_one_sign_are_apart_in_many_dimensions():
+    """In 20,000 dimensions all coordinates may be small, and two tokens a quarter turn apart."""
+    halves = unit(np.repeat(np.eye(2), 10_000, axis=1))
+    some = mf.clusters(mf.Particles(halves), 1.0)
+    assert len(some) == 2
+    assert some.radii.max() < 1e-12
+
+
 def test_a_light_token_belongs_to_a_cluster_within_a_radius_of_it():
     """Of three in a row behind a heavy one the first has it in its ball, and is dense; the second
     is within a radius of the first; the third is nearer than two.

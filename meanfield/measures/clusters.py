@@ -360,10 +360,12 @@ def _coarsened(positions: Array, masses: Array, radius: float) -> tuple[Array, A
     """Places and masses of groups of positions much closer than the radius; the group of each."""
     member = np.arange(len(positions))
     places, shares = positions, masses
+    # the diagonals of cells grow with the dimension, up to that which trees are good for
+    side = radius / max(1.0, positions.shape[1] / _MOST_DIMENSIONS) ** 0.5
     for cell in (_FINE, _COARSE):
         if len(places) <= (0 if cell == _FINE else _MANY):
             break
-        _, group = np.unique(np.floor(places / (cell * radius)), axis=0, return_inverse=True)
+        _, group = np.unique(np.floor(places / (cell * side)), axis=0, return_inverse=True)
         group = group.ravel()
         total = np.asarray(np.bincount(group, shares), dtype=np.float64)
         # the mean of a group without mass is that of its places
