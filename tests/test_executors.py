@@ -386,3 +386,13 @@ def test_a_script_without_a_main_guard(tmp_path):
         "RuntimeError: executor 'processes' has workers that import this script anew: put what it "
         'runs under `if __name__ == "__main__":`'
     )
+
+
+def test_a_scheduler_that_does_not_answer_leaves_nothing_behind():
+    """Its client would be that of all later work with dask in this process."""
+    distributed = pytest.importorskip("distributed")
+    where = opened("dask", scheduler="nowhere://x")
+    with pytest.raises(ValueError, match="scheduler must be the address"), where:
+        pass
+    with pytest.raises(ValueError, match="No clients found"):
+        distributed.default_client()

@@ -349,7 +349,8 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
         if scheduler is None:
             scheduler = stack.enter_context(_local_cluster(distributed, workers))
         try:
-            client = distributed.Client(scheduler, timeout=_PATIENCE)
+            # the default of a session is its user's, and one that fails would stay it
+            client = distributed.Client(scheduler, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"scheduler must be the address of a dask scheduler that answers, such as "
