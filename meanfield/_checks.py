@@ -404,7 +404,7 @@ def real_array(name: str, values: ArrayLike, ndim: int | None) -> Array:
         raise ValueError(
             f"{name} must be an array of real numbers, got dtype {array.dtype}{_stranger(array)}"
         )
-    # what float64 can't hold becomes infinite, and is refused
+    # numbers that float64 can't hold become infinite, and are refused
     with np.errstate(over="ignore"):
         array = array.astype(np.float64)
     if ndim not in (None, array.ndim) or array.size == 0:
@@ -449,7 +449,7 @@ def times_until(name: str, given: ArrayLike, t_end: float) -> Array:
 
 
 def time_tolerance(times: Any) -> float:
-    """What two times that count as one may differ by, relative to the last time of a run."""
+    """The most by which two times that count as one differ, relative to the last of a run."""
     return 8.0 * rounding(times, 1)
 
 
@@ -569,7 +569,7 @@ def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
 
 
 def norm_tolerance(points: ArrayLike, dim: int) -> float:
-    """What norms of rows of this length may differ from 1 by."""
+    """The most by which norms of rows of this length may differ from 1."""
     return max(_NORM_TOLERANCE, rounding(points, dim))
 
 
@@ -714,7 +714,7 @@ def is_of_package(value: Any) -> bool:
 
 
 def shown_class(value: Any) -> str:
-    """What a message shows of a value, which may look like one of the parent of its class."""
+    """A value and its class, for a message: it may look like one of the parent of its class."""
     return f"{shown(value)} of class {type(value).__name__}"
 
 

@@ -101,7 +101,7 @@ class Summable(Measure, Protocol):
         """Points (n, d) and masses (n,) that integrate polynomials of this degree over it."""
 
     def _series_sums(self, kernel: Any, targets: int) -> Any:
-        """What sums a kernel over it at so many points in O(n); None where all pairs are summed."""
+        """Sums of a kernel over it at so many points in O(n); None where all pairs are summed."""
 
     def _balanced(self, beta: float) -> Any:
         """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""

@@ -191,7 +191,7 @@ def run(
 
 
 def _evolved(case: Case, file: Path, picture: Path, quiet: bool) -> Solution:
-    """What the run of a case leaves in its file; an earlier file and figure are away at once.
+    """The run of a case into its file; an earlier file and figure are away at once.
 
     To build a case may take long, and a run that is killed meanwhile has no file to be resumed.
 
@@ -332,7 +332,7 @@ def _made(
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """What runs are called: by their files without folders, unless these are the same.
+    """Names of runs: those of their files without folders, unless these are the same.
 
     A file beside itself is called a and b.
     """

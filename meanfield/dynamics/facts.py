@@ -16,7 +16,7 @@ from meanfield.typing import Array, ArrayLike, Summable
 
 # beyond it e^x leaves double precision
 LARGEST_LOG = 709.0
-# what rounding makes of a product of matrices
+# rounding of a product of matrices, as a share of it
 _ROUNDING = 1e-13
 
 

@@ -33,7 +33,7 @@ _SLOPES: dict[str, Callable[[Array], Array]] = {
     ),
     "tanh": lambda x: 1.0 - np.tanh(x) ** 2,
 }
-# of a step: a layer that ends within it of a time ends at that time
+# share of a step: a layer that ends within it of a time ends at that time
 _ROUNDING = 1e-9
 
 

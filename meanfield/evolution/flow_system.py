@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _SHARE_ON_LINE, _SHARE_ON_S2 = 0.1, 0.3
 # time steps have order 2, and panels order 3, only where X has kinks
 _KINKS_ON_LINE, _KINKS_ON_S2 = 1e-7, 1e-6
-# of a kernel from which on tables and nodes are many enough for a word before a run
+# the least reach of a kernel of which a run says beforehand how many nodes it takes
 _LARGE_REACH = 1000.0
 # of a flow map that was made for an axis, with less
 _TOL_ON_S2 = 1e-9

@@ -448,7 +448,7 @@ def refusals(path: Path) -> Iterator[None]:
         what = "" if error.strerror else "it is cut short or damaged: "
         raise ValueError(f"can't read {path}: {what}{_reason(error)}") from error
     except Exception as error:
-        # where h5py holds its lock, Ctrl-C becomes a SystemError
+        # h5py makes Ctrl-C a SystemError where it holds its lock
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise error.__cause__ from None
         raise ValueError(f"can't read {path}: it is damaged: {_reason(error)}") from error

@@ -17,7 +17,7 @@ LINES = "lines"
 _FORMAT = "{l_bar}{bar}| t = {n:.4g}/{total:.4g} [{elapsed}<{remaining}]{postfix}"
 _SECONDS_BETWEEN = 0.2
 _SECONDS_BETWEEN_LINES = 60.0
-# that Ctrl-C waits for a step, and once more for a save
+# seconds that Ctrl-C waits for a step, and once more for a save
 _PATIENCE = 1.0
 
 

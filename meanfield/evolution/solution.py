@@ -64,7 +64,7 @@ else:
     M_co = TypeVar("M_co", covariant=True)
 
 
-# of two threads that ask for a dataset at once, both must get the same one, which they may change
+# two threads that ask for a dataset at once must get the same one, which they may change
 _MAKING = threading.Lock()
 
 
@@ -354,7 +354,7 @@ class Solution(ShownRun, Generic[M_co]):
         coordinates = gridded.coordinates_of(self.final, grid, len(self.t))
         points = gridded.points_of(coordinates, self.final.axis)
         values = np.empty((len(self.t), len(points)))
-        # what evaluations take for themselves is much more than a number for each point
+        # evaluations take much more for themselves than a number for each point
         for row, t in zip(values, self.t, strict=True):
             for part in blocks(len(points), 1):
                 row[part] = self.pdf(points[part], t)

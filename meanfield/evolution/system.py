@@ -151,7 +151,7 @@ class System(Generic[M]):
             self.adopt(self._equation(measure), work=0.0)
 
     def outlook(self) -> str:
-        """What is ahead, where even a first right-hand side takes long; "" elsewhere."""
+        """A warning where even a first right-hand side takes long; "" elsewhere."""
         return ""
 
     def begin(self) -> None:

@@ -190,7 +190,7 @@ _NEGLIGIBLE = 1e-32
 _CIRCLE, _SPHERE, _AXIS, _PAIRS = (1 << 16) - 1, 1023, 2047, 255
 # share of a flow map's squared norm that may lie beyond the last degree
 _MISSING = 1e-10
-# of an mmd that nodes of a flow map may lack: as a share of e^{β/2}, and of the distance itself
+# the most that nodes of a flow map may lack of an mmd: as a share of e^{β/2}, and of itself
 _UNRESOLVED, _LARGEST_SHARE = 1e-6, 1e-3
 
 

@@ -215,7 +215,7 @@ def root_mean_square(velocity: Array, masses: Array) -> float:
 
 
 def with_frequencies(velocity: Array, particles: Particles) -> Array:
-    """What moves tokens, shape (n, d): X, and on the circle the frequencies that phases have."""
+    """The velocity of tokens, shape (n, d): X, and on the circle the frequencies of phases."""
     if particles._frequencies is None:
         return velocity
     x, y = particles.points.T

@@ -20,7 +20,7 @@ from meanfield.typing import Array, Coefficients, Indices
 _SMALL = 1e-3
 # terms that may be summed one by one where the series still has most digits
 _MOST_PAIRS = 1 << 24
-# what a potential that is divided by is at least
+# the least potential by which anything is divided
 _TINY = 1e-300
 # below this share of the largest G positive terms are summed however many they are
 _NO_DIGITS = 1e-6
@@ -142,7 +142,7 @@ def small_places(
     sources: int,
     most_pairs: float = np.inf,
 ) -> Indices:
-    """Where a potential that may be divided by is so small that its series has lost digits.
+    """Places at which a potential that may be divided by is so small that its series lost digits.
 
     Parameters
     ----------

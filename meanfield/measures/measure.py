@@ -190,7 +190,7 @@ class Measure(ShownMeasure, ABC):
         return self._resolving(reach)._quadrature
 
     def _series_sums(self, kernel: SmoothKernel, targets: int) -> SeriesSums | None:  # noqa: ARG002 (of tokens)
-        """What sums a kernel over it at so many points in O(n); None where all pairs are summed."""
+        """Sums of a kernel over it at so many points in O(n); None where all pairs are summed."""
         return None
 
     def _refined(self, reach: float) -> Self:  # noqa: ARG002 (of flow maps)

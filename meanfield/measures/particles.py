@@ -234,7 +234,7 @@ class Particles(Measure):
         return token_sums.kernel_sums(kernel, self.dim) if self._has_kernel_sums(kernel) else None
 
     def _series_sums(self, kernel: SmoothKernel, targets: int) -> token_sums.SeriesSums | None:
-        """What sums a kernel over the tokens at so many points in O(n), None for direct sums."""
+        """Sums of a kernel over the tokens at so many points in O(n), None for direct sums."""
         fewest = token_sums.fewest_series_pairs(kernel, self.dim)
         return token_sums.series_sums(kernel, self.dim) if self._is_fast(fewest, targets) else None
 

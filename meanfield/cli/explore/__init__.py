@@ -200,7 +200,7 @@ class Explorer:
         return case, {"toml": text, "used": used, "bumps": most}
 
     def _told(self, changed: Any) -> dict[str, Any]:
-        """What all controls tell where some are moved.
+        """The values of all controls, where some are moved.
 
         Raises
         ------
@@ -375,7 +375,7 @@ class _Answer(BaseHTTPRequestHandler):
                 self.wfile.write(drawn)
 
     def _sent(self) -> Any:
-        """What a page has sent.
+        """The JSON that a page has sent.
 
         Raises
         ------
