@@ -215,7 +215,7 @@ def test_metastability_of_a_run_without_clusters():
     told = "degree 4 grew (γ$_{4}$ = 0.7), degree 5 predicted (γ$_{5}$ = 0.8)"
     assert figure.get_suptitle() == f"USA, β = 16, failed: {told}"
     assert figure._suptitle.get_color() == ORANGE
-    assert texts(figure.axes[0]) == ["1 ↑"]
+    assert texts(figure.axes[0]) == ["E(δ) ↑"]
     assert len(figure.axes[1].lines) == 0
 
 

@@ -274,7 +274,7 @@ def _draw_energy(ax: Axes, times: Array, shares: Array) -> None:
     known = shares[np.isfinite(shares)]
     low, high = float(known.min(initial=1.0)), float(known.max(initial=0.0))
     if high < _FAR:
-        frames.write(ax, "1 ↑", (0.01, 0.98), ax.transAxes, va="top")
+        frames.write(ax, "E(δ) ↑", (0.01, 0.98), ax.transAxes, va="top")
     else:
         ax.axhline(1.0, color=frames.GREY, linestyle="--", linewidth=0.8)
         high = max(high, 1.0)
