@@ -5,6 +5,7 @@ runs of 10⁷ tokens with the peak memory of the process. In the many dimensions
 sums over all pairs beside PyTorch's attention in the same precision on as many threads, which
 leaves the projection to the tangent spaces out; the ratio is the time of the attention over ours,
 and errors are largest lengths beside float64, of ours the lengths beside PyTorch's float64.
+Clusters of tokens about 20 points in d = 100 beside all their inner products, in blocks.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from validation.benchmarks.timing import interleaved, median, peer, ratio, secon
 
 NAMES = {2: "circle", 3: "S^2"}
 BETAS = (1.0, 9.0, 100.0)
+# tokens whose inner products with all are held at once
+BLOCK = 256
 
 
 def right_hand_side(dim: int, n: int, beta: float, sums: str) -> Callable[[], None]:
@@ -102,6 +105,30 @@ def beside_attention(dim: int, n: int, repeats: int) -> list[dict[str, Any]]:
     return rows
 
 
+def clusters(n: int, repeats: int) -> dict[str, Any]:
+    """Seconds of the clusters of n tokens and of all their inner products; the memory of both."""
+    rng, dim, count = np.random.default_rng(0), 100, 20
+    places = mf.Uniform(dim).sample(count, rng)[rng.integers(count, size=n)]
+    # nearer to one another than the radius, 0.1
+    points = places + 0.003 * rng.normal(size=(n, dim))
+    tokens = mf.Particles(points / np.linalg.norm(points, axis=1, keepdims=True))
+
+    def products() -> None:
+        for start in range(0, n, BLOCK):
+            tokens.points[start : start + BLOCK] @ tokens.points.T
+
+    assert len(mf.clusters(tokens)) == count
+    times = interleaved({"clusters": partial(mf.clusters, tokens), "products": products}, repeats)
+    return {
+        "ratio": ratio(times, "clusters", "products"),
+        "d": dim,
+        "n": n,
+        "clusters, s": median(times, "clusters"),
+        "products, s": median(times, "products"),
+        "peak GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+    }
+
+
 def large(dim: int, n: int) -> dict[str, Any]:
     """A run to t = 0.1, and the peak memory of the process in GiB."""
     tokens = mf.Particles.sample(mf.Uniform(dim), n, np.random.default_rng(0))
@@ -129,6 +156,7 @@ def measure(quick: bool) -> Tables:
             for dim in ((64,) if quick else (768, 4096))
             for row in beside_attention(dim, some, 1 if quick else 3)
         ],
+        "clusters": [clusters(n, 1 if quick else 3) for n in ((some,) if quick else (some, 10**5))],
         "a run": [large(dim, most) for dim in NAMES],
     }
 
