@@ -204,8 +204,15 @@ def test_turned_and_permuted(seed, order):
     assert np.max(gaps.min(axis=1)) < 1e-9
 
 
-def test_uniform_has_none_below_the_grid_spacing():
-    assert len(mf.clusters(mf.Density(mf.Circle(64), mf.Uniform(2)), 0.01)) == 0
+@pytest.mark.parametrize("radius", [0.05, 0.02, 0.003])
+def test_smooth_measures_have_none_below_the_spacing_of_their_points(radius):
+    law = mf.FourierSeries(cos=[0.4])
+    for measure in (mf.Density(mf.Circle(64), law), mf.FlowMap(mf.Uniform(2)), mf.FlowMap(law)):
+        assert len(mf.clusters(measure, radius)) == 0
+    spread = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 100.0))
+    final = mf.evolve(spread, mf.SA(0.5, sign=-1), 12.0, 1).final
+    assert np.exp(final.log_density.max()) < 1.6
+    assert len(mf.clusters(final, radius)) == 0
 
 
 def test_a_closed_ring_has_a_point_of_its_own_for_centre():

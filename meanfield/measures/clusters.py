@@ -94,11 +94,11 @@ def clusters(measure: Measure, radius: float | None = None, *, min_mass: float =
     ----------
     measure : Density, FlowMap or Particles
         Tokens, and the nodes of a flow map on the circle, count as points of their weights, each
-        alike: k tokens in one place are one of their mass. A density or another flow map counts
-        at points that are near to one another on the scale of the radius. Of an axisymmetric one
-        (d > 2) the points of one meridian stand for their latitudes: a cluster away from the poles
-        is a ring, its centre the point of the ring on that meridian; one that holds a pole is a cap
-        and has its centre there.
+        alike: k tokens in one place are one of their mass. A density or another flow map, and one
+        on the circle for less than the default radius, counts at points that are near to one
+        another on the scale of the radius. Of an axisymmetric one (d > 2) the points of one
+        meridian stand for their latitudes: a cluster away from the poles is a ring, its centre the
+        point of the ring on that meridian; one that holds a pole is a cap and has its centre there.
     radius : float, optional
         In radians, up to 1; 0.1 if omitted, for every measure. Then on the circle up to 19 equal
         atoms are a cluster each; 14, 0.45 apart, form from near uniform at β = 100.

@@ -24,7 +24,7 @@ from meanfield.laws.law import (
     symmetry_axis,
 )
 from meanfield.laws.point_cloud import PointCloud
-from meanfield.measures.clusters import Clusters, grouped
+from meanfield.measures.clusters import RADIUS, Clusters, grouped
 from meanfield.measures.density import Density, SeriesLaw
 from meanfield.measures.measure import Measure, turned
 from meanfield.measures.particles import Particles
@@ -568,8 +568,11 @@ class LineFlowMap(FlowMap):
         return self._refined(reach)
 
     def _on_scale(self, radius: float) -> tuple[Array, Array]:
-        """The nodes; those of latitudes on panels that are narrow on the scale of the radius."""
-        if self.axis is None:
+        """The nodes, on panels that are narrow on the scale of the radius.
+
+        On the circle those that are there are near enough for the default radius.
+        """
+        if self.axis is None and radius >= RADIUS:
             return self._quadrature
         reach = panels.width_for(radius, self.dim)
         if (count := self._count_within(reach)) > _MOST:
