@@ -396,6 +396,14 @@ def test_tokens_alone_are_clusters_however_many(n):
     assert (len(heavy), heavy.outside) == (0, 1.0)
 
 
+@pytest.mark.parametrize(("size", "count"), [(6, 2), (10, 2), (7, 4), (10, 6)])
+def test_a_cluster_of_just_the_least_mass_is_one(size, count):
+    """The sum of its tokens' masses may be less than their number over that of all, by rounding."""
+    points = np.repeat(np.eye(count), size, axis=0)
+    some = mf.clusters(mf.Particles(points), min_mass=size / len(points))
+    assert len(some) == count
+
+
 def test_labels_say_which_token_is_where():
     rng = np.random.default_rng(1)
     points = unit(np.eye(40)[rng.integers(3, size=500)] + 1e-3 * rng.normal(size=(500, 40)))

@@ -26,8 +26,10 @@ _FINE, _COARSE = 1 / 64, 1 / 8
 _MANY = 20_000
 # trees find what is near in up to this many dimensions, and at distances that products round away
 _MOST_DIMENSIONS, _SHORTEST = 16, 1e-5
-# places that look for what is near together, by trees and by products, and by how much farther
-_NEIGHBOURS, _ROWS, _COLUMNS, _ROUNDING = 64, 256, 2048, 1e-12
+# places that look for what is near together, by trees and by products
+_NEIGHBOURS, _ROWS, _COLUMNS = 64, 256, 2048
+# shares of distances and masses that rounding takes at most
+_ROUNDING = 1e-12
 # edges of a graph that are held at once
 _MOST_EDGES = 1_000_000
 # the two ends of an axis
@@ -396,7 +398,8 @@ def _measured(
     inside = np.flatnonzero((labels >= 0) & (masses > 0.0))
     x, m, labels = points[inside], masses[inside], labels[inside]
     total = np.asarray(np.bincount(labels, m, minlength=count), dtype=np.float64)
-    kept = np.flatnonzero((total > 0.0) & (total >= min_mass))
+    # k tokens of mass 1/n have k/n to rounding
+    kept = np.flatnonzero((total > 0.0) & (total >= (1.0 - _ROUNDING) * min_mass))
     kept = kept[np.argsort(-total[kept], kind="stable")]
     rank = np.full(count + 1, -1)
     rank[kept] = np.arange(len(kept))
