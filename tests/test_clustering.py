@@ -100,8 +100,8 @@ def test_tokens_with_one_sign_are_apart_in_many_dimensions():
 
 
 def test_a_light_token_belongs_to_a_cluster_within_a_radius_of_it():
-    """Of three in a row behind a heavy one the first has it in its ball, and is dense; the second
-    is within a radius of the first; the third is nearer than two.
+    """Three stand in a row behind a heavy one: the first has it in its ball, and is dense; the
+    second is within a radius of the first; the third is nearer than two.
     """
     row, others = [0.0, 0.08, 0.15, 0.23], [1.0, 2.0, 3.0, 4.0, 5.0, 5.5, 6.0]
     angles, weights = np.array(row + others), [0.9] + [0.01] * 10
@@ -328,7 +328,7 @@ def test_rings_are_those_of_the_density():
 
 @pytest.mark.slow
 def test_clusters_on_the_sphere_are_those_of_its_tokens():
-    """Of n tokens a ball of mass m has m ± sqrt(m/n): 4 % where it decides, 3e-3 of the mass."""
+    """A ball of mass m has m ± sqrt(m/n) of n tokens: 4 % where it decides, 3e-3 of the mass."""
     flows = mf.evolve(mf.FlowMap(BUMPS, tol=1e-6), mf.SA(4.0), 3.0, 3)
     drawn = mf.Particles.sample(BUMPS, 100_000, 1)
     tokens = mf.evolve(drawn, mf.SA(4.0), 3.0, 3, rtol=1e-5, atol=1e-7)

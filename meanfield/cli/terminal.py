@@ -24,7 +24,7 @@ def visible(text: str) -> str:
     'a\\x1b[2J\\u202eb\n'
     """
     return _MAYBE_STEERING.sub(
-        lambda found: found[0] if found[0].isprintable() else ascii(found[0])[1:-1], text
+        lambda sign: sign[0] if sign[0].isprintable() else ascii(sign[0])[1:-1], text
     )
 
 

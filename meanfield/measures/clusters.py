@@ -264,7 +264,8 @@ class _Neighbours:
     def tiles(self, distance: float) -> Iterator[tuple[Indices, Indices]]:
         """Rows and columns: each pair no further apart than a distance is in one tile.
 
-        Of pairs (i, j) and (j, i) one is in a tile, or both where rows are columns, the same array.
+        A tile holds one of the pairs (i, j) and (j, i), or both where rows are columns, the same
+        array.
         """
         n = len(self.places)
         if self._tree is None:
@@ -313,9 +314,9 @@ class _Neighbours:
     def nearest(self, others: Array, labels: Indices, distance: float) -> Indices:
         """Labels of the nearest places to some others, -1 where all are further away."""
         n = len(self.places)
-        best, found = np.full(len(others), np.inf), np.full(len(others), -1)
+        best, nearest = np.full(len(others), np.inf), np.full(len(others), -1)
         if n == 0:
-            return found
+            return nearest
         if self._tree is not None:
             apart, index = self._tree.query(others)
             return np.where(apart <= distance, labels[index], -1)
@@ -327,8 +328,8 @@ class _Neighbours:
                 least = np.take_along_axis(squared, index[:, None], axis=1)[:, 0]
                 nearer = least < best[rows]
                 best[rows] = np.where(nearer, least, best[rows])
-                found[rows] = np.where(nearer, labels[first + index], found[rows])
-        return np.where(best <= distance**2, found, -1)
+                nearest[rows] = np.where(nearer, labels[first + index], nearest[rows])
+        return np.where(best <= distance**2, nearest, -1)
 
 
 def _squared(first: Array, second: Array) -> Array:
