@@ -373,6 +373,31 @@ def test_zonal_densities_have_the_clusters_that_they_have_on_the_sphere():
         assert np.abs(some.centres - whole.centres).max() < 1e-3
 
 
+@pytest.mark.parametrize("share", [0.4, 0.6])
+def test_a_cluster_that_holds_both_poles_has_its_centre_at_the_nearer(share):
+    pole = np.eye(30)[-1]
+    caps = [mf.VonMisesFisher(pole, 18.0), mf.VonMisesFisher(-pole, 18.0)]
+    some = mf.clusters(mf.Density(mf.Zonal(30, 60), mf.Mixture(caps, [share, 1 - share])), 0.9)
+    assert some.masses == pytest.approx([1.0], abs=1e-12)
+    assert some.centres[0] == pytest.approx(pole if share > 0.5 else -pole, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("coarse", "fine", "law"),
+    [
+        (mf.Circle(16), mf.Circle(1024), mf.FourierSeries(cos=[0.9, 0.5])),
+        (mf.Sphere(15), mf.Sphere(95), mf.VonMisesFisher([0.6, 0, 0.8], 6.0)),
+    ],
+    ids=["circle", "sphere"],
+)
+def test_a_coarse_grid_has_the_clusters_of_a_fine_one(coarse, fine, law):
+    """Points are half a radius apart: a cluster ends that far off, where the density is about 1."""
+    some, other = (mf.clusters(mf.Density(space, law)) for space in (coarse, fine))
+    assert len(some) == len(other) == 1
+    assert some.masses == pytest.approx(other.masses, abs=2 * 0.05 / (2 * np.pi))
+    assert some.radii == pytest.approx(other.radii, abs=0.05)
+
+
 def test_caps_far_narrower_than_the_radius():
     pole = np.eye(3)[2]
     bumps = [mf.VonMisesFisher(pole, 4e4), mf.VonMisesFisher(-pole, 4e4)]
