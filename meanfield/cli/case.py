@@ -54,16 +54,17 @@ def clouds(case: Table) -> Iterator[tuple[str, str]]:
             yield f"{where}.points", table.token_file
 
 
+def _is_file(path: Path) -> bool:
+    """Whether it is a regular file; False where nothing can be there, as its name is too long."""
+    with suppress(OSError):
+        return path.is_file()
+    return False
+
+
 def token_digests(case: Table, folder: Path) -> dict[str, str]:
     """SHA-256 of each token file that can be read."""
-    digests = {}
-    for _, name in clouds(case):
-        path = folder / name
-        # a name that no file can have is refused where its tokens are read
-        with suppress(OSError):
-            if path.is_file():
-                digests[name] = _digest(path)
-    return digests
+    files = {name: folder / name for _, name in clouds(case)}
+    return {name: _digest(path) for name, path in files.items() if _is_file(path)}
 
 
 def check_tokens(case: Table, folder: Path, recorded: dict[str, str]) -> None:
@@ -579,7 +580,7 @@ def read_case(path: str | os.PathLike[str], settings: Mapping[str, Any] | None =
         If the file can't be read, is not TOML, or is no case.
     """
     path = Path(path)
-    if path.suffix in _POINTS and path.is_file():
+    if path.suffix in _POINTS and _is_file(path):
         raise CaseError(
             f"{path}: must be a case file (TOML), but holds points: a case names them as "
             f"law.points, begin with meanfield run --print-case"
@@ -674,7 +675,7 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
 
 
 def _has_all(case: Case, folder: Path) -> bool:
-    return all((folder / name).is_file() for _, name in clouds(case._tables))
+    return all(_is_file(folder / name) for _, name in clouds(case._tables))
 
 
 class _Schema(GenerateJsonSchema):
