@@ -39,6 +39,7 @@ from meanfield.cli.sweeps import (
 )
 from meanfield.evolution import netcdf, solve
 from meanfield.exceptions import CaseError
+from meanfield.studies import executors
 from meanfield.studies.executors import mapped_by
 
 TOKENS = CASE.replace(
@@ -319,8 +320,6 @@ def scheduler(folder):
 @pytest.mark.slow
 def test_a_scheduler_that_is_there_and_then_killed(here, scheduler, capsys, monkeypatch):
     """One line, status 1; the cell that was done by then is kept, and not run again."""
-    import distributed
-
     process, worker, address = scheduler
     assert main([*GRID, "--executor", "dask", "--scheduler", address, "-q"]) == 0
     with xr.open_dataset("sweep.nc", engine="h5netcdf") as found:
@@ -331,11 +330,11 @@ def test_a_scheduler_that_is_there_and_then_killed(here, scheduler, capsys, monk
     def killed(cell, found):
         process.kill()
         process.wait()
-        # nobody starts another in its place
-        distributed.default_client()._timeout = 1.0
         return read(cell, found)
 
     monkeypatch.setattr(Cell, "seen", killed)
+    # nobody starts another in its place
+    monkeypatch.setattr(executors, "_PATIENCE", "5s")
     argv = ["sweep", "tokens.toml", "--grid", "run={t_end = 0.1}," + ENDLESS]
     assert main([*argv, "--executor", "dask", "--scheduler", address]) == 1
     said = capsys.readouterr()
