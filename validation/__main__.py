@@ -33,6 +33,7 @@ SCRIPTS = [
     "convergence",
     "flow_maps",
     "sphere_flow_maps",
+    "clusters",
     "cluster_escape",
     "metastability",
     "prop_3_4",
