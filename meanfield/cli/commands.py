@@ -364,11 +364,11 @@ def compare(
 ) -> None:
     """Compare two runs at common times.
 
-    It prints their energies, and the mmd, W_1 and distance of the means between them, and what of
-    these is missing and why. The runs may
-    have any measures and dynamics on the same sphere. The mmd is the scaled one, of the kernel
-    e^{β(<x,y> - 1)}. Files are written only with --output and --figure. With --save-at, states
-    between two saves are computed anew from the save before.
+    It prints their energies, and the mmd, W_1 and distance of the means between them. Where one of
+    these numbers is missing, it says why. The runs may have any measures and dynamics on the same
+    sphere. The mmd is the scaled one, of the kernel e^{β(<x,y> - 1)}. Files are written only with
+    --output and --figure. With --save-at, states between two saves are computed anew from the save
+    before.
     """
     from meanfield.cli import text
     from meanfield.studies.comparison import compare as compared

@@ -152,8 +152,8 @@ def clusters(measure: Measure, radius: float | None = None, *, min_mass: float =
     )
     positions = kernel.positions(points)
     places, shares, group = _coarsened(positions, masses, radius)
-    looked = _Neighbours(places, kernel.width)
-    is_dense = _smoothed(looked, shares, kernel) >= _DENSE
+    neighbours = _Neighbours(places, kernel.width)
+    is_dense = _smoothed(neighbours, shares, kernel) >= _DENSE
     core = _Neighbours(places[is_dense], kernel.reach)
     components = core.components(kernel.reach)
     of_places = np.full(len(places), -1)
