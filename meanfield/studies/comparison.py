@@ -139,7 +139,7 @@ def compare(
         ds["energy_difference"] = "t", -ds["energy_share"].diff("run").values[0]
     absent = [name for name, values in ds.data_vars.items() if values.isnull().all()]
     ds = ds.drop_vars(absent)
-    missing = {name: _told(found, len(times)) for name, found in gaps.items() if found}
+    missing = {name: _reason(found, len(times)) for name, found in gaps.items() if found}
     missing |= {name: "neither run has numbers of it" for name in _NUMBERS if name not in ds}
     ds.attrs |= {
         "title": f"{a.dynamics} on {a.final} (a) and {b.dynamics} on {b.final} (b)",
@@ -225,7 +225,7 @@ def _distance(
     }
 
 
-def _told(gaps: list[tuple[float, str]], count: int) -> str:
+def _reason(gaps: list[tuple[float, str]], count: int) -> str:
     """At how many times a distance is missing, from when to when, and why at the first."""
     (first, why), (last, _) = gaps[0], gaps[-1]
     if len(gaps) == count:

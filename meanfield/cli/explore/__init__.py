@@ -166,7 +166,7 @@ class Explorer:
         ValueError
             If that is no case.
         """
-        told = self._told(changed)
+        told = self._values(changed)
         dim, kind = told["measure.dim"], told["measure.type"]
         # about an axis there are two places for them
         most = CONTROLS["law.bumps"][3] if dim <= 3 else 2
@@ -199,7 +199,7 @@ class Explorer:
         case = Case(text, folder=self.base._folder, name="case")
         return case, {"toml": text, "used": used, "bumps": most}
 
-    def _told(self, changed: Any) -> dict[str, Any]:
+    def _values(self, changed: Any) -> dict[str, Any]:
         """The values of all controls, where some are moved.
 
         Raises
@@ -243,7 +243,7 @@ class Explorer:
         try:
             case, about = self.moved(changed)
             tell(about)
-            n = self._told(changed)["run.n"]
+            n = {**self.start, **changed}["run.n"]
             with self.lock:
                 tell(self._shown(case, n, step))
         except (ValueError, ArithmeticError, MemoryError) as error:
