@@ -12,16 +12,12 @@ from typing import Any
 
 import meanfield as mf
 
-# the command line as a program, and where programs find this package
+# the command line as a program, and where programs find this package and its tests
 MEANFIELD = [
     *(sys.executable, "-c"),
     "import sys; from meanfield.cli.commands import main; sys.exit(main())",
 ]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)}
-# the same for programs that import a file of tests
-BESIDE = ENVIRONMENT | {
-    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), ENVIRONMENT["PYTHONPATH"]])
-}
 # seconds after which a program is given up: no test waits so long unless something is wrong
 LAST_RESORT = 600.0
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from browser import started
 from hypothesis import HealthCheck, settings
+
+from tests.browser import started
 
 settings.register_profile(
     "meanfield",

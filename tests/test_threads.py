@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from bad_calls import NAMES, call, called, good_arguments
-from handmade import CASE
 from scipy import sparse
 
 import meanfield as mf
 from meanfield.spaces import sphere
+from tests.handmade import CASE
+from tests.refusals.bad_calls import NAMES, call, called, good_arguments
 
 THREADS = 4
 BUMPS = mf.Mixture(
@@ -145,7 +145,7 @@ def tokens(law: Any, n: int, **how: Any) -> Callable[[], mf.Particles]:
 CIRCULAR, SPHERICAL = tokens(WAVES, 400)(), tokens(BUMPS, 700)()
 ON_CIRCLE = [CIRCULAR, mf.Density(mf.Circle(32), WAVES), mf.FlowMap(WAVES, tol=1e-6)]
 ON_SPHERE = [SPHERICAL, mf.Density(mf.Sphere(15), BUMPS)]
-BESIDE = mf.Particles(unit(2, 5, 5)), mf.Particles(unit(2, 6, 5))
+ENVIRONMENT = mf.Particles(unit(2, 5, 5)), mf.Particles(unit(2, 6, 5))
 
 ROWS: dict[str, Row] = {
     "Uniform": of_law(lambda: mf.Uniform(3)),
@@ -173,7 +173,7 @@ ROWS: dict[str, Row] = {
         2,
         lambda x: (x.entropy(), x.tail, x.values, x.resize(64), x.pdf(unit(2, 1))),
         lambda x: (mf.order_parameter(x), mf.sobolev(x, CIRCULAR), mf.slope(x, mf.SA(1.0))),
-        lambda x: (mf.wasserstein(x, ON_CIRCLE[1]), mf.wasserstein(x, BESIDE[0], 1)),
+        lambda x: (mf.wasserstein(x, ON_CIRCLE[1]), mf.wasserstein(x, ENVIRONMENT[0], 1)),
         lambda x: mf.Density.from_coefficients(x.space, x.coefficients).values,
     ),
     "Density about an axis": of_measure(lambda: mf.Density(mf.Zonal(4, 15), RING)),
@@ -192,7 +192,7 @@ ROWS: dict[str, Row] = {
         lambda: mf.FlowMap(WAVES, tol=1e-6),
         2,
         lambda x: (x.entropy(), x.tail, x.atoms, x.log_density),
-        lambda x: (mf.wasserstein(x, ON_CIRCLE[2]), mf.wasserstein(x, BESIDE[0])),
+        lambda x: (mf.wasserstein(x, ON_CIRCLE[2]), mf.wasserstein(x, ENVIRONMENT[0])),
         lambda x: mf.transport_map(x, ON_CIRCLE[1], unit(2, 1)),
     ),
     "FlowMap about an axis": of_measure(lambda: mf.FlowMap(RING, tol=1e-6), 1),
@@ -202,7 +202,7 @@ ROWS: dict[str, Row] = {
     "Particles on the circle": of_measure(
         tokens(WAVES, 400),
         2,
-        lambda x: mf.transport_plan(mf.Particles(x.points[:5]), BESIDE[0]),
+        lambda x: mf.transport_plan(mf.Particles(x.points[:5]), ENVIRONMENT[0]),
         lambda x: mf.wasserstein(x, CIRCULAR),
     ),
     "Particles on S²": of_measure(

@@ -37,11 +37,11 @@ class Fault:
         path.write_text(text.replace(self.right, self.wrong), encoding="utf-8")
 
 
-QUICK = "tests/test_validation_quick.py::test_claims_hold[{}]"
+QUICK = "tests/validation/test_claims.py::test_claims_hold[{}]"
 GROWTH, MULTIPLIERS = map(QUICK.format, ("linear_growth", "multipliers"))
-ENERGIES = "tests/test_energies.py::"
-TRANSPORT = "tests/test_transport.py::"
-GRIDS = "tests/generic/test_spaces.py::"
+ENERGIES = "tests/functionals/test_energies.py::"
+TRANSPORT = "tests/functionals/test_transport.py::"
+GRIDS = "tests/spaces/test_spaces.py::"
 
 # each is noticed by three scripts or tests of different kinds
 BROAD = (
@@ -51,8 +51,8 @@ BROAD = (
         "return nodes, weights / weights.sum()",
         "return nodes, 2.0 * weights / weights.sum()",
         (
-            "tests/test_harmonics.py::test_gauss_nodes_integrate_powers",
-            "tests/test_harmonics.py::test_polynomials_are_orthonormal",
+            "tests/kernels/test_harmonics.py::test_gauss_nodes_integrate_powers",
+            "tests/kernels/test_harmonics.py::test_polynomials_are_orthonormal",
             GRIDS + "test_grid",
         ),
     ),
@@ -64,9 +64,9 @@ BROAD = (
         "    return tuple(a[1:] for a in _right(beta, dim, kmax + 1))\n\n\n"
         "def _right(beta: float, dim: int, kmax: int)",
         (
-            "tests/test_harmonics.py::test_published_eigenvalues",
-            "tests/test_harmonics.py::test_eigenvalues_against_mpmath",
-            "tests/test_harmonics.py::test_bandwidth_is_enough_for_the_kernel",
+            "tests/kernels/test_harmonics.py::test_published_eigenvalues",
+            "tests/kernels/test_harmonics.py::test_eigenvalues_against_mpmath",
+            "tests/kernels/test_harmonics.py::test_bandwidth_is_enough_for_the_kernel",
             MULTIPLIERS,
         ),
     ),
@@ -77,8 +77,8 @@ BROAD = (
         "multiply(2.0 * transforms.gradient, potential, out=transforms.flux)\n        if lost",
         (
             GROWTH,
-            "tests/test_between_saves.py::test_pdf_between_saves_is_that_of_the_measure",
-            "tests/test_velocity.py::test_right_hand_side_has_the_same_velocity",
+            "tests/evolution/test_between_saves.py::test_pdf_between_saves_is_that_of_the_measure",
+            "tests/equations/test_velocity.py::test_right_hand_side_has_the_same_velocity",
         ),
     ),
     Fault(
@@ -89,7 +89,7 @@ BROAD = (
         (
             GRIDS + "test_grid",
             GRIDS + "test_exact_size_is_exact_and_no_larger_than_needed",
-            "tests/test_velocity.py::test_products_on_the_circle_do_not_alias",
+            "tests/equations/test_velocity.py::test_products_on_the_circle_do_not_alias",
         ),
     ),
     Fault(
@@ -98,7 +98,7 @@ BROAD = (
         "decay=np.append(dynamics.noise * laplacian",
         "decay=np.append(0.5 * dynamics.noise * laplacian",
         (
-            "tests/test_noisy_density.py::test_heat_flow_alone",
+            "tests/equations/test_density.py::test_heat_flow_alone",
             GROWTH,
             QUICK.format("noisy_densities"),
         ),
@@ -110,7 +110,7 @@ BROAD = (
         "lead = beta * float(",
         (
             GROWTH,
-            "tests/test_agreement.py::test_rotation_on_the_circle",
+            "tests/agreement/test_turned.py::test_rotation_on_the_circle",
             ENERGIES + "test_dissipation_of_usa_on_other_spaces",
         ),
     ),
@@ -132,21 +132,23 @@ BROAD = (
         "median = lengths @ excess / mu.turn",
         (
             TRANSPORT + "test_weighted_tokens_against_all_plans",
-            "tests/test_clouds.py::test_weights_over_fifteen_orders",
+            "tests/functionals/test_clouds.py::test_weights_over_fifteen_orders",
             TRANSPORT + "test_tokens_at_the_seam_that_coincide_or_weigh_nothing",
         ),
     ),
 )
 
-CLOUDS = "tests/test_clouds.py::"
-SPHERE = "tests/test_sphere_transport.py::"
-BALANCED = "tests/test_doubly_stochastic.py::"
-LABELS = ("tests/test_sphere_flow.py::test_the_label_error_is_the_mass_that_is_misplaced",)
-SUMMED = "tests/test_velocity.py::"
+CLOUDS = "tests/functionals/test_clouds.py::"
+SPHERE = "tests/functionals/test_sphere_transport.py::"
+BALANCED = "tests/dynamics/test_doubly_stochastic.py::"
+LABELS = ("tests/equations/test_sphere.py::test_the_label_error_is_the_mass_that_is_misplaced",)
+SUMMED = "tests/equations/test_velocity.py::"
 SUMMED += "test_terms_are_summed_below_a_millionth_of_the_largest_potential[{}-{}]"
-LOST = ("tests/test_driven_sphere.py::test_the_share_of_its_largest_value_at_which_g_is_lost",)
-PICTURES = ("tests/test_plot.py::test_tokens_are_drawn_by_their_weight",)
-PAGE = ("tests/test_report.py::test_tokens_are_where_they_are_and_as_large_as_their_weights",)
+LOST = (
+    "tests/equations/test_driven_sphere.py::test_the_share_of_its_largest_value_at_which_g_is_lost",
+)
+PICTURES = ("tests/plot/test_panels.py::test_tokens_are_drawn_by_their_weight",)
+PAGE = ("tests/cli/test_report.py::test_tokens_are_where_they_are_and_as_large_as_their_weights",)
 
 # each was once planted, and noticed by no test near it
 HOLES = (
@@ -155,7 +157,7 @@ HOLES = (
         "meanfield/evolution/restart.py",
         "run.system.collapses = [",
         "_ = [",
-        ("tests/test_resume.py::test_a_resumed_run_keeps_its_collapses",),
+        ("tests/evolution/test_resume.py::test_a_resumed_run_keeps_its_collapses",),
     ),
     Fault(
         "sign of |slope|²/2λ in a basin",
@@ -211,14 +213,14 @@ HOLES = (
         "meanfield/functionals/energies.py",
         "circle_angles(mean[None])[0]",
         "np.arctan2(mean[1], mean[0])",
-        ("tests/test_kuramoto.py::test_the_mean_phase_is_from_0_to_a_turn",),
+        ("tests/dynamics/test_kuramoto.py::test_the_mean_phase_is_from_0_to_a_turn",),
     ),
     Fault(
         "oscillators' values are not divided by their mass",
         "meanfield/measures/oscillators.py",
         "Density(space, each, unit_mass=unit_mass)",
         "Density(space, each)",
-        ("tests/test_oscillators.py::test_values_of_another_mass_are_divided_by_it",),
+        ("tests/measures/test_oscillators.py::test_values_of_another_mass_are_divided_by_it",),
     ),
     Fault(
         "negative f is scaled",
@@ -249,42 +251,48 @@ HOLES = (
         "meanfield/studies/proposition.py",
         "lower = np.nextafter([float(bound.ln()) for",
         "lower = np.nextafter([float(bound.ln()) - 9.2103 for",
-        ("tests/test_proposition.py::test_bounds_over_intervals",),
+        ("tests/studies/test_proposition.py::test_bounds_over_intervals",),
     ),
     Fault(
         "upper bound of Λ_k over an interval ten thousand times too small",
         "meanfield/studies/proposition.py",
         "upper = np.nextafter([float(bound.ln()) for",
         "upper = np.nextafter([float(bound.ln()) - 9.2103 for",
-        ("tests/test_proposition.py::test_bounds_over_intervals",),
+        ("tests/studies/test_proposition.py::test_bounds_over_intervals",),
     ),
     Fault(
         "owners behind a merged atom shifted by one",
         "meanfield/equations/atoms.py",
         "owners > first, owners - 1, owners",
         "owners > first, owners, owners",
-        ("tests/test_flow_map.py::test_atoms_that_meet_are_one_and_the_others_keep_their_nodes",),
+        (
+            "tests/measures/test_flow_map.py::test_atoms_that_meet_are_one_and_the_others_keep_their_nodes",
+        ),
     ),
     Fault(
         "mass of every save set to 1",
         "meanfield/evolution/system.py",
         '**self._balance(measure), "mass": measure.mass()',
         '**self._balance(measure), "mass": 1.0',
-        ("tests/test_integrate.py::test_a_save_has_the_mass_of_its_measure",),
+        ("tests/evolution/test_run.py::test_a_save_has_the_mass_of_its_measure",),
     ),
     Fault(
         "fields are refused at a hundred times the share of rounding",
         "meanfield/equations/density.py",
         "_LARGEST_SHARE = 1e-9",
         "_LARGEST_SHARE = 1e-7",
-        ("tests/test_attention.py::test_fields_of_which_rounding_makes_a_billionth_are_refused",),
+        (
+            "tests/dynamics/test_attention.py::test_fields_of_which_rounding_makes_a_billionth_are_refused",
+        ),
     ),
     Fault(
         "energies are refused at a hundred times the share of rounding",
         "meanfield/functionals/energies.py",
         "_LARGEST_SHARE = 1e-6",
         "_LARGEST_SHARE = 1e-4",
-        ("tests/test_forms.py::test_energies_of_which_rounding_makes_a_millionth_are_refused",),
+        (
+            "tests/functionals/test_forms.py::test_energies_of_which_rounding_makes_a_millionth_are_refused",
+        ),
     ),
     Fault(
         "terms of a density are summed at a hundred times the share",
@@ -334,7 +342,7 @@ HOLES = (
         "apart <= distance, labels[index]",
         "apart <= 2.0 * distance, labels[index]",
         (
-            "tests/test_clustering.py::test_a_light_token_belongs_to_a_cluster_within_a_radius_of_it",
+            "tests/measures/test_clusters.py::test_a_light_token_belongs_to_a_cluster_within_a_radius_of_it",
         ),
     ),
     Fault(
@@ -342,7 +350,7 @@ HOLES = (
         "meanfield/plot/panels.py",
         "(0.0, _TURN), weights=measure.weights)",
         "(0.0, _TURN), weights=np.full(len(angles), 1.0 / len(angles)))",
-        ("tests/test_plot.py::test_tokens_beside_the_circle_bear_their_histogram",),
+        ("tests/plot/test_panels.py::test_tokens_beside_the_circle_bear_their_histogram",),
     ),
     Fault(
         "principal axes of tokens without weights",
@@ -363,7 +371,7 @@ HOLES = (
         "meanfield/plot/panels.py",
         "np.maximum(0.5, _AREA * measure.weights[n:])",
         "np.full(len(x) - n, _AREA)",
-        ("tests/test_plot_flow.py::test_particles_are_drawn_by_their_mass",),
+        ("tests/plot/test_curves.py::test_particles_are_drawn_by_their_mass",),
     ),
     Fault(
         "histograms of the page without weights",
@@ -402,10 +410,10 @@ HOLES = (
     ),
 )
 
-PROPOSITION = "tests/test_proposition.py::"
-FORMS = "tests/test_forms.py::TestBounds::"
+PROPOSITION = "tests/studies/test_proposition.py::"
+FORMS = "tests/functionals/test_forms.py::TestBounds::"
 THEORY = "tests/test_theory.py::"
-LAWS = "tests/test_laws.py::"
+LAWS = "tests/laws/test_law.py::"
 REACHED = (FORMS + "test_bounds_are_reached",)
 COSINE = (SPHERE + "test_bounds_of_cos_theta",)
 

@@ -1,0 +1,447 @@
+"""The explorer: its cases, what its page shows of them, and the page in a browser."""
+
+import base64
+import json
+import re
+import signal
+import socket
+import struct
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.cli import explore
+from meanfield.cli.commands import main
+from meanfield.cli.explore import Explorer
+from meanfield.cli.report.document import part_of_page
+from tests.children import MEANFIELD, child
+
+SHORT = {"run.t_end": 0.4, "run.save_at": 4}
+START = mf.Case(part_of_page("explore/case.toml"))
+
+
+def case(dim, kind="Density", **keys):
+    changes = {"measure": explore.measure_table(dim, kind)}
+    changes |= {"law": explore.law_table(dim, 3, 4.0)}
+    return START.replace(changes | SHORT | keys)
+
+
+CASES = {
+    f"{kind}, d = {dim}": case(dim, kind) for dim in (2, 3, 6) for kind in ("Density", "FlowMap")
+}
+
+
+def told(explorer, **changed):
+    """What the page is told of a run where these controls are moved."""
+    lines = []
+    explorer.run({key.replace("_", ".", 1): one for key, one in changed.items()}, lines.append, int)
+    assert all("t = " in one["said"] for one in lines[1:-1])
+    json.dumps(lines, allow_nan=False)
+    return lines[0], lines[-1]
+
+
+def numbers(given):
+    return np.frombuffer(base64.b64decode(given["bdata"]), "<" + given["dtype"])
+
+
+def view(shown, name):
+    (found,) = (one for one in shown["views"] if one["name"] == name)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_page_shows_what_the_run_has(name):
+    expected = CASES[name].run()
+    about, shown = told(Explorer(CASES[name]), run_n=7)
+    assert mf.Case(about["toml"]) == CASES[name]
+    assert (shown["said"], shown["bad"]) == (expected.message, False)
+    np.testing.assert_array_equal(shown["t"], expected.t)
+    shares = expected.dataset.energy_share.values
+    energy = view(shown, "energy")["data"]
+    assert [one["name"] for one in energy] == ["measure", "7 tokens"]
+    np.testing.assert_array_equal(numbers(energy[0]["y"]), shares)
+    tokens = CASES[name].replace({"measure": {"type": "Particles", "n": 7}}).run()
+    np.testing.assert_array_equal(numbers(energy[1]["y"]), tokens.dataset.energy_share)
+    found = [mf.clusters(measure).masses for measure in expected.measures]
+    dots = view(shown, "clusters")["data"][0]
+    np.testing.assert_array_equal(numbers(dots["x"]), np.repeat(expected.t, [*map(len, found)]))
+    np.testing.assert_array_equal(numbers(dots["y"]), np.float32(np.concatenate(found)))
+    told_of = [re.findall("<dd>(.*?)</dd>", one) for one in shown["numbers"]]
+    listed = [" ".join(f"{mass:.3f}" for mass in some) for some in found]
+    counts = [str(len(some)) for some in found]
+    assert told_of == [
+        list(one) for one in zip([f"{x:.6f}" for x in shares], counts, listed, strict=True)
+    ]
+    measure = view(shown, "measure0")
+    assert len(measure["frames"]) == 5
+    for frame, some in zip(measure["frames"], tokens.measures, strict=True):
+        drawn = frame[len(measure["data"]) - 1]
+        if "scene" in measure["layout"]:
+            at = np.stack([numbers(drawn[name]) for name in "xyz"], axis=1)
+            np.testing.assert_allclose(at, 1.012 * some.points, atol=1e-6)
+        elif some.dim == 2:
+            angles = np.arctan2(*some.points.T[::-1]) % (2.0 * np.pi)
+            np.testing.assert_allclose(numbers(drawn["x"]), angles, atol=1e-6)
+        else:
+            heights = some.points @ expected.measures[0].axis
+            np.testing.assert_allclose(np.cos(numbers(drawn["x"])), heights, atol=1e-6)
+
+
+def test_a_run_without_tokens_or_of_tokens_has_one_figure_of_them():
+    for one, n in ((case(2), 0), (case(2, measure={"type": "Particles", "n": 9}), 30)):
+        names = [each["name"] for each in told(Explorer(one), run_n=n)[1]["views"]]
+        assert names == ["measure0", "energy", "clusters"]
+
+
+def test_no_more_bumps_than_there_are_places():
+    """About an axis there are two, the poles."""
+    for dim, most in ((2, 8), (3, 8), (5, 2)):
+        moved, about = Explorer().moved({"law.bumps": 6, "measure.dim": dim})
+        assert about["bumps"] == most
+        assert len(moved._tables.law.laws) == min(6, most)
+
+
+@pytest.mark.slow
+def test_a_move_changes_the_case_and_its_run():
+    explorer = Explorer(case(2))
+    about, shown = told(explorer, dynamics_beta=7.0)
+    changed = mf.Case(about["toml"])
+    assert changed == case(2).replace({"dynamics.beta": 7.0})
+    found = numbers(view(shown, "energy")["data"][0]["y"])
+    np.testing.assert_array_equal(found, changed.run().dataset.energy_share)
+    # the figure of a run that was shown is that of another only if it is asked for
+    moved = {"dynamics.beta": 7.0}
+    assert explorer.figure(moved, int).startswith(b"%PDF")
+    assert explorer._last[0] == changed
+    assert explorer.figure({"dynamics.beta": 2.0}, int).startswith(b"%PDF")
+    assert explorer._last[0] == changed
+
+
+def test_a_case_of_its_own_and_its_kernel(tmp_path):
+    text = case(2).replace({"dynamics": {"type": "Interaction", "kernel": [1.0, 0.5, 0.25]}})
+    path = tmp_path / "own.toml"
+    path.write_text("# mine\n" + text.replace({"dynamics.noise": 0.01}).to_toml())
+    explorer = Explorer(mf.Case.from_file(path))
+    assert (explorer.start["law.bumps"], explorer.start["dynamics.kernel"]) == (0, "1.0, 0.5, 0.25")
+    # untouched it is the file itself
+    own, about = explorer.moved({})
+    assert about["toml"] == path.read_text()
+    assert own._build()[1] == mf.Interaction([1.0, 0.5, 0.25], noise=0.01)
+    assert {*explore.CONTROLS} - {*about["used"]} == {"law.kappa", "dynamics.beta"}
+    typed, _ = explorer.moved({"dynamics.kernel": "1, 2"})
+    assert typed._build()[1] == mf.Interaction([1.0, 2.0], noise=0.01)
+    assert typed._tables.law == own._tables.law
+    lines = []
+    explorer.run({"dynamics.kernel": "1, two"}, lines.append, int)
+    assert lines[0]["bad"]
+    assert "dynamics.kernel must be" in lines[0]["said"]
+    both, _ = explorer.moved({"dynamics.kernel": "1, 2", "law.bumps": 2})
+    assert len(both._tables.law.laws) == 2
+
+
+def test_progress_may_be_a_function():
+    times = []
+    measure = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    sol = mf.evolve(measure, mf.SA(1.0), 1.0, 2, progress=times.append)
+    assert len(times) == sol.dataset.steps[-1]
+    assert times == sorted(times)
+    assert times[-1] == 1.0
+
+    def stop(t):
+        raise LookupError(t)
+
+    with pytest.raises(LookupError):
+        mf.evolve(measure, mf.SA(1.0), 1.0, 2, progress=stop)
+    with pytest.raises(ValueError, match="progress must be True, False, 'lines' or a function"):
+        mf.evolve(measure, mf.SA(1.0), 1.0, 2, progress=2)
+
+
+def test_without_plotly_the_command_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    assert main(["explore"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "pip install 'meanfield-attention[report]'" in err
+
+
+def test_a_port_that_is_taken(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert main(["explore", "--no-browser", "--port", str(port)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"--port must be free, got {port}" in err
+
+
+@pytest.fixture(scope="module")
+def address():
+    """The address of a page that is served by the command."""
+    command = [*MEANFIELD, "explore", "--no-browser"]
+    with child(command, stdout=-1, stderr=-1, text=True) as process:
+        yield process.stdout.readline().strip()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+def asked(address, path, changed):
+    data = json.dumps(changed).encode()
+    return urllib.request.urlopen(address.replace("/?", f"/{path}?"), data)
+
+
+def test_a_bad_token_is_refused(address):
+    assert re.match(r"http://127.0.0.1:\d+/\?token=[\w-]{40,}$", address)
+    place, _, token = address.partition("=")
+    changed = ("A" if token[0] != "A" else "B") + token[1:]
+    for bad in (place.partition("?")[0], f"{place}=", f"{place}={changed}", f"{place}=é"):
+        for ask in (urllib.request.urlopen, lambda one: asked(one, "run", {})):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                ask(bad.replace("é", "%C3%A9"))
+            assert caught.value.code in (403, 404 if "?" not in bad else 403)
+            caught.value.close()
+    with urllib.request.urlopen(address) as page:
+        text = page.read().decode()
+    # nothing comes from elsewhere
+    outside = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", text, flags=re.DOTALL)
+    assert not re.search(r'(src|href)="(?!data:)', outside)
+
+
+LONG = {"measure.dim": 3, "measure.type": "FlowMap", "run.t_end": 200.0}
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_what_runs():
+    with child([*MEANFIELD, "explore", "--no-browser"], stdout=-1, stderr=-1, text=True) as process:
+        with asked(process.stdout.readline().strip(), "run", LONG) as answer:
+            answer.readline()
+            assert json.loads(answer.readline())["said"].startswith("t = ")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.slow
+def test_a_page_that_moves_on_ends_its_run(address):
+    """A flow map on S² to a Dirac takes minutes; it is dropped within one step."""
+    with asked(address, "run", LONG) as answer:
+        assert "FlowMap" in json.loads(answer.readline())["toml"]
+        assert json.loads(answer.readline())["said"].startswith("t = ")
+    # runs are made one after the other
+    with asked(address, "run", {"run.t_end": 0.4}) as answer:
+        *_, last = map(json.loads, answer)
+    assert last["t"][-1] == 0.4
+
+
+READY = "body[data-ready]"
+SHARE = "document.querySelector('#numbers dd').textContent"
+
+
+@pytest.mark.slow
+def test_the_page_in_a_browser(address, browser):
+    with browser.open(address, ready=READY) as page:
+        before, picture = page.tab.evaluate(SHARE), page.tab.locator("#measure0").screenshot()
+        box = page.tab.locator("[name='dynamics.beta']").bounding_box()
+        x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 2
+        page.tab.mouse.move(x, y)
+        page.tab.mouse.down()
+        page.tab.mouse.move(x + 60, y, steps=8)
+        # the picture moves while the slider is held
+        page.tab.wait_for_function(f"before => {SHARE} !== before", arg=before)
+        page.tab.mouse.up()
+        page.tab.wait_for_selector(READY, state="attached")
+        with page.tab.expect_download() as saved:
+            page.tab.get_by_text("Save as case").click()
+        one = mf.Case.from_file(saved.value.path())
+        assert one._tables.dynamics.beta > 4.5
+        expected = one.run()
+        share = expected.dataset.energy_share.values
+        found = mf.clusters(expected.measures[20]).masses
+        assert page.tab.locator("#numbers dd").all_inner_texts() == [
+            *(f"{share[20]:.6f}", str(len(found))),
+            " ".join(f"{mass:.3f}" for mass in found),
+        ]
+        drawn = page.tab.evaluate("[...document.getElementById('energy')._fullData[0].y]")
+        np.testing.assert_array_equal(drawn, share)
+        assert page.tab.locator("#measure0").screenshot() != picture
+        with page.tab.expect_download() as saved:
+            page.tab.get_by_text("Save as figure").click()
+        assert saved.value.path().read_bytes().startswith(b"%PDF")
+        page.tab.locator("[name='dynamics.type']").select_option("Interaction")
+        page.tab.locator("[name='dynamics.kernel']").fill("1, two")
+        page.tab.locator("#said.bad").wait_for()
+        assert "dynamics.kernel must be" in page.tab.locator("#said").inner_text()
+        page.tab.locator("[name='dynamics.kernel']").fill("1, 1")
+        page.tab.wait_for_selector(f"{READY} #said:not(.bad)")
+        assert (page.errors, page.overflows(), page.blanks()) == ([], [], [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"width": 390}, {"dark": True}, {"width": 390, "dark": True}])
+def test_the_page_on_a_phone_and_in_the_dark(options, address, browser):
+    """From the circle to S² and back: figures change their kind, and none is left over."""
+    with browser.open(address, ready=READY, **options) as page:
+        page.tab.locator("[name='run.t_end']").fill("0.4")
+        for dim, is_sphere in (("3", "true"), ("2", "false")):
+            page.tab.locator("[name='measure.dim']").fill(dim)
+            page.tab.wait_for_function(
+                "is => document.body.dataset.ready "
+                "&& is === String('scene' in document.getElementById('measure0').layout)",
+                arg=is_sphere,
+            )
+            assert (page.errors, page.overflows(), page.blanks()) == ([], [], [])
+        page.tab.locator("[name='run.n']").fill("0")
+        page.tab.wait_for_function("document.getElementById('measure0').data.length === 4")
+
+
+def raw(address, content):
+    """The first line of an answer to these bytes, "" where the connection is closed without one."""
+    host, port = re.match(r"http://(.*):(\d+)/", address).groups()
+    with socket.create_connection((host, int(port)), 60.0) as connection:
+        # an answer may be there, and the connection closed, before all is sent
+        with suppress(OSError):
+            connection.sendall(content)
+            connection.shutdown(socket.SHUT_WR)
+            return connection.makefile("rb").readline().decode("latin-1")
+        return ""
+
+
+def post(address, content, length=None):
+    length = len(content) if length is None else length
+    query = address.partition("/?")[2]
+    head = f"POST /run?{query} HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n"
+    return raw(address, head.encode() + content)
+
+
+MALFORMED = {
+    "no JSON": (b"{", None),
+    "nothing": (b"", None),
+    "a deep list": (b"[" * 10_000, None),
+    "a negative length": (b"{}", -1),
+    "no length": (b"{}", "many"),
+    "a huge length": (b"{}", 10**12),
+    "no UTF-8": (b"\xff\xfe\xfd\xfc\xfb", None),
+}
+
+
+def test_requests_that_are_none_leave_no_trace_on_the_terminal():
+    """With the token and without it."""
+    with child([*MEANFIELD, "explore", "--no-browser"], stdout=-1, stderr=-1, text=True) as process:
+        address = process.stdout.readline().strip()
+        place, stranger = address.partition("?")[0], address[:-5]
+        for what, (content, length) in MALFORMED.items():
+            assert " 400 " in post(address, content, length), what
+            refused = post(stranger, content, length)
+            assert not refused or " 403 " in refused, what
+        for line in (b"GET //[?token=x HTTP/1.1", b"\x16\x03\x01\x00", b"GET", b"PUT / HTTP/1.1"):
+            assert "200" not in raw(place, line + b"\r\n\r\n")
+        for where in (address, stranger):
+            for content in (b"", b"P", b"GET / HTTP/1.1\r\nHost:"):
+                raw(where, content)
+            # what is not waited for
+            host, port = re.match(r"http://(.*):(\d+)/", where).groups()
+            for path, method in (("/", "GET"), ("/run", "POST"), ("/figure", "POST")):
+                query = where.partition("?")[2]
+                with socket.create_connection((host, int(port))) as connection:
+                    abort = struct.pack("ii", 1, 0)
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, abort)
+                    request = (
+                        f"{method} {path}?{query} HTTP/1.1\r\nContent-Length: 2\r\n\r\n" + "{}"
+                    )
+                    connection.sendall(request.encode())
+        # it still answers
+        with asked(address, "run", {"run.t_end": 0.2}) as answer:
+            *_, last = map(json.loads, answer)
+        assert last["t"][-1] == 0.2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("changed", "told_so"),
+    [
+        ({"run.n": 10**9}, "run.n must be an integer >= 0 and <= 500, got 1000000000"),
+        ({"run.n": -1}, "run.n must be"),
+        ({"run.n": "9"}, "run.n must be"),
+        ({"run.n": 2.5}, "run.n must be"),
+        ({"measure.dim": 10**9}, "measure.dim must be an integer >= 2 and <= 16"),
+        ({"law.bumps": "3"}, "law.bumps must be an integer >= 0 and <= 8"),
+        ({"law.kappa": "3"}, "kappa"),
+        ({"law.kappa": None}, "kappa"),
+        ({"dynamics.type": "Kuramoto"}, "dynamics.type must be"),
+        ({"dynamics.type": ["SA"]}, "dynamics.type must be"),
+        ({"measure.type": {}}, "measure.type must be"),
+        ({"dynamics.type": "Interaction", "dynamics.kernel": "x"}, "kernel"),
+        ({"dynamics.beta": []}, "beta"),
+        ({"run.t_end": {}}, "t_end"),
+        ({"output.file": "there.nc"}, "controls must be law.bumps"),
+        ({3: 4}, "controls must be"),
+        ([], "controls must be"),
+        ("law.bumps", "controls must be"),
+        (None, "controls must be"),
+    ],
+)
+def test_controls_that_no_page_has_are_refused(changed, told_so):
+    explorer, lines = Explorer(), []
+    explorer.run(changed, lines.append, int)
+    assert lines[-1]["bad"]
+    assert told_so in lines[-1]["said"]
+    with pytest.raises(ValueError, match=re.escape(told_so)):
+        explorer.figure(changed, int)
+
+
+def test_a_case_of_tokens_moves_to_another_dimension():
+    for n in (9, 700):
+        explorer = Explorer(case(2, measure={"type": "Particles", "n": n}))
+        for dim in (2, 3, 6):
+            about, shown = told(explorer, measure_dim=dim, law_bumps=2)
+            moved = mf.Case(about["toml"])
+            assert not shown["bad"], shown
+            start = moved._build()[0]
+            assert start.points.shape == (n, dim)
+    # a law of another dimension would stay where it is
+    with pytest.raises(ValueError, match=r"law.bumps must be >= 1 in d = 3, .* of d = 2, got 0"):
+        explorer.moved({"measure.dim": 3})
+
+
+def test_a_cloud_of_tokens_moves_to_another_dimension(tmp_path):
+    cloud = {"type": "PointCloud", "points": [[1.0, 0.0], [0.0, 1.0]]}
+    own = START.replace({"law": cloud, "measure": {"type": "Particles"}} | SHORT)
+    explorer = Explorer(own)
+    assert len(explorer.moved({"dynamics.beta": 1.0})[0]._build()[0].points) == 2
+    _, shown = told(explorer, measure_dim=3, law_bumps=2)
+    assert not shown["bad"], shown
+    # bumps need a number of tokens
+    assert explorer.moved({"law.bumps": 2})[0]._build()[0].points.shape == (100, 2)
+
+
+def test_the_token_is_not_in_the_command_line_of_the_browser(monkeypatch, capsys):
+    """Other users of the machine see it, and not a file of this one."""
+    seen = []
+
+    def opened(address):
+        seen.append(address)
+        page = Path(urllib.request.url2pathname(urllib.parse.urlsplit(address).path))
+        assert f'url={where}"' in page.read_text()
+        assert page.stat().st_mode & 0o077 == 0
+        assert page.parent.stat().st_mode & 0o077 == 0
+        seen.append(page)
+
+    where = "http://127.0.0.1:9/?token=SECRET"
+    monkeypatch.setattr("webbrowser.open", opened)
+    monkeypatch.setattr(explore, "serve", lambda case, port, ready: ready(where))
+    assert main(["explore"]) == 0
+    address, page = seen
+    assert address.startswith("file:///")
+    assert "SECRET" not in address
+    assert where in capsys.readouterr().out
+    # it is gone with the explorer
+    assert not page.parent.exists()

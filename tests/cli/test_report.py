@@ -1,0 +1,488 @@
+"""The page of a run: whole, small, safe, and alive in a browser."""
+
+import base64
+import json
+import re
+import sys
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.cli import report
+from meanfield.cli.commands import main
+from meanfield.cli.report.document import checks
+from meanfield.cli.report.measures import sphere_view, tokens_view
+from meanfield.cli.text import table
+from meanfield.evolution.system import System
+from meanfield.plot.panels import look
+from meanfield.spaces.geometry import circle_points
+from tests.browser import pixels
+from tests.handmade import interrupted, tokens, unfinished
+
+LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 3.0)
+
+
+START = mf.Density(mf.Circle(32), LAW)
+SMALL = mf.Density(mf.Circle(32), LAW, max_size=64)
+OUTGROWN = {"t_end": 6.0}
+RUNS = {
+    "circle": (mf.Density(mf.Circle(64), LAW), mf.SA(4.0), {"t_end": 1.0}),
+    "S^2": (mf.Density(mf.Sphere(15), SLANTED), mf.USA(1.0), {"t_end": 0.3}),
+    "zonal with noise": (
+        mf.Density(mf.Zonal(8, 31), mf.ZonalSeries(8, [0.5])),
+        mf.USA(2.0, noise=0.01),
+        {"t_end": 0.5},
+    ),
+    "flow map": (mf.FlowMap(LAW), mf.SA(4.0), {"t_end": 15.0}),
+    "flow map on S^2": (
+        mf.FlowMap(mf.Mixture([SLANTED, mf.Uniform(3)]), tol=1e-5),
+        mf.Attention(1.0, [mf.Head(V=np.diag([1.0, -1.0, 0.5]))]),
+        {"t_end": 0.3},
+    ),
+    "hand-over": (SMALL, mf.SA(4.0), OUTGROWN | {"on_unresolved": "flow-map"}),
+    "under-resolved": (SMALL, mf.SA(4.0), OUTGROWN | {"on_unresolved": "stop"}),
+    "tokens on S^2": (tokens(3, 60), mf.SA(4.0), {"t_end": 1.0}),
+    "Kuramoto": (mf.Density(mf.Circle(64), LAW), mf.Kuramoto(2.0, noise=0.1), {"t_end": 0.5}),
+    "tokens in d = 8": (tokens(8, 30), mf.DoublyStochastic(2.0), {"t_end": 1.0}),
+}
+
+
+@pytest.fixture(scope="module")
+def solutions():
+    return {
+        name: (partial(unfinished, mf.evolve) if name == "under-resolved" else mf.evolve)(
+            start, dynamics, save_at=5, **asked
+        )
+        for name, (start, dynamics, asked) in RUNS.items()
+    }
+
+
+def data(page):
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_page_of_every_kind_of_run(name, solutions):
+    sol = solutions[name]
+    page = report.page(sol)
+    assert 4e6 < len(page) < 1e7
+    # nothing is fetched
+    outside = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
+    assert not re.search(r"\b(src|href)\s*=\s*[\x27\"]?\s*(https?:|//)", outside)
+    assert not re.search(r"<script[^>]*\bsrc", page)
+    given = data(page)
+    np.testing.assert_array_equal(given["t"], sol.t)
+    measure = next(view for view in given["views"] if view["name"] == "measure0")
+    assert len(measure["frames"]) == len(sol.t)
+    assert len(given["views"]) >= 3
+    assert str(sol.message).split(";")[0][:40] in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_checks_hold_where_the_run_is_good(name, solutions):
+    found = checks(solutions[name])
+    failed = [check.name for check in found if not check.passed]
+    expected = ["status"] if name == "under-resolved" else []
+    assert [each for each in failed if each != "tail"] == expected
+
+
+@pytest.mark.slow
+def test_distances_say_what_they_are_to():
+    monitors = {"w2_far": mf.DistanceTo("uniform", p=2), "w_own": lambda mu: mu.mass()}
+    page = report.page(mf.evolve(RUNS["circle"][0], mf.SA(4.0), 0.5, 2, monitors=monitors))
+    (view,) = (v for v in data(page)["views"] if v["name"] == "distances")
+    # bounds that are equal are not drawn
+    assert [trace["name"] for trace in view["data"]] == ["W<sub>2</sub> to σ", "w_own"]
+
+
+@pytest.mark.slow
+def test_a_check_can_fail(solutions):
+    ds = solutions["circle"].dataset
+    wrong = ds.assign(balance_error=ds.balance_error + 1e-6, mass=ds.mass + 1e-6, energy=-ds.energy)
+    bad = replace(solutions["circle"], dataset=wrong)
+    failed = [check.name for check in checks(bad) if not check.passed]
+    assert len(failed) == 4
+
+
+BENT = np.array([[1.0, 0.3], [0.3, -0.5]])
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "t_end", "symbol"),
+    [
+        (mf.DoublyStochastic(2.0), 0.5, "E_DS"),
+        (mf.Attention(1.5, [mf.Head(Q=BENT, V=-BENT)]), 0.5, "E_D"),
+        (mf.Kuramoto(-1.3), 0.5, "F"),
+        (mf.CircleInteraction([1.0, -0.5]), 0.5, "F"),
+        (mf.SA(0.0, sign=-1), 0.5, "E_β"),
+        (mf.SA(800.0), 1e-3, "E_β/E_β(δ)"),
+    ],
+    ids=str,
+)
+def test_an_energy_is_checked_by_its_own_name(dynamics, t_end, symbol):
+    sol = mf.evolve(tokens(2, 40), dynamics, t_end, 4)
+    found = {check.name: check.passed for check in checks(sol)}
+    assert all(found.values())
+    assert sum(name.startswith("balance error |") for name in found) == 1
+    assert f"{symbol} between its bounds" in found
+    way = "rises" if dynamics._energy.sign > 0 else "falls"
+    assert f"{symbol} {way}: largest step back" in found
+
+
+def test_a_run_without_an_energy_is_checked_for_the_rest():
+    turned = mf.Attention(1.0, [mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])])
+    sol = mf.evolve(mf.Density(mf.Circle(64), LAW), turned, 0.5, 4)
+    assert [check.name for check in checks(sol)] == [*("status", "mass error |1 − ∫ dμ|", "tail")]
+    assert "rms velocity" in report.page(sol)
+    assert "dissipation" not in table(sol)
+    assert table(sol).split()[:3] == ["t", "rms_velocity", "1-mass"]
+
+
+@pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
+def test_a_save_that_is_cut_short_fails_no_check_but_the_status(kind, monkeypatch):
+    """Ctrl-C does not wait for the numbers of the last measure, which then lacks most."""
+    start = {
+        "density": mf.Density(mf.Circle(32), LAW),
+        "flow map": mf.FlowMap(LAW),
+        "tokens": mf.Particles.sample(LAW, 20, rng=0),
+    }[kind]
+    calls, balance = [], System._balance
+
+    def struck(system, measure):
+        calls.append(measure)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return balance(system, measure)
+
+    monkeypatch.setattr(System, "_balance", struck)
+    sol = interrupted(mf.evolve, start, mf.SA(1.0), 0.4, 4)
+    assert np.isfinite(sol.dataset.energy).values.tolist() == [True, True, False]
+    page = report.page(sol)
+    assert [check.name for check in checks(sol) if not check.passed] == ["status"]
+    first, last = sol.dataset.energy.values[:2]
+    assert f"goes from {first:.4g} to {last:.4g}." in page
+
+
+def test_a_flow_map_is_held_against_its_own_tolerance():
+    start = mf.FlowMap(mf.FourierSeries(cos=[0.5]))
+    loose = mf.evolve(start, mf.SA(4.0), 1.0, 2, rtol=1e-2)
+    told = loose.dataset.attrs
+    assert (told["tol"], "rtol" in told) == (start.tol, False)
+    # an energy that is off by less than rtol, and by far more than tol
+    error = loose.dataset["balance_error"].copy()
+    error[2] += 1e-6
+    bad = replace(loose, dataset=loose.dataset.assign(balance_error=error))
+    assert [check.passed for check in checks(bad) if check.name.startswith("balance")] == [False]
+    assert all(check.passed for check in checks(loose))
+
+
+@pytest.mark.slow
+def test_a_case_can_not_write_into_the_page(solutions):
+    texts = {"message": "</script><script>alert(1)</script>"}
+    texts["_case"] = "</pre><img src=x onerror=alert(1)>"
+    page = report.page(replace(solutions["circle"], **texts))
+    assert "<script>alert(1)" not in page
+    assert "<img src=x" not in page
+
+
+def test_a_monitor_can_not_write_into_the_page():
+    monitors = {"w_<img src=x onerror=alert(1)>": lambda mu: mu.mass()}
+    page = report.page(mf.evolve(START, mf.SA(1.0), 0.1, 2, monitors=monitors))
+    assert "<img src=x" not in page
+    assert "w_&lt;img src=x onerror=alert(1)&gt;</th>" in page
+
+
+@pytest.mark.slow
+def test_bad_input(tmp_path, solutions):
+    with pytest.raises(ValueError, match="solution must be a Solution, got 3"):
+        report.page(3)
+    with pytest.raises(ValueError, match=r"path must end in \.html"):
+        report.save(tmp_path / "a.pdf", solutions["circle"])
+
+
+@pytest.mark.slow
+def test_without_plotly_the_extra_is_named(monkeypatch, solutions):
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ValueError, match="report"):
+        report.page(solutions["circle"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_command(capsys, solutions):
+    solutions["circle"].save("run.nc")
+    assert main(["report", "run.nc"]) == 0
+    assert capsys.readouterr().out == "wrote run.html\n"
+    solutions["circle"].save("again.nc")
+    # a page of the same runs is replaced
+    for _ in range(2):
+        assert main(["report", "run.nc", "again.nc"]) == 0
+        assert capsys.readouterr().out == "wrote run-again.html\n"
+    assert main(["report", "again.nc", "--page", "run-again.html"]) == 2
+
+
+WAYS = {
+    "wide": {},
+    "phone": {"width": 390},
+    "print": {"width": 718, "printed": True},
+    "dark": {"dark": True},
+    "phone in the dark": {"width": 390, "dark": True},
+}
+READY = "body[data-ready]"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["circle", "flow map", "tokens in d = 8", "S^2"])
+def test_in_a_browser_nothing_is_cut_or_blank_and_nothing_complains(
+    name, way, tmp_path, solutions, browser
+):
+    path = tmp_path / "run.html"
+    report.save(path, solutions[name])
+    with browser.open(path, **WAYS[way], ready=READY) as view:
+        assert (view.errors, view.overflows(), view.blanks()) == ([], [], [])
+        seen = [view.tab.locator(each).first.is_visible() for each in ("#time", "#play", ".stills")]
+        assert seen == ([False, False, True] if way == "print" else [True, True, False])
+        if "dark" in WAYS[way]:
+            colours = view.tab.evaluate(DARK)
+            assert colours["page"] == "rgb(22, 24, 27)"
+            assert set(colours["texts"]) == {"rgb(228, 228, 228)"}
+        if way == "print":
+            # what scrolls on a screen is whole on paper
+            (case,) = view.tab.locator("pre").all()
+            assert case.evaluate("e => e.scrollHeight - e.clientHeight") == 0
+
+
+DARK = """() => ({
+  page: getComputedStyle(document.body).backgroundColor,
+  texts: [...document.querySelectorAll(".plot text")].map((e) => getComputedStyle(e).fill),
+})"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["circle", "S^2"])
+def test_in_a_browser_the_slider_moves_the_figures(name, tmp_path, solutions, browser):
+    sol, path = solutions[name], tmp_path / "run.html"
+    report.save(path, sol)
+    with browser.open(path, ready=READY) as view:
+        slider, now = view.tab.locator("#time"), view.tab.locator("#now")
+        middle = float(now.inner_text().removeprefix("t = "))
+        assert sol.t[0] < middle < sol.t[-1]
+        first = pixels(view.tab.locator("#measure0"))
+        slider.focus()
+        view.tab.keyboard.press("End")
+        last = float(now.inner_text().removeprefix("t = "))
+        assert last == pytest.approx(sol.t[-1], rel=1e-4)
+        assert slider.get_attribute("aria-valuetext") == now.inner_text()
+        view.tab.wait_for_function(MOVED, arg=last)
+        assert np.abs(pixels(view.tab.locator("#measure0")) - first).max() > 20
+        assert view.errors == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_in_a_browser_two_runs_share_their_time(way, tmp_path, solutions, browser):
+    one, path = solutions["circle"], tmp_path / "two.html"
+    other = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 1.0, save_at=2)
+    report.save(path, one, other, names=["series", "nodes"])
+    with browser.open(path, **WAYS[way], ready=READY) as view:
+        assert (view.errors, view.overflows(), view.blanks()) == ([], [], [])
+        if way == "wide":
+            page = data(path.read_text())
+            first, second = page["views"][:2]
+            # the times that both have saved
+            assert page["t"] == [0.0, 1.0]
+            assert [len(found["frames"]) for found in (first, second)] == [2, 2]
+            assert first["layout"]["yaxis"]["range"] == second["layout"]["yaxis"]["range"]
+            before = [pixels(view.tab.locator(f"#measure{i}")) for i in (0, 1)]
+            view.tab.locator("#time").focus()
+            view.tab.keyboard.press("Home")
+            view.tab.wait_for_function(MOVED, arg=0.0)
+            for i, drawn in enumerate(before):
+                assert np.abs(pixels(view.tab.locator(f"#measure{i}")) - drawn).max() > 20
+            assert view.tab.locator(".lead").inner_text().startswith("the same to")
+        # what each run has is a click away, and whole on paper
+        cases = view.tab.locator("#checks pre")
+        assert [one.is_visible() for one in cases.all()] == [False, False]
+        view.tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert [one.is_visible() for one in cases.all()] == [True, True]
+        assert (view.overflows(), view.blanks()) == ([], [])
+
+
+@pytest.mark.slow
+def test_two_runs_are_seen_at_the_same_times():
+    """The second goes on where the first ends, and saves less often."""
+    start = tokens(3, 20)
+    short, long = (mf.evolve(start, mf.SA(4.0), t_end, 4) for t_end in (1.0, 2.0))
+    page = report.page(short, long)
+    assert data(page)["t"] == [0.0, 0.5, 1.0]
+    assert "The slider has 3 of 5 saved times of b: both runs have them." in page
+    for sol, view in zip((short, long), data(page)["views"][:2], strict=True):
+        assert len(view["frames"]) == 3
+        for t, frame in zip((0.0, 0.5, 1.0), view["frames"], strict=True):
+            drawn = [np.frombuffer(base64.b64decode(frame["3"][x]["bdata"]), "<f4") for x in "xyz"]
+            height = np.linalg.norm(drawn, axis=0)[0]
+            points = sol.measures[list(sol.t).index(t)].points
+            np.testing.assert_allclose(np.transpose(drawn), height * points, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_two_runs_must_be_on_one_sphere(solutions):
+    with pytest.raises(ValueError, match="b must be on the sphere of a"):
+        report.page(solutions["circle"], solutions["S^2"])
+
+
+MOVED = "t => Math.abs(document.getElementById('energy').layout.shapes[0].x0 - t) < 1e-3"
+
+
+@pytest.mark.slow
+def test_every_figure_has_words_and_a_table_of_its_numbers(solutions):
+    sol = solutions["circle"]
+    page = report.page(sol)
+    figures = re.findall("<figure>.*?</figure>", page, re.DOTALL)
+    assert len(figures) == len(data(page)["views"])
+    for figure in figures:
+        assert re.search(r'role="img" aria-label="[^"]+ from t = 0 to 1: [^"]+"', figure)
+    (energy,) = (figure for figure in figures if 'id="energy"' in figure)
+    rows = re.findall("<tr>(?:<td>(.*?)</td>)(?:<td>(.*?)</td>)</tr>", energy)
+    told = np.array(rows, float).T
+    assert told == pytest.approx(np.array([sol.t, sol.dataset.energy]), rel=1e-7)
+
+
+@pytest.mark.slow
+def test_the_page_opens_with_what_came_out(solutions):
+    page = report.page(solutions["flow map"])
+    first, second = mf.clusters(solutions["flow map"].final).masses
+    lead = "At the end there are 2 clusters on the scale of 0.1 radian, of mass"
+    assert f"{lead} {first:.3g} and {second:.3g}." in page
+    assert "whose density is f = 1 everywhere" in page
+    assert 0 < data(page)["start"] < len(data(page)["t"]) - 1
+    none = "At the end there is no cluster on the scale of 0.1 radian."
+    flat = mf.evolve(mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.1])), mf.SA(1.0), 0.1, 2)
+    assert none in report.page(flat)
+    many = mf.evolve(tokens(3, 60), mf.SA(4.0), 0.01, 2)
+    assert "0.0167, …</p>" in report.page(many)
+
+
+@pytest.mark.slow
+def test_the_page_counts_clusters_as_the_run_does():
+    means = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, 0.0], [-1.0, 0.3, -1.0]])
+    laws = [mf.VonMisesFisher(mean / np.linalg.norm(mean), 6.0) for mean in means]
+    sol = mf.evolve(mf.FlowMap(mf.Mixture(laws, [0.5, 0.3, 0.2]), tol=1e-4), mf.SA(4.0), 1.5, 3)
+    counts = [len(mf.clusters(measure)) for measure in sol.measures]
+    np.testing.assert_array_equal(sol.dataset.n_clusters, counts)
+    assert counts[-1] == 2
+    lead = "At the end there are 2 clusters on the scale of 0.1 radian, of mass "
+    assert lead in report.page(sol)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mean", [[0.6, 0.8, 0.0], [-0.8, 0.0, 0.6], [0.0, 0.0, -1.0]])
+def test_the_sphere_is_seen_from_the_side_of_the_mass(mean):
+    start = mf.Density(mf.Sphere(15), mf.VonMisesFisher(mean, 4.0))
+    page = report.page(mf.evolve(start, mf.SA(1.0), 0.1, 2))
+    eye = data(page)["views"][0]["layout"]["scene"]["camera"]["eye"]
+    side = np.array([eye[axis] for axis in "xyz"]) / 1.5
+    # from a pole the sphere would have no up
+    assert side @ mean > (0.5 if mean[2] == -1.0 else 0.9)
+
+
+def numbers(given):
+    return np.frombuffer(base64.b64decode(given["bdata"]), "<" + given["dtype"])
+
+
+@pytest.mark.slow
+def test_stems_are_as_high_as_the_mass_of_their_atoms():
+    cloud = mf.PointCloud(circle_points([0.5, 2.0, 4.0]), [0.5, 0.2, 0.3])
+    view = data(report.page(mf.evolve(mf.FlowMap(cloud), mf.SA(1.0), 0.01, 2)))["views"][0]
+    tops = view["frames"][0]["3"]
+    assert numbers(tops["x"]) == pytest.approx([0.5, 2.0, 4.0])
+    assert numbers(tops["y"]) == pytest.approx([0.5, 0.2, 0.3])
+    assert view["data"][3]["yaxis"] == "y2"
+    assert view["layout"]["yaxis2"]["range"][0] == 0.0
+    assert view["layout"]["yaxis2"]["visible"]
+
+
+def test_tokens_are_where_they_are_and_as_large_as_their_weights():
+    """x and y on the circle, x, y and z on S^2; diameters grow with the root of the weight."""
+    weights = np.array([0.1, 0.2, 0.3, 0.4])
+    flat = mf.Particles(circle_points([0.3, 2.0, 2.02, 4.0]), weights)
+    data, _, (frame,), _ = tokens_view([flat], look([flat], [flat]))
+    assert np.column_stack([numbers(frame[1][name]) for name in "xy"]) == pytest.approx(
+        flat.points, abs=1e-7
+    )
+    diameters = numbers(data[1]["marker"]["size"])
+    assert diameters**2 / diameters[-1] ** 2 == pytest.approx(weights / 0.4, rel=1e-6)
+    # the histogram has the mass of each bar, as a density with respect to σ
+    heights = numbers(frame[2]["y"])
+    assert heights[heights > 0.0] / len(heights) == pytest.approx([0.1, 0.5, 0.4], rel=1e-6)
+    round_ = mf.Particles(mf.Uniform(3).sample(4, np.random.default_rng(1)), weights)
+    _, _, (frame,), _ = sphere_view([round_], look([round_], [round_]))
+    points = frame[3]
+    place = np.column_stack([numbers(points[name]) for name in "xyz"])
+    # just above the sphere
+    lengths = np.linalg.norm(place, axis=1)
+    assert np.all((lengths > 1.0) & (lengths < 1.05))
+    assert place / lengths[:, None] == pytest.approx(round_.points, abs=1e-6)
+    diameters = numbers(points["marker.size"])
+    assert diameters**2 / diameters[-1] ** 2 == pytest.approx(weights / 0.4, rel=1e-6)
+
+
+CASE = """# a template's comment
+[law]
+type = "PointCloud"
+points = {points}  # another
+bandwidth = 0.05
+[measure]
+type = "Density"
+[measure.space]
+type = "Circle"
+n = 64
+[dynamics]
+type = "SA"
+beta = 1.0
+[run]
+t_end = 0.1
+"""
+
+
+def test_a_page_names_no_folder_and_has_no_comments(folder):
+    np.savetxt(folder / "tokens.csv", circle_points([0.5, 2.0, 4.0]), delimiter=",", header="x,y")
+    (folder / "case.toml").write_text(CASE.format(points=json.dumps(str(folder / "tokens.csv"))))
+    assert main(["run", "case.toml", "-q"]) == 0
+    page = report.page(mf.load("run.nc"))
+    assert str(folder) in mf.load("run.nc")._case
+    assert str(folder) not in page
+    assert "tokens.csv" in page
+    assert "a template&#x27;s comment" not in page
+    assert "another" not in re.search("<pre>(.*?)</pre>", page, re.DOTALL)[1]
+
+
+@pytest.mark.slow
+def test_a_page_that_can_not_be_written_leaves_the_old_one(solutions, tmp_path, monkeypatch):
+    """As where a disk fills up; a link is replaced, and what it leads to stays."""
+    sol, path, target = next(iter(solutions.values())), tmp_path / "run.html", tmp_path / "a.txt"
+    target.write_text("precious")
+    path.symlink_to(target)
+    real = type(path).write_text
+
+    def full(self, text, **more):
+        real(self, text[:10], **more)
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(path), "write_text", full)
+        with pytest.raises(OSError, match="No space"):
+            report.save(path, sol)
+    assert path.read_text() == "precious"
+    report.save(path, sol)
+    assert path.read_text().startswith("<!DOCTYPE html>")
+    assert target.read_text() == "precious"
+    assert len(list(tmp_path.iterdir())) == 2

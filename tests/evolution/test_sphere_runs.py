@@ -1,0 +1,136 @@
+"""Runs of flow maps on S^2: endings, records, files and hand-over."""
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.measures import LineFlowMap, SphereFlowMap
+from tests.handmade import unfinished
+
+# its runs are shared by all
+pytestmark = pytest.mark.slow
+
+BUMPS = mf.Mixture(
+    [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)], [0.6, 0.4]
+)
+POINTS = mf.Uniform(3).sample(200, np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def sol():
+    return mf.evolve(mf.FlowMap(BUMPS, tol=1e-8), mf.SA(4.0), 2.4, 4)
+
+
+def test_the_form_follows_the_law():
+    assert isinstance(mf.FlowMap(BUMPS, tol=1e-4), SphereFlowMap)
+    for law in (mf.Uniform(3), mf.VonMisesFisher([0.6, 0.0, 0.8], 3.0), mf.ZonalSeries(3, [0.5])):
+        assert isinstance(mf.FlowMap(law), LineFlowMap)
+    assert isinstance(mf.FlowMap(mf.FourierSeries(cos=[0.5])), LineFlowMap)
+
+
+def test_records(sol):
+    data = sol.dataset
+    assert sol.status == "finished"
+    gap = np.abs(data.energy - data.energy[0] - data.work)
+    assert np.max(gap) < 1e-8 * mf.theory.energy_dirac(4.0)
+    assert np.max(np.abs(data.mass - 1)) < 1e-8
+    assert float(data.energy[-1]) > 1.2 * float(data.energy[0])
+    assert np.all(np.diff(data["size"]) >= 0)
+    assert data.n_atoms.values[0] == 0
+    assert data.n_atoms.values[-1] == len(sol.final.atoms) <= 2
+    held = sol.final.weights[np.isposinf(sol.final.log_density)]
+    assert sol.final.atoms.masses.sum() == pytest.approx(held.sum(), rel=1e-12)
+    assert data.n_clusters.values[-1] == len(mf.clusters(sol.final)) == 2
+    assert data.max_density[2] > 10
+    for t, flow in zip(sol.t, sol.measures, strict=True):
+        assert flow.t == t
+        assert flow.mass() == pytest.approx(1, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "dynamics",
+    [mf.SA(2.0, sign=-1), mf.USA(1.0, sign=-1)]
+    + [mf.DoublyStochastic(4.0, sign=sign) for sign in (1, -1)],
+)
+def test_energy_changes_by_the_work(dynamics):
+    found = mf.evolve(mf.FlowMap(BUMPS, tol=1e-6), dynamics, 0.3, 2)
+    assert isinstance(found.final, SphereFlowMap)
+    energy, work = found.dataset.energy, found.dataset.work
+    assert dynamics.sign * float(work[-1]) > 1e-3
+    assert np.max(np.abs(energy - energy[0] - work)) < 1e-6 * abs(float(work[-1]))
+
+
+def test_dissipation_and_entropy(sol):
+    for i, flow in enumerate(sol.measures):
+        rate = float(sol.dataset.dissipation[i])
+        assert mf.dissipation(flow, mf.SA(4.0)) == pytest.approx(rate, rel=1e-12)
+        assert mf.energy(flow, 4.0) == pytest.approx(float(sol.dataset.energy[i]), rel=1e-12)
+    assert sol.dataset.entropy.values[1] == pytest.approx(sol.measures[1].entropy())
+    if sol.final.n_nodes < len(sol.final.points):
+        assert np.isnan(sol.dataset.entropy.values[-1])
+        with pytest.raises(ValueError, match="measure must have no particles"):
+            sol.final.entropy()
+
+
+def test_no_particles_where_none_are_wanted():
+    mu = mf.FlowMap(BUMPS, tol=1e-5)
+    assert mf.evolve(mu, mf.SA(4.0), 3.5, 1).dataset.n_atoms[-1] > 0
+    mu = mf.FlowMap(BUMPS, tol=1e-5, atom_radius=0)
+    assert mf.evolve(mu, mf.SA(4.0), 3.5, 1).dataset.n_atoms[-1] == 0
+
+
+def test_density_at_nodes(sol):
+    flow = sol.measures[2]
+    f = sol.pdf(flow.points[: flow.n_nodes][::40], sol.t[2])
+    assert np.max(np.abs(np.exp(flow.log_density)[: flow.n_nodes][::40] / f - 1)) < 1e-5
+
+
+def test_a_file_keeps_it(sol, tmp_path):
+    sol.save(tmp_path / "run.nc")
+    again = mf.load(tmp_path / "run.nc")
+    assert np.array_equal(again.pdf(POINTS, 1.7), sol.pdf(POINTS, 1.7))
+    assert again.dataset.equals(sol.dataset)
+    for mu, other in zip(sol.measures, again.measures, strict=True):
+        for name in ("points", "weights", "log_density"):
+            assert np.array_equal(getattr(mu, name), getattr(other, name))
+
+
+@pytest.fixture(scope="module")
+def flow_from_the_start():
+    return mf.evolve(mf.FlowMap(BUMPS), mf.SA(4.0), 1.5, 3)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_hand_over(known, flow_from_the_start, tmp_path):
+    mu = mf.Density(mf.Sphere(31), BUMPS, max_size=31)
+    if not known:
+        mu = mf.Density.from_coefficients(mu.space, mu.coefficients, max_size=31)
+    sol = mf.evolve(mu, mf.SA(4.0), 1.5, 3, on_unresolved="flow-map")
+    assert sol.status == "finished"
+    assert isinstance(sol.measures[0], mf.Density)
+    assert isinstance(sol.final, SphereFlowMap)
+    flow = flow_from_the_start
+    assert np.max(np.abs(sol.dataset.energy - flow.dataset.energy)) < 1e-8
+    sol.save(tmp_path / "run.nc")
+    again = mf.load(tmp_path / "run.nc")
+    assert np.array_equal(again.pdf(POINTS, 1.2), sol.pdf(POINTS, 1.2))
+    assert [type(m) for m in again.measures] == [type(m) for m in sol.measures]
+
+
+def test_a_limit_on_nodes_ends_the_run():
+    mu = mf.FlowMap(BUMPS, tol=1e-8, max_nodes=len(mf.FlowMap(BUMPS, tol=1e-8).weights))
+    sol = unfinished(mf.evolve, mu, mf.SA(4.0), 6.0, 6)
+    assert sol.status == "under-resolved"
+    assert "nodes" in sol.message
+    assert 0 < sol.t[-1] < 6
+
+
+def test_what_can_not_be_run_is_refused(sol):
+    with pytest.raises(ValueError, match=r"measure must be a flow map at t = 0 on S\^2, got one"):
+        mf.evolve(sol.final, mf.SA(4.0), 1.0)
+    with pytest.raises(ValueError, match=r"beta must be <= 40 .* got 41"):
+        mf.evolve(sol.measures[0], mf.SA(41.0), 1.0)
+    with pytest.raises(ValueError, match=r"law .* is not resolved"):
+        mf.FlowMap(BUMPS, tol=1e-10, max_nodes=600)
+    with pytest.raises(ValueError, match=r"law must have a density on S\^2"):
+        mf.FlowMap(mf.PointCloud(np.eye(3)))

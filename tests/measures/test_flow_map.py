@@ -1,0 +1,540 @@
+"""Flow maps: panels, agreement with densities, concentration, atoms, and what a run keeps."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import meanfield as mf
+from meanfield.equations.atoms import collapsed
+from meanfield.equations.line import FlowTendency
+from meanfield.kernels import direct
+from tests.handmade import scaled_dissipation, unfinished
+
+EPS = np.finfo(float).eps
+LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+
+
+def circle(angles):
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def balance(sol):
+    """The largest gap of E(t) - E(0) = ∫ dissipation."""
+    energy, work = sol.dataset.energy.values, sol.dataset.work.values
+    return np.max(np.abs(energy - energy[0] - work))
+
+
+# ---------------------------------------------------------------- panels
+
+
+def test_a_narrow_peak_is_found():
+    """Between the first panels' nodes no one sees it: its missing mass tells."""
+    law = mf.VonMisesFisher(circle([0.3])[0], 1e6)
+    mu = mf.FlowMap(law)
+    assert mu.mass() == pytest.approx(1, abs=4 * EPS)
+    assert np.linalg.norm(mu.mean()) == pytest.approx(1 - 0.5e-6, abs=1e-9)
+
+
+def test_a_bump_of_next_to_no_mass_is_found():
+    """1e-10 of the mass, 1e-3 wide, between the first nodes: the mass tells, at 1e-12."""
+    centre = circle(np.array([1.234]))[0]
+    bump = mf.VonMisesFisher(centre, 1e6)
+    law = mf.Mixture([mf.Uniform(2), bump], [1 - 1e-10, 1e-10])
+    assert mf.FlowMap(law).mean() @ centre == pytest.approx(1e-10, rel=1e-4)
+
+
+class Own:
+    """A user's own law."""
+
+    dim = 2
+
+    def __init__(self, pdf):
+        self.pdf = pdf
+
+    def sample(self, n, rng):
+        raise NotImplementedError
+
+
+def test_a_law_whose_own_mass_is_off_is_taken():
+    own = mf.FlowMap(Own(lambda x: (1.0 + 1e-10) * LAW.pdf(x)))
+    assert len(own.edges) == len(mf.FlowMap(LAW).edges)
+    with pytest.raises(ValueError, match="law must be a probability density"):
+        mf.FlowMap(Own(lambda x: (1.0 + 1e-8) * LAW.pdf(x)))
+
+
+def test_a_law_with_a_jump_is_refused():
+    with pytest.raises(ValueError, match=r"law must be .* that 1600 nodes resolve"):
+        mf.FlowMap(Own(lambda x: np.where(x[:, 0] > 0.1234, 2.0, 0.0) * 1.0857), max_nodes=1600)
+
+
+@pytest.mark.parametrize("tilt", [1e-8, 1e-7, 1e-5])
+def test_axes_that_nearly_are_one(tilt):
+    """Two: neither is one about which the law is symmetric."""
+    tilted = np.array([np.sin(tilt), 0.0, np.cos(tilt)])
+    law = mf.Mixture([mf.VonMisesFisher(axis, 10.0) for axis in ([0.0, 0.0, 1.0], tilted)])
+    flow = mf.FlowMap(law, tol=1e-7)
+    assert type(flow).__name__ == "SphereFlowMap"
+    # the mean is tilted by half of it; the mesh is right to 1e-8
+    exact = mf.VonMisesFisher([0.0, 0.0, 1.0], 10.0)
+    assert np.abs(flow.mean() - mf.FlowMap(exact).mean()).max() < tilt + 1e-7
+    opposite = mf.Mixture([mf.VonMisesFisher([0.0, 0.0, s], 10.0) for s in (1.0, -1.0)])
+    assert type(mf.FlowMap(opposite)).__name__ == "LineFlowMap"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((mf.SA(1.0), {}), r"law must have dim, pdf and sample, got SA"),
+        ((LAW, {"tol": 1.0}), r"tol must be .* got 1.0"),
+        ((LAW, {"axis": [1.0, 0.0]}), r"axis must be None on the circle, got \[1"),
+        (
+            (mf.Mixture([mf.VonMisesFisher(m, 1) for m in np.eye(4)[:2]]), {}),
+            r"law must have an axis of symmetry and a density beyond S\^2, got Mixture",
+        ),
+        (
+            (mf.VonMisesFisher(np.eye(5)[0], 1.0), {"axis": np.eye(5)[1]}),
+            r"axis must be .* got \[0",
+        ),
+        ((mf.PointCloud(np.eye(3)), {}), r"law must .* got PointCloud"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        mf.FlowMap(arguments[0], **arguments[1])
+
+
+# ---------------------------------------------------------------- against densities
+
+
+def agree(flow, dense, beta, at, tol):
+    """Energy, dissipation and velocity of a flow map and of a density, relative."""
+    assert flow.weights.size < 3000
+    # the square of USA's velocities overflows beyond
+    for dynamics in (mf.SA(beta), mf.USA(min(beta, 300.0))):
+        pair = [scaled_dissipation(m, dynamics) for m in (flow, dense)]
+        assert pair[0] == pytest.approx(pair[1], rel=tol, abs=0)
+        velocities = [dynamics.velocity(m, at=at) for m in (flow, dense)]
+        assert np.allclose(*velocities, rtol=0, atol=tol * np.abs(velocities[1]).max())
+    pair = [mf.energy_share(m, beta) for m in (flow, dense)]
+    assert pair[0] == pytest.approx(pair[1], rel=tol, abs=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beta", [30.0, 150.0, 700.0, 3000.0])
+def test_a_sharp_kernel_is_resolved_on_the_circle(beta):
+    """The law's own nodes are 0.05 apart, the kernel is β^{-1/2} wide."""
+    # exponents of size β are rounded by β eps, and the velocity is a difference of such
+    agree(mf.FlowMap(LAW), mf.Density(mf.Circle(64), LAW), beta, circle(np.arange(6.0)), 1e-10)
+
+
+@pytest.mark.slow
+def test_a_sharp_kernel_is_resolved_about_an_axis():
+    law, at = mf.ZonalSeries(5, [0.5]), mf.Uniform(5).sample(5, np.random.default_rng(0))
+    pair = [
+        mf.SA(2000.0).velocity(m, at) for m in (mf.FlowMap(law), mf.Density(mf.Zonal(5, 7), law))
+    ]
+    assert np.allclose(*pair, rtol=0, atol=1e-9 * np.abs(pair[1]).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beta", [30.0, 120.0])
+def test_a_sharp_kernel_is_resolved_on_the_sphere(beta):
+    axes = [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    law = mf.Mixture([mf.VonMisesFisher(axis, 1.0) for axis in axes])
+    at = mf.Uniform(3).sample(5, np.random.default_rng(0))
+    # the tolerance of the mesh is 1e-9 in mass
+    agree(mf.FlowMap(law), mf.Density(mf.Sphere(40), law), beta, at, 1e-8)
+
+
+def test_a_flow_that_has_moved_is_resolved_too():
+    """Its panels are split where they stand, with the masses of the law."""
+    flow = mf.evolve(mf.FlowMap(LAW), mf.SA(2.0), 0.7, 1).final
+    dense = mf.evolve(mf.Density(mf.Circle(256), LAW), mf.SA(2.0), 0.7, 1, rtol=1e-12).final
+    agree(flow, dense, 300.0, circle(np.arange(6.0)), 1e-7)
+
+
+def test_a_kernel_that_no_nodes_resolve_is_refused():
+    bumps = [mf.VonMisesFisher(axis, 1.0) for axis in np.eye(3)[:2]]
+    flow = mf.FlowMap(mf.Mixture(bumps), tol=1e-6)
+    with pytest.raises(
+        ValueError, match=r"beta, .* must be smaller for .* got 1e\+08, which takes"
+    ):
+        mf.energy_share(mf.FlowMap(LAW), 1e8)
+    with pytest.raises(
+        ValueError, match=r"beta, .* must be smaller for .* got 400: limit = 1000000"
+    ):
+        mf.SA(400.0).velocity(flow, at=np.eye(3))
+    moved = mf.evolve(flow, mf.SA(2.0), 0.3, 1).final
+    assert mf.energy(moved, 4.0) > 0
+    for call in (mf.energy, lambda m, beta: mf.dissipation(m, mf.SA(beta))):
+        with pytest.raises(ValueError, match=r"beta, .* must be <= 1\d.* at t = 0.3.* got 100"):
+            call(moved, 100.0)
+
+
+@pytest.mark.slow
+def test_a_beta_beyond_memory_is_refused_before_work_starts():
+    """At 10^6 nodes and tables would take tens of gigabytes."""
+    flow = mf.FlowMap(LAW)
+    for dynamics in mf.SA(1e6), mf.DoublyStochastic(1e6):
+        with pytest.raises(ValueError, match=r"beta, .* got 1e\+06, which takes .* > 200000"):
+            mf.evolve(flow, dynamics, 1.0)
+    with pytest.raises(ValueError, match=r"beta, .* must be <= 20000 .* got 100000: take"):
+        mf.evolve(mf.FlowMap(LAW, max_nodes=1 << 22), mf.SA(1e5), 1.0)
+
+
+def test_far_nodes_come_in_blocks(monkeypatch):
+    """Where G is small pairs of nodes are compared, a row at a time where there are many."""
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))
+    rate = FlowTendency(flow._resolving(150.0), mf.SA(150.0))
+    whole, rows = np.empty_like(rate.initial_state), np.empty_like(rate.initial_state)
+    rate(rate.initial_state, whole)
+    monkeypatch.setattr(direct, "blocks", partial(direct.blocks, most=1))
+    rate(rate.initial_state, rows)
+    assert np.isfinite(whole).all()
+    # a product with one row is summed in another order
+    np.testing.assert_allclose(rows, whole, rtol=1e-12, atol=1e-13)
+
+
+def test_far_nodes_move_as_positive_sums_tell():
+    """X against sums over all nodes, div X against differences, where G is tiny."""
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))._resolving(150.0)
+    for dynamics in mf.SA(150.0), mf.SA(150.0, sign=-1):
+        rate = FlowTendency(flow, dynamics)
+        found = np.empty_like(rate.initial_state)
+        rate(rate.initial_state, found)
+        count = len(flow.angles)
+
+        def speed(angles, dynamics=dynamics):
+            at = np.column_stack([np.cos(angles), np.sin(angles)])
+            along = np.column_stack([-np.sin(angles), np.cos(angles)])
+            return np.sum(dynamics.velocity(flow, at) * along, axis=1)
+
+        np.testing.assert_allclose(found[:count], speed(flow.angles), atol=1e-9)
+        slope = (speed(flow.angles + 1e-6) - speed(flow.angles - 1e-6)) / 2e-6
+        np.testing.assert_allclose(found[count:], slope, atol=1e-6 * np.abs(slope).max())
+
+
+def test_density_at_nodes_is_the_density_there():
+    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 2.0, 1)
+    error = sol.pdf(sol.final.points, 2.0) / np.exp(sol.final.log_density) - 1
+    # positions and densities are right by mass: the sum is what the tolerance bounds
+    assert sol.final.weights @ np.abs(error) < 20 * sol.final.tol
+    assert sol.final.entropy() > 0.3
+
+
+# ---------------------------------------------------------------- reference runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", [2, 3])
+def test_a_symmetric_start_stays_symmetric(dim):
+    law = mf.FourierSeries(cos=[0.5]) if dim == 2 else mf.ZonalSeries(3, [0.0, 0.5])
+    sol = mf.evolve(mf.FlowMap(law), mf.SA(2.0), 5.0, 5)
+    for mu in sol.measures:
+        across = [mu.mean()[1], 0.0] if dim == 2 else mu.mean()
+        assert np.max(np.abs(across)) < 1e-12
+
+
+# ---------------------------------------------------------------- atoms
+
+
+def atoms(angles, masses=None):
+    return mf.FlowMap(mf.PointCloud(circle(np.asarray(angles)), masses, unit_mass=True))
+
+
+def test_forces_between_far_clusters_keep_their_digits():
+    """Of relative size e^{-40}: hidden beside the force within a cluster, but not here."""
+    mu = atoms([0.0, np.pi / 2], [0.25, 0.75])
+    sol = mf.evolve(mu, mf.SA(40.0), 1.0, 1)
+    rate = scaled_dissipation(mu, mf.SA(40.0))
+    # Σ a X² G with X = -(1-a)/a e^{-β} and G ~ a e^β
+    a = np.array([0.25, 0.75])
+    expected = np.sum(a * ((1 - a) / a * np.exp(-40.0)) ** 2 * a)
+    assert rate == pytest.approx(expected, rel=1e-13)
+    assert float(sol.dataset.work[-1]) > 0
+
+
+@pytest.mark.slow
+def test_atoms_across_the_seam():
+    """Clusters at angle 0 hold labels of both ends of the line."""
+    sol = mf.evolve(mf.FlowMap(mf.FourierSeries(cos=[0.9])), mf.SA(1.0), 60.0, 2)
+    assert sol.status == "clustered"
+    assert np.abs(sol.final.atoms.centres - [1.0, 0.0]).max() < 1e-8
+    assert np.ptp(sol.final.angles) == pytest.approx(2 * np.pi)
+
+
+def test_repelling_nodes_are_no_cluster():
+    mu = mf.FlowMap(LAW)
+    assert collapsed(mu, np.ones(len(mu.angles)), 10.0) is mu
+    held = collapsed(mu, -np.ones(len(mu.angles)), 10.0)
+    assert len(held.atoms) == 1
+    assert held.atoms.masses[0] == pytest.approx(1)
+
+
+def test_atoms_that_meet_are_one_and_the_others_keep_their_nodes():
+    """The second and third of five come within the radius: they meet at their mean."""
+    places, masses = np.array([0.5, 2.0, 2.0005, 4.0, 5.0]), np.array([0.1, 0.2, 0.3, 0.15, 0.25])
+    flow = mf.FlowMap(mf.PointCloud(circle(places), masses))
+    met = collapsed(flow, np.zeros(len(flow.angles)), 1e-3)
+    middle = 0.4 * 2.0 + 0.6 * 2.0005
+    # the heaviest first
+    assert met.atoms.masses == pytest.approx([0.5, 0.25, 0.15, 0.1], rel=1e-14)
+    np.testing.assert_allclose(
+        met.atoms.centres, circle(np.array([middle, 5.0, 4.0, 0.5])), rtol=0, atol=1e-15
+    )
+    expected = np.repeat([0.5, middle, middle, 4.0, 5.0], len(flow.angles) // 5)
+    np.testing.assert_allclose(met.angles, expected, rtol=0, atol=1e-15)
+    assert met.mean() == pytest.approx(flow.mean(), abs=1e-7)
+
+
+def test_a_tight_law_is_an_atom_after_a_step():
+    law = mf.VonMisesFisher(circle([1.0])[0], 1e6)
+    sol = mf.evolve(mf.FlowMap(law, atom_radius=1e-2), mf.SA(1.0), 20.0, 1)
+    assert sol.status == "clustered"
+    assert sol.final.atoms.centres == pytest.approx(circle([1.0]), abs=1e-12)
+    # held after a step, a cluster of variance v = 1e-6 e^{-2t} gains β v e^β/2, which is recorded
+    variance = 1e-6 * np.exp(-2.0 * float(sol.dataset.collapse_time[0]))
+    assert float(sol.dataset.adaptation[-1]) == pytest.approx(0.5 * np.e * variance, rel=1e-5)
+
+
+# ---------------------------------------------------------------- rates near the end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dynamics", "rate"), [(mf.SA(1.0), 1.0), (mf.USA(1.0), np.e)])
+def test_a_label_nears_the_limit_at_the_rate_of_the_linearisation(dynamics, rate):
+    law = mf.VonMisesFisher([1.0, 0.0], 5.0)
+    times = np.array([8.0, 11.0]) / rate
+    sol = mf.evolve(mf.FlowMap(law), dynamics, times[1], times)
+    near = [mu.angles[np.argmin(np.abs(mu._labels - 0.3))] for mu in sol.measures[1:]]
+    assert 0 < near[1] < near[0] < 1e-2
+    # mass that has not arrived yet slows it by its share
+    assert np.log(near[0] / near[1]) / (times[1] - times[0]) == pytest.approx(rate, rel=2e-2)
+
+
+# ---------------------------------------------------------------- endings, hand-over, files
+
+
+def test_a_limit_on_nodes_ends_the_run():
+    sol = unfinished(mf.evolve, mf.FlowMap(LAW, max_nodes=600), mf.SA(4.0), 20.0, 4)
+    assert sol.status == "under-resolved"
+    assert "more than the 600 allowed" in sol.message
+    assert 0 < sol.t[-1] < 10
+    assert sol.dataset["size"][-1] <= 600
+    assert balance(sol) < 1e-11
+
+
+@pytest.mark.slow
+def test_hand_over_goes_on(caplog):
+    mu = mf.Density(mf.Circle(64), LAW, max_size=256)
+    sol = mf.evolve(mu, mf.SA(4.0), 8.0, 8, on_unresolved="flow-map")
+    assert sol.status == "finished"
+    assert sol.t[-1] == 8.0
+    assert isinstance(sol.measures[0], mf.Density)
+    assert isinstance(sol.final, mf.FlowMap)
+    flow = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 8.0, 8)
+    assert np.allclose(sol.dataset.energy, flow.dataset.energy, rtol=0, atol=1e-9)
+    assert abs(sol.dataset.attrs["hand_over_energy_gap"]) < 1e-9
+    assert 2 < sol.dataset.attrs["hand_over_t"] < 4
+    assert balance(sol) < 1e-9
+    assert "a flow map took over at t = " in sol.message
+    first, second, over, end, _ = (record.getMessage() for record in caplog.records)
+    assert "Circle(64) grows to Circle(128), tail " in first
+    assert "Circle(128) grows to Circle(256), tail " in second
+    assert "a flow map takes over: under-resolved" in over
+    assert end == sol.message
+    stopped = unfinished(mf.evolve, mu, mf.SA(4.0), 8.0, 8, on_unresolved="stop")
+    assert stopped.status == "under-resolved"
+
+
+def test_hand_over_at_the_start():
+    """The law is sharper than any space allowed: the flow map has the whole run."""
+    law = mf.VonMisesFisher([1.0, 0.0], 20.0)
+    mu = mf.Density(mf.Circle(32), law, max_size=32)
+    sol = mf.evolve(mu, mf.SA(2.0), 1.0, 2, on_unresolved="flow-map")
+    assert sol.dataset.attrs["hand_over_t"] == 0.0
+    assert np.all(np.diff(sol._history.edges) > 0)
+    alone = mf.evolve(mf.FlowMap(law), mf.SA(2.0), 1.0, 2)
+    points = circle(np.linspace(-1, 1, 9))
+    assert np.allclose(sol.pdf(points, 0.3), alone.pdf(points, 0.3), rtol=1e-11)
+
+
+def test_a_monitor_that_fails_keeps_the_run():
+    """One made for densities does not know what follows a hand-over."""
+    mu = mf.Density(mf.Circle(32), LAW, max_size=64)
+    monitors = {"first": lambda measure: abs(measure.coefficients[1])}
+    asked = {"on_unresolved": "flow-map", "monitors": monitors}
+    sol = unfinished(mf.evolve, mu, mf.SA(4.0), 8.0, 8, **asked)
+    assert sol.status == "failed"
+    assert "the monitor first raised AttributeError" in sol.message
+    assert len(sol.t) > 2
+    assert np.isfinite(sol.dataset["first"].values[:-1]).all()
+
+
+@pytest.mark.slow
+def test_what_repels_does_not_merge():
+    mu = atoms([0.0, 5e-9])
+    sol = mf.evolve(mu, mf.SA(1.0, sign=-1), 40.0, 2)
+    tokens = mf.evolve(mf.Particles(circle([0.0, 5e-9])), mf.SA(1.0, sign=-1), 40.0, 2)
+    assert len(sol.final.atoms) == 2
+    # the angle of 5e-9 grows by 1e8: of its 1e-16 of rounding no more than 1e-7 may come
+    assert abs(float(sol.dataset.energy[-1] - tokens.dataset.energy[-1])) < 1e-6
+    assert sol.dataset.energy[-1] < 0.6 * sol.dataset.energy[0]
+
+
+@pytest.mark.parametrize(
+    "pdf",
+    [
+        lambda x: 1 + 1.5 * x[:, 0],
+        lambda x: np.full(len(x), np.nan),
+        lambda x: np.ones((len(x), 1)),
+        lambda x: 1.0,
+        lambda x: np.full(len(x), "1"),
+    ],
+)
+def test_a_law_that_is_no_density_is_refused(pdf):
+    with pytest.raises(ValueError, match=r"law must have a .*pdf .*got <"):
+        mf.FlowMap(Own(pdf))
+
+
+@pytest.mark.slow
+def test_a_handed_over_law_of_ones_own_is_not_replaced(tmp_path):
+    """The series of the first density is right to its tail only: a file does not pass it off."""
+    mu = mf.Density(mf.Circle(32), Own(LAW.pdf), max_size=64)
+    sol = mf.evolve(mu, mf.SA(4.0), 5.0, 5, on_unresolved="flow-map")
+    assert isinstance(sol.final, mf.FlowMap)
+    sol.save(tmp_path / "own.nc")
+    again = mf.load(tmp_path / "own.nc")
+    with pytest.raises(ValueError, match="law is not known any more"):
+        again.pdf([[1.0, 0.0]], 1.0)
+
+
+@pytest.mark.slow
+def test_hand_over_of_a_given_series():
+    law = mf.ZonalSeries(10, [0.8])
+    space = mf.Zonal(10, 31)
+    given = mf.Density(space, law).coefficients
+    mu = mf.Density.from_coefficients(space, given, max_size=63)
+    sol = mf.evolve(mu, mf.SA(4.0), 8.0, 4, on_unresolved="flow-map")
+    assert isinstance(sol.final, mf.FlowMap)
+    flow = mf.evolve(mf.FlowMap(law), mf.SA(4.0), 8.0, 4)
+    assert np.allclose(sol.dataset.energy, flow.dataset.energy, rtol=0, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("handed", [False, True])
+def test_a_file_keeps_flow_map_and_history(tmp_path, handed):
+    if handed:
+        start = mf.Density(mf.Circle(64), LAW, max_size=128)
+        sol = mf.evolve(start, mf.SA(4.0), 40.0, 9, on_unresolved="flow-map")
+    else:
+        sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 40.0, 9)
+    sol.save(tmp_path / "flow.nc")
+    again = mf.load(tmp_path / "flow.nc")
+    assert again.status == sol.status
+    assert (tmp_path / "flow.nc").stat().st_size < 5e6
+    for mu, other in zip(sol.measures, again.measures, strict=True):
+        assert type(mu) is type(other)
+        assert np.array_equal(mu.mean(), other.mean())
+    for name in ("points", "weights", "log_density", "_atom_angles", "owners"):
+        assert np.array_equal(getattr(sol.final, name), getattr(again.final, name))
+    points = circle(np.linspace(0, 6, 50))
+    assert np.array_equal(sol.pdf(points, 3.3), again.pdf(points, 3.3))
+    assert again.dataset.equals(sol.dataset)
+
+
+@pytest.mark.slow
+def test_a_file_without_its_law_says_so(tmp_path):
+    sol = mf.evolve(mf.FlowMap(Own(LAW.pdf)), mf.SA(4.0), 1.0, 1)
+    sol.save(tmp_path / "own.nc")
+    again = mf.load(tmp_path / "own.nc")
+    assert np.array_equal(again.final.log_density, sol.final.log_density)
+    with pytest.raises(ValueError, match=r"law is not known any more .* points"):
+        again.pdf([[1.0, 0.0]], 0.5)
+
+
+@pytest.mark.slow
+def test_a_run_may_be_gone_on_with():
+    """From a moved flow map, but then characteristics do not lead back to the law."""
+    half = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 1.5, 1)
+    whole = mf.evolve(half.final, mf.SA(4.0), 1.5, 1)
+    once = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 3.0, 1)
+    assert float(whole.dataset.energy[-1]) == pytest.approx(
+        float(once.dataset.energy[-1]), abs=1e-11
+    )
+    assert whole.final.entropy() == pytest.approx(once.final.entropy(), abs=1e-10)
+    with pytest.raises(ValueError, match="pdf needs densities, or the moments of a flow map"):
+        whole.pdf([[1.0, 0.0]], 1.0)
+
+
+@pytest.mark.parametrize("t", [-1.0, 2.1, np.nan])
+def test_density_outside_the_run_is_refused(t):
+    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 2.0, 1)
+    with pytest.raises(ValueError, match="t must be a finite number"):
+        sol.pdf([[1.0, 0.0]], t)
+
+
+def test_density_of_other_runs_is_refused():
+    sol = mf.evolve(mf.Density(mf.Circle(32), LAW), mf.SA(1.0), 1.0, 1)
+    with pytest.raises(ValueError, match=r"t must be a finite number >= 0 and <= 1, got 1\.5"):
+        sol.pdf([[1.0, 0.0]], 1.5)
+
+
+@pytest.mark.slow
+def test_density_has_mass_one_at_any_time():
+    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 3.5, 1)
+    points = circle(2 * np.pi / 1024 * np.arange(1024))
+    for t in np.random.default_rng(3).uniform(0, 3.5, 10):
+        f = sol.pdf(points, t)
+        assert f.max() > f.min() >= 0
+        assert f.mean() == pytest.approx(1, abs=1e-9)
+
+
+# ---------------------------------------------------------------- any law
+
+
+coefficients = st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=4)
+
+
+@pytest.mark.slow
+@settings(max_examples=10)
+@given(coefficients, coefficients, st.sampled_from([2, 3, 10]), st.floats(0.0, 8.0), st.booleans())
+def test_any_law_runs_uphill_to_an_ending(cos, sin, dim, beta, normalised):
+    scale = 0.9 / max(1.0, np.abs(cos).sum() + (np.abs(sin).sum() if dim == 2 else 0.0))
+    cos, sin = scale * np.array(cos), scale * np.array(sin)
+    law = mf.FourierSeries(cos, sin) if dim == 2 else mf.ZonalSeries(dim, cos)
+    dynamics = mf.SA(beta) if normalised else mf.USA(beta)
+    t_end = 20.0 if normalised else 20.0 * np.exp(-0.7 * beta)
+    sol = mf.evolve(mf.FlowMap(law), dynamics, t_end, 5)
+    assert sol.status in {"finished", "clustered"}
+    energy = sol.dataset.energy.values
+    # at β = 0 a law without mean has an energy of rounding squared
+    assert np.all(np.diff(energy) >= -1e-10 * energy[-1] - 1e-30)
+    assert balance(sol) < 1e-9 * max(1.0, energy[-1])
+    assert np.max(np.abs(sol.dataset.mass - 1)) < 1e-14
+
+
+@pytest.fixture(scope="module")
+def unturned():
+    return mf.evolve(mf.FlowMap(mf.FourierSeries([0.5], [0, -0.3])), mf.SA(4.0), 5.0, 1)
+
+
+@pytest.mark.slow
+@settings(max_examples=3)
+@given(st.floats(0.0, 7.0))
+def test_turning_the_law_turns_the_run(unturned, turn):
+    """A rotation of the circle moves every panel across the law, and changes nothing."""
+    z = 0.5 * np.exp(-1j * turn), 0.3j * np.exp(-2j * turn)
+    law = mf.FourierSeries(cos=np.real(z), sin=-np.imag(z))
+    assert np.allclose(
+        law.pdf(circle([turn + 0.4])), mf.FourierSeries([0.5], [0, -0.3]).pdf(circle([0.4]))
+    )
+    mine = mf.evolve(mf.FlowMap(law), mf.SA(4.0), 5.0, 1)
+    other = unturned
+    c, s = np.cos(turn), np.sin(turn)
+    turned = np.array([[c, -s], [s, c]]) @ other.final.mean()
+    assert np.max(np.abs(mine.final.mean() - turned)) < 1e-10
+    assert abs(float(mine.dataset.energy[-1] - other.dataset.energy[-1])) < 1e-10

@@ -1,0 +1,230 @@
+"""Movies are the saved states, one a frame, in a whole file or none, on the axes that are given."""
+
+import os
+import stat
+
+import numpy as np
+import pytest
+from matplotlib import rcParams
+from matplotlib.animation import PillowWriter
+from matplotlib.figure import Figure
+from PIL import Image
+
+import meanfield as mf
+from meanfield.cli.commands import main
+from meanfield.plot import movies
+from tests.handmade import SERIES, bump, names, run
+
+KAPPAS = 0.5, 2.0, 5.0
+LAWS = {
+    "line": lambda kappa: mf.VonMisesFisher([1.0, 0.0], kappa),
+    "axis": lambda kappa: mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], kappa),
+    "patches": lambda kappa: bump(3, kappa),
+}
+KINDS = {
+    **SERIES,
+    **{name: lambda kappa, law=law: mf.FlowMap(law(kappa), tol=1e-4) for name, law in LAWS.items()},
+    "oscillators": lambda kappa: mf.Oscillators(np.linspace(0.0, 3.0 / kappa, 40), np.ones(40)),
+}
+
+
+def moved(measures):
+    """A run through measures of any kind; the numbers over t are those of other ones."""
+    sol = run([SERIES["circle"](kappa) for kappa in range(1, len(measures) + 1)])
+    sol.measures = measures
+    return sol
+
+
+def frames(path):
+    with Image.open(path) as movie:
+        found = []
+        for number in range(movie.n_frames):
+            movie.seek(number)
+            found.append((np.asarray(movie.convert("RGB"), dtype=int), movie.info["duration"]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def sol():
+    return run([SERIES["circle"](kappa) for kappa in KAPPAS])
+
+
+@pytest.fixture(scope="module")
+def gif(sol, tmp_path_factory):
+    path = tmp_path_factory.mktemp("movie") / "run.gif"
+    before = dict(rcParams)
+    mf.plot.movie(sol, path, fps=4.0)
+    assert dict(rcParams) == before
+    return path
+
+
+# oscillators are tokens of the circle
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted({*KINDS} - {"tokens d=2"}))
+def test_every_kind_of_measure_moves(kind, tmp_path):
+    sol = moved([KINDS[kind](kappa) for kappa in (0.5, 5.0)])
+    sol.animate().save(tmp_path / "run.gif", PillowWriter(fps=10), dpi=50)
+    first, last = (image for image, _ in frames(tmp_path / "run.gif"))
+    height = len(first)
+    # the measure alone, without titles and energy; a palette moves colours by less
+    bodies = [image[height // 6 : height // 2] for image in (first, last)]
+    assert np.sum(np.abs(bodies[0] - bodies[1]).max(axis=2) > 50) > 20
+
+
+@pytest.mark.slow
+def test_a_movie_has_its_frames_its_times_and_nothing_beside_it(gif):
+    found = frames(gif)
+    assert [duration for _, duration in found] == 3 * [250]
+    assert all(image.shape == found[0][0].shape for image, _ in found)
+    assert not np.array_equal(found[0][0], found[1][0])
+    assert names(gif.parent) == ["run.gif"]
+
+
+@pytest.mark.slow
+def test_layout_and_scale_stand_still(sol):
+    moving = sol.animate()
+    figure = moving._fig
+    panel, curve = figure.axes
+    seen = []
+    for number, t in enumerate(sol.t):
+        moving._func(number)
+        figure.canvas.draw()
+        mark = curve.lines[-1].get_xydata()[0]
+        assert mark == pytest.approx([t, sol.dataset.energy.values[number]])
+        assert panel.get_title() == f"t = {t:.4g}"
+        labels = [tick.get_text() for tick in panel.get_yticklabels()]
+        seen.append((*panel.get_position().bounds, panel.get_rlabel_position(), *labels))
+    assert len(set(seen)) == 1
+    assert figure.get_suptitle() == "SA, β = 4"
+    moving._draw_was_started = True
+
+
+@pytest.mark.slow
+def test_a_flow_map_that_takes_over_has_its_own_panel():
+    law = mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)
+    sol = moved([mf.Density(mf.Sphere(31), law), mf.FlowMap(law, tol=1e-4)])
+    moving = sol.animate()
+    for number, shown in enumerate(({"mollweide", "bar"}, {"rectilinear"})):
+        moving._func(number)
+        upper = [ax for ax in moving._fig.axes if "energy" not in ax.get_title(loc="left")]
+        names = {"bar" if ax.get_ylabel() == "density f" else ax.name: ax for ax in upper}
+        assert {name for name, ax in names.items() if ax.get_visible()} == shown
+    with pytest.raises(ValueError, match="ax must have projection 'mollweide and rectilinear'"):
+        sol.animate(Figure().add_subplot())
+    moving._draw_was_started = True
+
+
+def test_axes_that_are_given_are_drawn_on(sol):
+    figure = Figure()
+    ax, other = figure.add_subplot(121, projection="polar"), figure.add_subplot(122)
+    other.plot([0.0, 1.0])
+    moving = sol.animate(ax, frames=2, fps=5.0)
+    assert moving._fig is figure
+    assert figure.axes == [ax, other]
+    moving._func(1)
+    assert ax.get_title() == f"t = {sol.t[-1]:.4g}"
+    assert len(other.lines) == 1
+    assert (len(list(moving.new_frame_seq())), moving._interval) == (2, 200.0)
+    moving._draw_was_started = True
+
+
+@pytest.mark.parametrize(
+    ("given", "frames", "fps"),
+    [
+        ({}, 21, 10.0),
+        ({"frames": 5}, 5, 10.0),
+        ({"seconds": 7.0}, 21, 3.0),
+        ({"seconds": 7.0, "frames": 14}, 14, 2.0),
+        ({"seconds": 2.0, "fps": 5.0}, 10, 5.0),
+        ({"frames": 5, "fps": 50.0}, 5, 50.0),
+    ],
+)
+def test_pace(given, frames, fps):
+    assert movies.pace(21, **given, fastest=50.0) == (frames, fps)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"frames": 22}, "frames must be an integer >= 1 and <= 21, got 22"),
+        ({"frames": 0}, "frames must be an integer >= 1 and <= 21, got 0"),
+        ({"fps": 51.0}, "fps must be a finite number > 0 and <= 50, got 51"),
+        ({"fps": 0.0}, "fps must be a finite number > 0 and <= 50, got 0"),
+        ({"seconds": 0.0}, "seconds must be a finite number > 0, got 0"),
+        ({"seconds": np.nan}, "seconds must be a finite number > 0, got nan"),
+        ({"seconds": 0.1}, "seconds must be at least 0.42 for 21 frames"),
+        ({"seconds": 5.0, "fps": 5.0}, "seconds must be at most 4.2 at fps = 5"),
+        ({"seconds": 2.0, "fps": 5.0, "frames": 3}, "frames must be left out"),
+    ],
+)
+def test_paces_that_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        movies.pace(21, **given, fastest=50.0)
+
+
+def test_very_many_saves_are_thinned_from_the_first_to_the_last():
+    chosen = movies._saves(2001, None)
+    assert (len(chosen), chosen[0], chosen[-1]) == (500, 0, 2000)
+    assert np.all(np.diff(chosen) > 0)
+    assert movies._saves(2001, 1).tolist() == [2000]
+
+
+@pytest.mark.slow
+def test_when_ffmpeg_fails_what_was_there_stays(sol, tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "ffmpeg"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\ncat > /dev/null\necho 'Unknown encoder' >&2\nexit 1\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    path = tmp_path / "run.mp4"
+    path.write_bytes(b"earlier")
+    with pytest.raises(OSError, match="ffmpeg failed: Unknown encoder"):
+        mf.plot.movie(sol, path, frames=1)
+    assert path.read_bytes() == b"earlier"
+    assert names(tmp_path) == ["bin", "run.mp4"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not movies.FFMpegWriter.isAvailable(), reason="ffmpeg is not installed")
+def test_mp4(sol, tmp_path):
+    path = tmp_path / "run.mp4"
+    mf.plot.movie(sol, path, frames=2, fps=2.5)
+    content = path.read_bytes()
+    assert content[4:8] == b"ftyp"
+    # the header of the whole movie: a clock, and how many of its ticks the movie takes
+    header = content.index(b"mvhd") + 16
+    clock, ticks = (int.from_bytes(content[header + i : header + i + 4]) for i in (0, 4))
+    assert ticks / clock == pytest.approx(2 / 2.5, abs=0.01)
+
+
+@pytest.mark.slow
+def test_command(sol, tmp_path, capsys):
+    file, path = tmp_path / "run.nc", tmp_path / "a.gif"
+    sol.save(file)
+    # what a movie that was killed has left
+    (tmp_path / ".a.gif.writing-abc").mkdir()
+    command = ["movie", str(file), "--figure", str(path), "--frames", "1"]
+    assert main(command) == 0
+    assert capsys.readouterr().out == f"wrote {path}\n"
+    first = path.read_bytes()
+    assert len(frames(path)) == 1
+    path.write_bytes(b"earlier")
+    assert main(command) == 2
+    assert "--force replaces what is there" in capsys.readouterr().err
+    assert path.read_bytes() == b"earlier"
+    assert main([*command, "--force", "-q"]) == 0
+    assert path.read_bytes() == first
+    assert capsys.readouterr().out == ""
+    assert names(tmp_path) == ["a.gif", "run.nc"]
+
+
+def test_bad_input(sol, tmp_path):
+    for call, message in (
+        (lambda: mf.plot.movie(sol, "run.webm"), "path must end in .mp4 or .gif, got 'run.webm'"),
+        (lambda: mf.plot.animation(sol, Figure().add_subplot()), "ax must have projection 'polar'"),
+        (lambda: sol.animate(fps=121), "fps must be a finite number > 0 and <= 120, got 121"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(OSError, match="No such file or directory"):
+        mf.plot.movie(sol, tmp_path / "no" / "run.gif")

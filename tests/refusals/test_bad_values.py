@@ -1,0 +1,389 @@
+"""Bad values given to the Python names: a ValueError that says which, in one line."""
+
+import inspect
+import re
+import warnings
+from operator import attrgetter
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import meanfield as mf
+from meanfield.exceptions import UnfinishedWarning
+from tests.refusals.bad_calls import (
+    INNER,
+    NAMES,
+    OTHER_NAMES,
+    WRONG,
+    accepted,
+    arguments_of,
+    call,
+    good_arguments,
+    good_value,
+    is_number,
+    is_numbers,
+)
+
+CIRCLE = mf.Circle(16)
+EAST = [[1.0, 0.0]]
+UNIFORM = mf.Density(CIRCLE, np.ones(24))
+RNG = np.random.default_rng(0)
+WAVE = np.cos(CIRCLE.angles)
+
+# what is called, and how the message begins
+CALLS = [
+    (lambda: mf.Density(CIRCLE, 1 + 1.5 * WAVE), "values must be >= 0, got -0.5"),
+    (lambda: mf.Density(CIRCLE, np.zeros(24)), "the density must have mass 1 within 1e-0"),
+    (lambda: mf.Density(CIRCLE, np.ones(16)), "values must have shape (24,), one "),
+    (lambda: UNIFORM.pdf([[1.0, 1.0]]), "points must have rows of norm 1 (wit"),
+    (lambda: mf.Particles([[1.0]]), "points must have rows of length >= 2, got s"),
+    (lambda: mf.Particles.sample(mf.Uniform(2), 0, RNG), "n must be an integer >= 1"),
+    (lambda: UNIFORM.moment([[800.0, 0.0]]), "z must have rows with log G(z) <= 709, got"),
+    (lambda: mf.SA(1.0).velocity(UNIFORM, at=[[2.0, 0.0]]), "at must have rows of norm 1 (with"),
+    (
+        lambda: mf.energy(mf.Particles(EAST), 800.0),
+        "dynamics must be one whose energy fits float64, got SA(beta=800",
+    ),
+    (lambda: mf.evolve(UNIFORM, mf.SA(1.0), 0), "t_end must be a finite number > 0, got 0"),
+    (
+        lambda: mf.evolve(mf.Uniform(2), mf.SA(1.0), 1.0),
+        "measure must be a Density, FlowMap or Parti",
+    ),
+    (
+        lambda: mf.Density(mf.Uniform(2), CIRCLE),
+        "space must be a Circle, Sphere or Zonal, got Uniform(dim=2): take Density(space, law)",
+    ),
+    (
+        lambda: mf.Particles.sample(10, mf.Uniform(2), np.random.default_rng(0)),
+        "law must have dim, pdf and sample, got 10: take Particles.sample(law, n, rng)",
+    ),
+    (
+        lambda: mf.Particles(mf.Uniform(2)),
+        "points must be an array of real numbers, got dtype object, which is Uniform(dim=2)",
+    ),
+    (
+        lambda: mf.VonMisesFisher(3.0, [0.0, 1.0]),
+        "kappa must be a finite number >= 0 and <= 1e+06, got [0.0, 1.0]",
+    ),
+    (lambda: mf.evolve(UNIFORM, "SA", 1.0), "dynamics must be SA, USA, Dou"),
+    (
+        lambda: mf.Density(CIRCLE, np.full(24, 2.0)),
+        "the density must have mass 1 within 1e-08 on Circle(16), got mass 2: divide by it",
+    ),
+    (
+        lambda: mf.Density(CIRCLE, 2.0 * (np.arange(24) < 12)),
+        (
+            "values must be resolved by Circle(16), but its series misses 0.12 of their L² norm: "
+            "smooth"
+        ),
+    ),
+    (
+        lambda: mf.FlowMap(np.eye(30)),
+        (
+            "law must have dim, pdf and sample, got an array of shape (30, 30) and dtype "
+            "float64: for "
+            "tokens take mf.Particles(X)"
+        ),
+    ),
+    (
+        lambda: mf.evolve(np.eye(3), mf.SA(1.0), 1.0),
+        (
+            "measure must be a Density, FlowMap or Particles, got an array of shape (3, 3) and "
+            "dtype "
+            "float64: wrap unit rows X as mf.Particles(X)"
+        ),
+    ),
+    (
+        lambda: mf.Particles(np.eye(3)[:, :2]),
+        (
+            "points must have rows of norm 1 (within 1e-06), got norm 0 in row 2: columns of shape "
+            "(3, 2) have it, take points.T"
+        ),
+    ),
+    (
+        lambda: mf.evolve(UNIFORM, mf.SA(1.0), 1.0, monitors=[mf.clusters]),
+        'monitors must map names to callables, as {"name": monitor}, got [<function clusters',
+    ),
+    (
+        lambda: mf.theory.growth_rates(4.0, 3, 2),
+        "dynamics must have a kernel, as SA, USA, DoublyStochastic, Interaction or Circle",
+    ),
+    (
+        lambda: mf.evolve(UNIFORM, mf.SA(1.0), 0.6, [0.2, 0.6000001]),
+        (
+            "save_at must be an integer >= 1 or strictly ascending times in [0, t_end = 0.6], got "
+            "0.6000001"
+        ),
+    ),
+    (lambda: mf.load("none.nc"), "there is no file none.nc"),
+]
+
+
+LAW_FOR_A_MEASURE = {
+    "evolve": ("measure", lambda law: mf.evolve(law, mf.SA(1.0), 1.0)),
+    "wasserstein": ("nu", lambda law: mf.wasserstein(UNIFORM, law)),
+    "mmd": ("mu", lambda law: mf.mmd(law, UNIFORM, 1.0)),
+    "energy": ("measure", lambda law: mf.energy(law, 1.0)),
+    "dissipation": ("measure", lambda law: mf.dissipation(law, mf.SA(1.0))),
+    "metric_speed": ("measure", lambda law: mf.metric_speed(law, mf.SA(1.0))),
+    "rms_velocity": ("measure", lambda law: mf.rms_velocity(law, mf.SA(1.0))),
+    "clusters": ("measure", mf.clusters),
+    "density": ("measure", mf.plot.density),
+}
+
+
+@pytest.mark.parametrize("name", LAW_FOR_A_MEASURE)
+def test_a_law_where_a_measure_belongs(name):
+    argument, call = LAW_FOR_A_MEASURE[name]
+    with pytest.raises(ValueError, match="wrap it") as refused:
+        call(mf.Uniform(2))
+    assert str(refused.value) == (
+        f"{argument} must be a Density, FlowMap or Particles, got Uniform(dim=2), a law: wrap it "
+        f"as Density(space, law), FlowMap(law) or Particles.sample(law, n, rng)"
+    )
+
+
+@pytest.mark.parametrize(("call", "begins"), CALLS)
+def test_name_refuses(call, begins):
+    with pytest.raises(ValueError, match=r".") as caught, np.errstate(all="ignore"):
+        call()
+    message = str(caught.value)
+    assert message.startswith(begins)
+    assert len(message.splitlines()) == 1
+
+
+def public_names():
+    """All that a user may call, but for the inner methods."""
+    for name in mf.__all__:
+        thing = getattr(mf, name)
+        if thing is mf.typing:
+            continue
+        if inspect.ismodule(thing):
+            yield from (f"{name}.{each}" for each in thing.__all__ if callable_here(thing, each))
+        elif callable(thing):
+            yield name
+            for each in dir(thing) if inspect.isclass(thing) else ():
+                own = inspect.getattr_static(thing, each)
+                own = own.__func__ if isinstance(own, (classmethod, staticmethod)) else own
+                if not each.startswith("_") and inspect.isfunction(own) and each not in INNER:
+                    yield f"{name}.{each}"
+
+
+def callable_here(module, name):
+    return callable(getattr(module, name)) and not inspect.isclass(getattr(module, name))
+
+
+@pytest.mark.slow
+def test_every_public_name_is_called():
+    seen = {name.rpartition(".")[2] for name in NAMES}
+    takes = {
+        name
+        for name in public_names()
+        if name not in INNER and set(inspect.signature(attrgetter(name)(mf)).parameters) - {"self"}
+    }
+    # a method that several classes share is called of one
+    assert {name for name in takes if name.rpartition(".")[2] not in seen} == set()
+
+
+PROBES = [
+    pytest.param(name, argument, id=f"{name}({argument})")
+    for name in NAMES
+    for argument in arguments_of(name)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("name", "argument"), PROBES)
+def test_wrong_kinds_are_refused(name, argument):
+    good, right = good_arguments(name), accepted(name, argument)
+    names = "|".join((argument, *OTHER_NAMES.get(argument, ())))
+    for kind, value in WRONG.items():
+        if kind in right:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", ".*radians, more than a turn")
+            with pytest.raises(ValueError, match=rf"\b({names})\b") as refused:
+                call(name, good | {argument: value})
+        message = str(refused.value)
+        assert len(message) <= 300, (kind, message)
+        assert len(message.splitlines()) == 1, (kind, message)
+
+
+NUMBER_IN = {"a masked array of which nothing is masked": np.ma.array, "a variable": xr.DataArray}
+# what a call is made of where it is to end
+QUICK = {"studies.metastability": {"t_end": 0.1}}
+
+
+def of_kind(is_kind):
+    """The arguments of all public names that have a good value of a kind."""
+    return [
+        pytest.param(name, argument, id=f"{name}({argument})")
+        for name in NAMES
+        for argument in arguments_of(name)
+        if is_kind(good_value(name, argument))
+    ]
+
+
+def outcome(name, arguments):
+    """What a call gives, or refuses for the sake of the rest of the call, as a text."""
+    try:
+        found = call(name, arguments)
+    except ValueError as error:
+        found = error
+    except OSError as error:
+        # where nothing can be written; names of files beside are random
+        found = type(error)
+    if name in ("Solution.animate", "plot.animation"):
+        # else it warns that it was never drawn
+        found._draw_was_started = True
+    return re.sub(" at 0x[0-9a-f]+", "", repr(found))
+
+
+def quick_arguments(name):
+    good = good_arguments(name) | QUICK.get(name, {})
+    # draws are the same in each call
+    return good | {key: 5 for key in good if key == "rng"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("name", "argument"), of_kind(is_number))
+def test_a_number_in_an_array_is_that_number(name, argument):
+    good = quick_arguments(name)
+    value = good.get(argument, good_value(name, argument))
+    expected = outcome(name, good | {argument: value})
+    for kind, wrap in NUMBER_IN.items():
+        assert outcome(name, good | {argument: wrap(value)}) == expected, kind
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("name", "argument"), of_kind(is_numbers))
+def test_what_is_masked_is_refused(name, argument):
+    """Of a right array, whichever value it is; where nothing is masked the array is taken."""
+    value, good = np.asarray(good_value(name, argument)), quick_arguments(name)
+    assert outcome(name, good | {argument: np.ma.array(value)}) == outcome(
+        name, good | {argument: value}
+    )
+    names = "|".join((argument, *OTHER_NAMES.get(argument, ())))
+    for index in np.ndindex(value.shape):
+        masked = np.ma.array(value, mask=False)
+        masked[index] = np.ma.masked
+        for given in masked, list(masked) if masked.ndim > 1 else masked:
+            with pytest.raises(ValueError, match=rf"\b({names})\b.* (no masked values|got masked)"):
+                call(name, good | {argument: given})
+
+
+POINTS = mf.Particles(np.eye(2))
+
+
+class Law:
+    """A law whose pdf gives what it is made with."""
+
+    dim = 2
+
+    def __init__(self, one_of_each):
+        self.one_of_each = one_of_each
+
+    def pdf(self, points):
+        return self.one_of_each(points[:, 0])
+
+    def sample(self, n, rng):
+        return self.one_of_each(mf.Uniform(2).sample(n, rng))
+
+
+class Output:
+    name, noise = "own", 0.0
+
+    def __init__(self, one_of_each):
+        self.one_of_each = one_of_each
+
+    def output(self, measure, points):
+        return self.one_of_each(points)
+
+
+def monitored(value):
+    return mf.evolve(POINTS, mf.SA(1.0), 0.1, 1, monitors={"own": lambda _: value})
+
+
+def masked(x):
+    return np.ma.array(np.ones(x.shape), mask=np.arange(x.size).reshape(x.shape) == 1)
+
+
+def complex_ones(x):
+    return np.ones(x.shape, dtype=complex)
+
+
+# what functions and objects of a user's own may return
+RETURNED = {
+    "a masked pdf": (lambda: mf.Density(CIRCLE, Law(masked)), "the pdf of law must have no masked"),
+    "a complex pdf": (lambda: mf.Density(CIRCLE, Law(complex_ones)), "law must have a pdf of sha"),
+    "a masked pdf of a flow map": (
+        lambda: mf.FlowMap(Law(masked)),
+        "the pdf of law must",
+    ),
+    "masked draws": (lambda: mf.Particles.sample(Law(masked), 3, 0), "points must have no masked"),
+    "masked values": (lambda: mf.Density(CIRCLE, lambda x: masked(x[:, 0])), "values must have no"),
+    "a masked kernel": (
+        lambda: mf.Interaction((masked, np.ones_like)),
+        "s of kernel must have no",
+    ),
+    "a masked output": (
+        lambda: mf.evolve(POINTS, Output(masked), 0.1),
+        "output of <.*> must have no masked values, got one",
+    ),
+    "a complex output": (
+        lambda: mf.evolve(POINTS, Output(complex_ones), 0.1),
+        "output of <.*> must be real, finite and of shape",
+    ),
+    "a masked number": (lambda: monitored(np.ma.masked), "the monitor own must return a number"),
+    "a word": (lambda: monitored("3"), "the monitor own must return a number"),
+    "a span of time": (lambda: monitored(np.timedelta64(3, "s")), "the monitor own must return a"),
+    "truths as coefficients": (
+        lambda: mf.Density.from_coefficients(CIRCLE, np.eye(1, 8)[0] == 1.0),
+        "coefficients must be complex",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", RETURNED)
+def test_what_is_returned_is_looked_at(what):
+    call, told = RETURNED[what]
+    with pytest.raises(ValueError, match=f"^{told}"):
+        call()
+
+
+@pytest.mark.parametrize(
+    "value", [2, np.array(2.0), xr.DataArray(2.0), np.float32(2), mf.Bracket(2.0, 1.0, 3.0)]
+)
+def test_a_monitor_may_return_any_number(value):
+    assert monitored(value).dataset.own.values.tolist() == [2.0, 2.0]
+    assert monitored(np.True_).dataset.own.values.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_sweep_keeps_no_masked_number():
+    with pytest.warns(UnfinishedWarning, match="b must have no masked values, got one"):
+        ds = mf.sweep(lambda a: {"b": np.ma.masked if a else 1.0}, {"a": [0, 1]})
+    assert ds.b[0] == 1.0
+    assert np.isnan(ds.b[1])
+
+
+def test_numbers_come_from_a_dataset_as_they_are():
+    sol = mf.evolve(UNIFORM, mf.SA(1.0), 0.6, 3)
+    assert sol.at(sol.dataset.t[-1]) is sol.final
+    assert mf.SA(sol.dataset.t[-1]) == mf.SA(0.6)
+    assert repr(mf.Bracket(np.array(1), 0, xr.DataArray(2.0))) == repr(mf.Bracket(1, 0, 2.0))
+
+
+def test_times_that_miss_the_end_by_their_last_bit_are_taken():
+    # 0.6000000000000001
+    times = [0.2 * k for k in range(4)]
+    assert times[-1] > 0.6
+    sol = mf.evolve(UNIFORM, mf.SA(1.0), 0.6, times)
+    assert sol.t.tolist() == [0.0, 0.2, 0.4, 0.6]
+    below = mf.evolve(UNIFORM, mf.SA(1.0), 0.6, [0.2, np.nextafter(0.6, 0.0)])
+    assert below.t.tolist() == [0.0, 0.2, 0.6]
