@@ -1,21 +1,10 @@
-"""What every test shares: Hypothesis draws the same inputs on every machine, however slow it is."""
+"""Fixtures that tests of several rooms share."""
 
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tests.browser import started
-
-settings.register_profile(
-    "meanfield",
-    derandomize=True,
-    database=None,
-    deadline=None,
-    max_examples=40,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("meanfield")
 
 
 @pytest.fixture
