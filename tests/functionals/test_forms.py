@@ -627,8 +627,8 @@ def test_flow_map_on_s2_keeps_the_balance_of_a_form(normalised, sign):
     """Its numbers are those of a density, of direct sums over its nodes, and they balance."""
     heads = [mf.Head(Q=OVAL, V=sign * OVAL)]
     moving = mf.Attention(1.5, heads, normalised=normalised)
-    flow = mf.evolve(mf.FlowMap(BUMPS, tol=1e-8), moving, 0.3, 2)
-    density = mf.evolve(mf.Density(mf.Sphere(47), BUMPS), moving, 0.3, 2)
+    flow = mf.evolve(mf.FlowMap(BUMPS, tol=1e-8), moving, 0.1, 2)
+    density = mf.evolve(mf.Density(mf.Sphere(47), BUMPS), moving, 0.1, 2)
     assert np.abs(flow.dataset.balance_error).max() < 1e-10
     assert abs(float(flow.dataset.work[-1])) > 1e-2
     for name in "energy", "dissipation", "work":
@@ -641,10 +641,9 @@ def test_flow_map_on_s2_keeps_the_balance_of_a_form(normalised, sign):
         assert tell(cloud, moving) == pytest.approx(told, rel=1e-7)
 
 
-@pytest.mark.slow
 def test_energy_of_a_form_goes_on_where_a_density_becomes_a_flow_map():
-    start = mf.Density(mf.Sphere(23), BUMPS, max_size=40)
-    sol = mf.evolve(start, mf.Attention(1.0, [mf.Head(Q=OVAL, V=OVAL)]), 1.5, 3)
+    start = mf.Density(mf.Sphere(15), BUMPS, max_size=24)
+    sol = mf.evolve(start, mf.Attention(1.0, [mf.Head(Q=OVAL, V=OVAL)]), 0.5, 3)
     assert type(sol.final) is not mf.Density
     assert np.isfinite(sol.dataset.energy).all()
     assert np.abs(sol.dataset.balance_error).max() < 1e-8

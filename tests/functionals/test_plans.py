@@ -42,11 +42,12 @@ def test_plans_with_tokens_without_mass_and_in_one_place():
 
 
 @pytest.mark.slow
-def test_a_plan_of_a_million_tokens_is_sparse():
+def test_a_plan_of_many_tokens_is_sparse():
+    """Their 10^10 pairs would fit into no memory."""
     rng = np.random.default_rng(0)
-    mu, nu = cloud(rng, 10**6), cloud(rng, 10**6)
+    mu, nu = cloud(rng, 10**5), cloud(rng, 10**5)
     plan = mf.transport_plan(mu, nu, 2)
-    assert plan.nnz <= 2 * 10**6 + 1
+    assert plan.nnz <= 2 * 10**5 + 1
     np.testing.assert_allclose(plan.sum(axis=1), mu.weights, atol=1e-15)
     # what may be rounding of a sum of all of them is not split
     np.testing.assert_allclose(plan.sum(axis=0), nu.weights, atol=2e-12)
@@ -172,13 +173,13 @@ def test_sliced_distance_has_the_error_it_says():
     rng = np.random.default_rng(4)
     mu, nu = cloud(rng, 50, 6), cloud(rng, 50, 6)
     # it is as uncertain as the mean of the others
-    many = mf.sliced_wasserstein(mu, nu, planes=2000, rng=rng)
-    few = [mf.sliced_wasserstein(mu, nu, planes=50, rng=rng) for _ in range(40)]
+    many = mf.sliced_wasserstein(mu, nu, planes=500, rng=rng)
+    few = [mf.sliced_wasserstein(mu, nu, planes=25, rng=rng) for _ in range(20)]
     values = np.array([float(one) for one in few])
     errors = np.array([one.standard_error for one in few])
-    # the scatter of 40 values knows its standard deviation to 11 %
+    # the scatter of 20 values knows its standard deviation to 16 %
     assert values.std(ddof=1) == pytest.approx(errors.mean(), rel=0.4)
-    assert abs(values.mean() - float(many)) < 5.0 * errors.mean() / np.sqrt(40)
+    assert abs(values.mean() - float(many)) < 5.0 * errors.mean() / np.sqrt(20)
     again = mf.sliced_wasserstein(mu, nu, planes=10, rng=np.random.default_rng(0))
     assert again == mf.sliced_wasserstein(mu, nu, planes=10, rng=0)
 

@@ -230,7 +230,7 @@ def test_the_conjugate_of_zero_is_zero(steps, monkeypatch):
 def test_the_conjugate_is_bounded_by_the_least_slack():
     rng = np.random.default_rng(11)
     _, coefficients = random_series(rng, 10, 0.5)
-    targets = unit(rng, 200)
+    targets = unit(rng, 50)
     grid = mf.Sphere(200)
     costs = 0.5 * pair_distances(targets, grid.points) ** 2
     for size in 0.02, 0.2, 2.0:
@@ -370,8 +370,8 @@ def test_a_steep_potential_raises(monkeypatch):
 @pytest.mark.slow
 def test_what_quadrature_finds_is_an_estimate(monkeypatch):
     """A bump turned by 0.1 needs the map, unless a wide bracket will do."""
-    space, angle = mf.Sphere(31), 0.1
-    laws = [mf.VonMisesFisher(m, 10.0) for m in ([0, 0, 1.0], [np.sin(angle), 0, np.cos(angle)])]
+    space, angle = mf.Sphere(15), 0.1
+    laws = [mf.VonMisesFisher(m, 4.0) for m in ([0, 0, 1.0], [np.sin(angle), 0, np.cos(angle)])]
     pair = [mf.Density(space, law) for law in laws]
     narrow, wide = mf.wasserstein(*pair, p=2), mf.wasserstein(*pair, p=2, gap=0.5)
     assert not narrow.proved
@@ -578,7 +578,7 @@ def test_tokens_and_densities():
     """A bracket beside POT's network simplex, and samples beside their law."""
     rng = np.random.default_rng(14)
     laws = bumps(rng, 2, 4.0), bumps(rng, 3, 4.0)
-    clouds = [mf.Particles.sample(law, 400, rng) for law in laws]
+    clouds = [mf.Particles.sample(law, 200, rng) for law in laws]
     densities = [mf.Density(mf.Sphere(47), law) for law in laws]
     for p in 1.0, 2.0:
         exact = float(mf.wasserstein(*clouds, p=p))
@@ -638,7 +638,7 @@ def test_tokens_beside_their_own_law(p, monkeypatch):
     """Where smooth potentials leave brackets of 6 % and more, some 25 % of 2,000 tokens."""
     rng = np.random.default_rng(31)
     law = bumps(rng, 2, 5.0)
-    tokens, density = mf.Particles.sample(law, 300, rng), mf.Density(mf.Sphere(31), law)
+    tokens, density = mf.Particles.sample(law, 150, rng), mf.Density(mf.Sphere(31), law)
     narrow = mf.wasserstein(density, tokens, p)
     assert narrow.proved
     assert 0.0 < narrow.upper - narrow.lower <= 1e-2 * narrow.upper
@@ -841,16 +841,16 @@ def round_law(kappa, height=1.0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tol", [1e-3, 1e-6])
 @pytest.mark.parametrize(
     ("kappa", "height"), [(2.5, 1.0), (6.0, 1.0), (2.0, -1.0)], ids=["near", "steeper", "opposite"]
 )
-def test_w2_of_meshes_has_an_honest_width(kappa, height, tol):
+def test_w2_of_meshes_has_an_honest_width(kappa, height):
     """The distance of polar angles lies within, and the nodes alone miss it."""
     truth = float(
         mf.wasserstein(mf.FlowMap(round_law(2.0)), mf.FlowMap(round_law(kappa, height)), 2)
     )
-    ours = mf.wasserstein(nearly_round(2.0, tol), nearly_round(kappa, tol, height), 2)
+    mesh = nearly_round(2.0, 1e-3)
+    ours = mf.wasserstein(mesh, nearly_round(kappa, 1e-3, height), 2)
     assert ours.lower < truth < ours.upper
     assert not ours.proved
     # the law is off by 1e-9, clouds are matched to 1e-12
@@ -858,7 +858,7 @@ def test_w2_of_meshes_has_an_honest_width(kappa, height, tol):
     # both have nodes some 0.04 apart
     assert 0.02 < ours.upper - ours.value < 0.1
     density = mf.Density(mf.Sphere(31), round_law(kappa, height))
-    beside = mf.wasserstein(nearly_round(2.0, tol), density, 2)
+    beside = mf.wasserstein(mesh, density, 2, gap=0.1)
     assert beside.lower < truth < beside.upper
     assert not beside.proved
 
@@ -878,12 +878,12 @@ def test_w2_of_a_mesh_and_tokens_has_an_honest_width():
 @pytest.mark.parametrize("moved", [False, True])
 def test_how_far_nodes_are_from_their_measure(moved):
     """Against proven brackets of the nodes and the density, where the flow has drawn them."""
-    flow = nearly_round(2.0, 1e-5)
+    flow = nearly_round(2.0, 1e-4)
     if moved:
         flow = mf.evolve(flow, mf.SA(2.0), 1.0, 1).final
     series, off = flow._transported(1.0)
     nodes, spacing = flow._transported(2.0)
-    apart = mf.wasserstein(nodes, series, 2, gap=0.02)
+    apart = mf.wasserstein(nodes, series, 2, gap=0.05)
     assert apart.proved
     # W_2 of nodes to their own measure is at most that of the plan that it is an estimate of
     assert apart.lower - off < spacing < 1.1 * apart.upper

@@ -266,7 +266,7 @@ def test_peaks_against_thirty_digits(pair, expected):
     densities = [dense(own_law(*law), 128) for law in pair]
     flows = [mf.FlowMap(own_law(*law)) for law in pair]
     for p, value in zip((1, 2), expected, strict=True):
-        for one, other in (densities, densities[::-1], flows, (densities[0], flows[1])):
+        for one, other in (densities, flows, (flows[1], densities[0])):
             # 16 Gauss nodes to a piece that a harmonic crosses in 2.4 rad
             assert wasserstein(one, other, p) == pytest.approx(value, abs=1e-12)
 
