@@ -40,7 +40,11 @@ class Fault:
 QUICK = "tests/validation/test_claims.py::test_claims_hold[{}]"
 GROWTH, MULTIPLIERS = map(QUICK.format, ("linear_growth", "multipliers"))
 ENERGIES = "tests/functionals/test_energies.py::"
-TRANSPORT = "tests/functionals/test_transport.py::"
+TRANSPORT = "tests/functionals/transport/test_{}.py::"
+CIRCLE, CLOUDS, QUANTILES, SEMIDISCRETE, SPHERE, SPHERE_DUAL, SPHERE_MASSES = map(
+    TRANSPORT.format,
+    ("circle", "clouds", "quantiles", "semidiscrete", "sphere", "sphere_dual", "sphere_masses"),
+)
 GRIDS = "tests/spaces/test_spaces.py::"
 
 # each is noticed by three scripts or tests of different kinds
@@ -131,15 +135,13 @@ BROAD = (
         "median = excess[ranked[min(int(half), len(ranked) - 1)]]",
         "median = lengths @ excess / mu.turn",
         (
-            TRANSPORT + "test_weighted_tokens_against_all_plans",
-            "tests/functionals/test_clouds.py::test_weights_over_fifteen_orders",
-            TRANSPORT + "test_tokens_at_the_seam_that_coincide_or_weigh_nothing",
+            CIRCLE + "test_weighted_tokens_against_all_plans",
+            CLOUDS + "test_weights_over_fifteen_orders",
+            CIRCLE + "test_tokens_at_the_seam_that_coincide_or_weigh_nothing",
         ),
     ),
 )
 
-CLOUDS = "tests/functionals/test_clouds.py::"
-SPHERE = "tests/functionals/test_sphere_transport.py::"
 BALANCED = "tests/dynamics/test_doubly_stochastic.py::"
 LABELS = ("tests/equations/test_sphere.py::test_the_label_error_is_the_mass_that_is_misplaced",)
 SUMMED = "tests/equations/test_velocity.py::"
@@ -164,7 +166,7 @@ HOLES = (
         "meanfield/functionals/transport/sphere_dual.py",
         "floor = minima.values - np.sum(",
         "floor = minima.values + np.sum(",
-        (SPHERE + "test_the_conjugate_of_zero_is_zero",),
+        (SPHERE_DUAL + "test_the_conjugate_of_zero_is_zero",),
     ),
     Fault(
         "a length without the error of its integrals",
@@ -234,7 +236,7 @@ HOLES = (
         "meanfield/functionals/transport/quantiles.py",
         "low[astray], high[astray] = -1.0, 1.0",
         "pass",
-        (TRANSPORT + "test_places_where_a_series_makes_the_mass_fall",),
+        (QUANTILES + "test_places_where_a_series_makes_the_mass_fall",),
     ),
     Fault(
         "lower bound of clouds set to the upper",
@@ -290,9 +292,7 @@ HOLES = (
         "meanfield/functionals/energies.py",
         "_LARGEST_SHARE = 1e-6",
         "_LARGEST_SHARE = 1e-4",
-        (
-            "tests/functionals/test_forms.py::test_energies_of_which_rounding_makes_a_millionth_are_refused",
-        ),
+        (ENERGIES + "test_energies_of_which_rounding_makes_a_millionth_are_refused",),
     ),
     Fault(
         "terms of a density are summed at a hundred times the share",
@@ -411,7 +411,7 @@ HOLES = (
 )
 
 PROPOSITION = "tests/studies/test_proposition.py::"
-FORMS = "tests/functionals/test_forms.py::TestBounds::"
+FORMS = "tests/studies/test_extremisers.py::TestBounds::"
 THEORY = "tests/test_theory.py::"
 LAWS = "tests/laws/test_law.py::"
 REACHED = (FORMS + "test_bounds_are_reached",)
@@ -599,35 +599,35 @@ BOUNDS = (
         "meanfield/functionals/transport/sphere_dual.py",
         "2.0 * np.maximum(convex, 1e-300)",
         "2.02 * np.maximum(convex, 1e-300)",
-        (SPHERE + "test_the_conjugate_of_zero_is_zero",),
+        (SPHERE_DUAL + "test_the_conjugate_of_zero_is_zero",),
     ),
     Fault(
         "margins of cells 1 % smaller",
         "meanfield/functionals/transport/sphere_dual.py",
         "self.margins.append(0.5 * np.maximum(",
         "self.margins.append(0.495 * np.maximum(",
-        (SPHERE + "test_the_margins_of_cells_are_reached",),
+        (SPHERE_DUAL + "test_the_margins_of_cells_are_reached",),
     ),
     Fault(
         "interpolation of a c-transform 25 % smaller",
         "meanfield/functionals/transport/sphere_dual.py",
         "return along * found.between + of_parallels",
         "return 0.75 * (along * found.between + of_parallels)",
-        (SPHERE + "test_interpolation_of_a_conjugate_is_bounded",),
+        (SPHERE_DUAL + "test_interpolation_of_a_conjugate_is_bounded",),
     ),
     Fault(
         "interpolation about tokens 1 % smaller",
         "meanfield/functionals/transport/semidiscrete.py",
         "between = float(np.sum(",
         "between = 0.99 * float(np.sum(",
-        (SPHERE + "test_interpolation_about_a_token_is_bounded_to_its_size",),
+        (SEMIDISCRETE + "test_interpolation_about_a_token_is_bounded_to_its_size",),
     ),
     Fault(
         "plan of tokens and a density 1 % cheaper",
         "meanfield/functionals/transport/semidiscrete.py",
         "return float((1.0 + ROUNDING) * cost + (missed",
         "return float(0.99 * cost + (missed",
-        (SPHERE + "test_an_octahedron_beside_the_uniform_density",),
+        (SEMIDISCRETE + "test_an_octahedron_beside_the_uniform_density",),
     ),
     Fault(
         "spreads of cells 1 % smaller",
@@ -641,7 +641,7 @@ BOUNDS = (
         "meanfield/functionals/transport/sphere_masses.py",
         "(arc * chords + 2.0 * np.pi * off)[kept]",
         "0.9 * (arc * chords + 2.0 * np.pi * off)[kept]",
-        (SPHERE + "test_blurs_of_atoms_are_nearly_reached",),
+        (SPHERE_MASSES + "test_blurs_of_atoms_are_nearly_reached",),
     ),
     Fault(
         "mass below 0 of nu 1 % smaller",

@@ -10,6 +10,7 @@ from scipy.special import ive
 import meanfield as mf
 from meanfield.functionals.distances import merged, mmd, sobolev, sobolev_kernel, sobolev_tail
 from meanfield.kernels.multipliers import counted, scaled_eigenvalues
+from tests.functionals.drawn import exact_multiplier
 
 BETAS = [0.1, 1.0, 9.0, 100.0]
 TILT = np.array([0.48, -0.6, 0.64])
@@ -342,3 +343,30 @@ def test_mmd_of_a_flow_map_beyond_what_its_nodes_resolve():
         mf.mmd(flow, density, 40.0)
     sharp = mf.FlowMap(law, tol=1e-12)
     assert mf.mmd(sharp, mf.Density(mf.Sphere(63), law), 10.0, scaled=True) < 1e-8
+
+
+MANY = mf.ZonalSeries(1024, [0.5])
+SPACE = mf.Zonal(1024, 8)
+
+
+def test_distance_beyond_the_range_of_its_square():
+    uniform, other = mf.Density(SPACE, mf.Uniform(1024)), mf.Density(SPACE, MANY)
+    exact = mpmath.sqrt(exact_multiplier(1, 1400, 1024) / 4096)
+    assert mf.mmd(uniform, other, 1400.0) == pytest.approx(float(exact), rel=1e-11)
+    scaled = float(exact * mpmath.exp(-700))
+    assert 1e-169 < scaled < 1e-167
+    assert mf.mmd(uniform, other, 1400.0, scaled=True) == pytest.approx(scaled, rel=1e-11, abs=0.0)
+
+
+@pytest.mark.parametrize("beta", [20.0, 700.0])
+def test_distance_of_tokens_off_the_axis(beta):
+    """mmd² of one token and 1 + c <x, e>: e^β - 2 (Λ_0 + c s Λ_1) + Λ_0 + c² Λ_1/d, s = <x, e>."""
+    density = mf.Density(SPACE, MANY)
+    token = np.eye(1024)[0] * 0.6 + np.eye(1024)[-1] * 0.8
+    with mpmath.workdps(50):
+        first, second = (exact_multiplier(k, beta, 1024) for k in range(2))
+        share = mpmath.mpf("0.4") * second
+        squared = mpmath.exp(beta) - first - 2 * share + second / 4096
+        exact = float(mpmath.sqrt(squared * mpmath.exp(-mpmath.mpf(beta))))
+    found = mf.mmd(mf.Particles([token]), density, beta, scaled=True)
+    assert found == pytest.approx(exact, rel=1e-12)

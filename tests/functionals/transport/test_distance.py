@@ -1,20 +1,196 @@
-"""Optimal plans and maps cost what the distance is; sliced distances against their definition."""
+"""Distances, plans and maps of pairs of each kind; sliced distances against their definition."""
 
+import sys
+
+import mpmath
 import numpy as np
 import ot
 import pytest
 
 import meanfield as mf
+from meanfield.functionals.transport import Bracket
 from meanfield.spaces.geometry import geodesic_distance
+from tests.functionals.drawn import cloud
+
+
+def wasserstein(mu, nu, p=1, **asked):
+    """The value of W_p."""
+    return float(mf.wasserstein(mu, nu, p, **asked))
+
 
 POWERS = [1, 1.5, 2, 3]
+UNIFORM = mf.Density(mf.Circle(16), mf.Uniform(2))
 
 
-def cloud(rng, n, dim=2):
-    points = rng.standard_normal((n, dim))
-    return mf.Particles(
-        points / np.linalg.norm(points, axis=1)[:, None], rng.random(n), unit_mass=True
+def bump(angle, kappa):
+    return mf.VonMisesFisher([np.cos(angle), np.sin(angle)], kappa)
+
+
+def dense(law, n=64):
+    return mf.Density(mf.Circle(n), law)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("p", POWERS)
+@pytest.mark.parametrize("dim", [3, 10, 50])
+def test_axes_may_point_either_way(dim, p):
+    axis = np.eye(dim)[0]
+    law, mirrored = mf.VonMisesFisher(axis, 4.0), mf.VonMisesFisher(-axis, 4.0)
+    measures = mf.Density(mf.Zonal(dim, 47, axis), law), mf.FlowMap(law)
+    mirrors = mf.Density(mf.Zonal(dim, 47, -axis), mirrored), mf.FlowMap(mirrored)
+    found = [wasserstein(mu, nu, p) for mu in measures for nu in mirrors]
+    assert found[0] > 0.05
+    np.testing.assert_allclose(found, found[0], rtol=0, atol=1e-11)
+
+
+def test_tokens_at_the_poles():
+    poles = mf.Particles([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]], [0.5, 0.5])
+    uniform = mf.Density(mf.Zonal(3, 7), mf.Uniform(3))
+    # each hemisphere to its pole: ∫_0^{π/2} θ sin θ dθ = 1
+    assert wasserstein(poles, uniform) == pytest.approx(1.0, abs=1e-13)
+    assert wasserstein(uniform, poles) == pytest.approx(1.0, abs=1e-13)
+
+
+@pytest.mark.parametrize("p", POWERS)
+def test_one_token_against_a_density_on_the_sphere(p):
+    token = mf.Particles([[0.6, 0.0, 0.8]])
+    # E dist^p = 1/2 ∫ γ^p sin γ dγ, whatever the token
+    sines, cosines = (
+        float(mpmath.quad(lambda x, g=g: x**p * mpmath.sin(x) * g(x), [0, 1, mpmath.pi]))
+        for g in (lambda x: 1, mpmath.cos)
     )
+    expected = (0.5 * sines) ** (1 / p)
+    flat = mf.Density(mf.Sphere(8), mf.Uniform(3))
+    assert wasserstein(token, flat, p) == pytest.approx(expected, abs=1e-12)
+    # f = 1 + a <x, e> has the average 1 + a <y, e> cos γ about y
+    moment = sines + 0.5 * 0.8 * cosines
+    tilted = mf.ZonalSeries(3, [0.5])
+    for space in mf.Sphere(8), mf.Zonal(3, 8):
+        assert wasserstein(mf.Density(space, tilted), token, p) == pytest.approx(
+            (0.5 * moment) ** (1 / p), abs=1e-12
+        )
+
+
+@pytest.mark.slow
+def test_one_token_off_the_axis_sees_sphere_and_zonal_alike():
+    law = mf.VonMisesFisher([0.0, 0.0, 1.0], 8.0)
+    sphere, zonal = mf.Density(mf.Sphere(47), law), mf.Density(mf.Zonal(3, 47), law)
+    for point in [0.6, 0.0, 0.8], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]:
+        token = mf.Particles([point])
+        for p in 1, 2.5:
+            apart = wasserstein(token, sphere, p)
+            assert apart > 0.5
+            assert apart == pytest.approx(wasserstein(token, zonal, p), abs=1e-12)
+
+
+def test_clouds_without_pot(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ot", None)
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match=r"transport\].*3 and 3 of them"):
+        wasserstein(cloud(rng, 3, 3), cloud(rng, 3, 3))
+
+
+def test_a_bracket_is_in_order():
+    assert float(Bracket(2.0, 1.0, 3.0)) == 2.0
+    for wrong in (2.0, 2.5, 3.0), (2.0, 1.0, 1.5), (np.nan, 0.0, 1.0):
+        with pytest.raises(ValueError, match="between lower and upper"):
+            Bracket(*wrong)
+
+
+@pytest.mark.parametrize("p", [0.5, 0, -1, np.nan, np.inf, 101, "2", None])
+def test_powers_out_of_range(p):
+    with pytest.raises(ValueError, match=r"p must be a finite number >= 1 and <= 20, got"):
+        wasserstein(UNIFORM, UNIFORM, p)
+
+
+@pytest.mark.slow
+def test_pairs_that_cannot_be_had():
+    east = [1.0, 0.0, 0.0, 0.0]
+    zonal = mf.Density(mf.Zonal(4, 8), mf.ZonalSeries(4, [0.5]))
+    other = mf.Density(mf.Zonal(4, 8, east), mf.ZonalSeries(4, [0.5], east))
+    flow = mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], 2.0))
+    token, some = mf.Particles([east]), cloud(np.random.default_rng(0), 3, 4)
+    for pair in (zonal, other), (flow, other), (flow, token), (zonal, some):
+        with pytest.raises(ValueError, match=r"both be symmetric about one axis.*got"):
+            wasserstein(*pair)
+    zonal = mf.Density(mf.Zonal(3, 8), mf.ZonalSeries(3, [0.5]))
+    long = mf.Density(mf.Zonal(3, 1100, [1.0, 0.0, 0.0]), mf.Uniform(3))
+    with pytest.raises(ValueError, match=r"degrees <= 1023 on S\^2 .* got Density\(Zonal"):
+        wasserstein(zonal, long)
+    sphere = mf.Density(mf.Sphere(8), mf.ZonalSeries(3, [0.5]))
+    with pytest.raises(ValueError, match=r"p must be 1 or 2 .* got p = 3"):
+        wasserstein(sphere, zonal, 3)
+    for gap in (0.0, 1.5, np.nan):
+        with pytest.raises(ValueError, match=r"gap must be a finite number >= 1e-06 and <= 1, got"):
+            wasserstein(sphere, zonal, 1, gap=gap)
+    with pytest.raises(ValueError, match="nu must have dim"):
+        wasserstein(UNIFORM, zonal)
+    with pytest.raises(ValueError, match="nu must be a Density"):
+        wasserstein(UNIFORM, mf.Uniform(2))
+    light = mf.Density.from_coefficients(mf.Circle(8), 0.9 * np.eye(4)[0])
+    with pytest.raises(ValueError, match="mass 1 within 1e-06"):
+        wasserstein(light, UNIFORM)
+
+
+def test_equal_measures_are_at_distance_zero():
+    """Exactly, at any p, and however tokens are numbered."""
+    rng = np.random.default_rng(3)
+    law, turned = bump(0.3, 30.0), [0.0, 0.6, 0.8]
+    zonal = mf.VonMisesFisher(turned, 30.0)
+    pairs = [(dense(law), dense(law)), (mf.FlowMap(law), mf.FlowMap(law))]
+    space = mf.Zonal(3, 40, turned)
+    pairs += [(mf.Density(space, zonal), mf.Density(space, zonal))]
+    pairs += [(mf.FlowMap(zonal), mf.FlowMap(zonal))]
+    for dim in 2, 3:
+        some, order = cloud(rng, 30, dim), rng.permutation(30)
+        pairs.append((some, mf.Particles(some.points[order], some.weights[order])))
+    for mu, nu in pairs:
+        for p in 1, 2, 3.5:
+            assert float(wasserstein(mu, nu, p)) == 0.0
+            assert float(wasserstein(nu, mu, p)) == 0.0
+
+
+@pytest.mark.parametrize("dim", [2, 3, 5])
+@pytest.mark.parametrize("p", [1, 5, 20])
+def test_small_distances_at_large_powers(dim, p):
+    """A turn by a small angle in a plane moves every token by it, or less off the plane."""
+    rng = np.random.default_rng(4)
+    for angle in 1e-2, 1e-6, 1e-9:
+        turn = np.eye(dim)
+        turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+        token = np.eye(dim)[:1]
+        near = float(wasserstein(mf.Particles(token), mf.Particles(token @ turn.T), p))
+        assert near == pytest.approx(angle, rel=1e-6)
+        some = cloud(rng, 12, dim)
+        found = wasserstein(some, mf.Particles(some.points @ turn.T, some.weights), p)
+        assert float(found) <= angle * (1.0 + 1e-6)
+        if dim == 2 and angle < 1e-3:
+            assert float(found) == pytest.approx(angle, rel=1e-6)
+
+
+def test_densities_about_an_axis_of_the_circle_are_those_of_the_circle():
+    """Cosines on half a circle stand for both halves."""
+    laws, axis = (mf.FourierSeries(cos=[0.5]), mf.FourierSeries(cos=[-0.3, 0.2])), [1.0, 0.0]
+    about = [mf.Density(mf.Zonal(2, 32, axis=axis), law) for law in laws]
+    around = [mf.Density(mf.Circle(64), law) for law in laws]
+    for p in 1, 2:
+        exact = float(mf.wasserstein(*around, p))
+        assert exact > 0.1
+        assert float(mf.wasserstein(*about, p)) == pytest.approx(exact, abs=1e-12)
+    centre = mf.Particles([axis])
+    assert float(mf.wasserstein(about[0], centre)) == pytest.approx(
+        float(mf.wasserstein(around[0], centre)), abs=1e-12
+    )
+    at = around[0].space.points[:5]
+    moved = [mf.transport_map(*pair, at, 2) for pair in (about, around)]
+    np.testing.assert_allclose(*moved, atol=1e-12)
+
+
+@pytest.mark.parametrize("p", [5, 20])
+def test_bounds_of_clouds_agree_at_large_powers(p):
+    rng = np.random.default_rng(5)
+    found = mf.wasserstein(cloud(rng, 20, 5), cloud(rng, 25, 5), p)
+    assert found.upper - found.lower < 1e-6 * found.upper
 
 
 @pytest.mark.parametrize("p", POWERS)
@@ -147,9 +323,6 @@ def test_what_has_no_plan_or_map():
     for p in (0.5, np.nan, 101):
         with pytest.raises(ValueError, match="p must be"):
             mf.transport_plan(token, token, p)
-
-
-# -- sliced distances ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("p", [1, 2])
