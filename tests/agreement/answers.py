@@ -61,7 +61,7 @@ def started(case: Case, way: Representation, t_end: float) -> Any:
 
 
 def tolerance(way: Representation, dynamics: Any) -> float:
-    """Of a time step: of coefficients relative to the L² norm, or of positions."""
+    """The tolerance of a step: of coefficients relative to the L² norm, or of positions."""
     if way.name in ("flow", "mesh"):
         return FLOW_TOL if way.name == "flow" else MESH_TOL
     return NOISY_RTOL if dynamics.noise > 0.0 else RTOL
@@ -89,7 +89,7 @@ def run(case: Case, way: Representation, t_end: float, loose: float = 1.0) -> mf
 
 
 def quadrature_error(case: Case, final: mf.Particles) -> float:
-    """Of the law's masses at the nodes of a grid, for e^{β<x,Φ(label)>} f_0(label).
+    """The error of the law's masses at the nodes of a grid, for e^{β<x,Φ(label)>} f_0(label).
 
     The grid integrates degrees up to 3 kmax exactly; a tail that falls geometrically up to kmax
     has its square left at 2 kmax.
@@ -146,7 +146,7 @@ def peaks(mu: mf.Density, probes: np.ndarray) -> np.ndarray:
 
 
 def numbers_of(case: Case, way: Representation, sol: mf.Solution) -> dict[str, np.ndarray]:
-    """What is compared, of the final measure."""
+    """The numbers of the final measure that are compared."""
     final, probes = sol.final, case.probes
     numbers = {
         "mass": final.mass(),
@@ -192,7 +192,7 @@ def errors_of(
 
 
 def answers(case: Case) -> list[Answer]:
-    """Of all representations."""
+    """The answers of all representations."""
     ways = representations(case)
     rate = case.rate(ways[0].measure())
     t_end = case.t_end(rate)

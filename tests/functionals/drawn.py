@@ -4,6 +4,7 @@ import mpmath
 import numpy as np
 
 import meanfield as mf
+from meanfield.spaces.geometry import geodesic_distance
 
 TILTED = np.array([0.6, 0.0, 0.8])
 SIGMA = mf.Uniform(3)
@@ -17,6 +18,14 @@ def unit(rng, n=None, dim=3):
 
 def cloud(rng, n, dim=2):
     return mf.Particles(unit(rng, n, dim), rng.random(n), unit_mass=True)
+
+
+def cost_of(plan, mu, nu, p):
+    """The cost of a plan between two clouds, to the power 1/p."""
+    apart = geodesic_distance(mu.points[plan.row], nu.points[plan.col])
+    # powers of small angles underflow
+    scale = apart.max()
+    return scale * (plan.data @ (apart / scale) ** p) ** (1 / p)
 
 
 def bumps(rng, count, kappa):

@@ -10,6 +10,7 @@ from scipy.special import ive
 import meanfield as mf
 from meanfield.functionals.distances import merged, mmd, sobolev, sobolev_kernel, sobolev_tail
 from meanfield.kernels.multipliers import counted, scaled_eigenvalues
+from tests.functionals import drawn
 from tests.functionals.drawn import exact_multiplier
 
 BETAS = [0.1, 1.0, 9.0, 100.0]
@@ -32,8 +33,7 @@ def pair(dim, angle):
 
 
 def cloud(dim, n, seed):
-    rng = np.random.default_rng(seed)
-    return mf.Particles(unit(rng.normal(size=(n, dim))), rng.uniform(0.1, 1.0, n), unit_mass=True)
+    return drawn.cloud(np.random.default_rng(seed), n, dim)
 
 
 def uniform(dim):
@@ -176,7 +176,7 @@ def test_distance_from_uniform_is_energy(dim, beta):
 
 
 @pytest.mark.slow
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.sampled_from([2, 3, 5]), st.integers(0, 50))
 def test_it_is_a_metric(dim, seed):
     """Zero for equal measures, however listed; symmetric; triangle; unchanged by rotations."""
@@ -207,7 +207,7 @@ def test_equal_measures_of_other_kinds():
 
 @pytest.mark.slow
 def test_poles_and_coinciding_tokens():
-    """Where coordinates of S^2 are singular nothing happens, and tokens of one place add up."""
+    """Nothing happens where coordinates of S^2 are singular, and tokens of one place add up."""
     poles = mf.Particles([[0, 0, 1.0], [0, 0, -1.0], [1e-300, 0, 1.0]], [0.25, 0.5, 0.25])
     equator = mf.Particles([[1.0, 0, 0], [-1.0, 0, 0]])
     beta = 4.0

@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from tests.functionals.drawn import cloud, unit
 
 
 def circle_law(rng):
-    means = rng.uniform(0.0, 2.0 * np.pi, 2)
-    parts = [
-        mf.VonMisesFisher([np.cos(a), np.sin(a)], k) for a, k in zip(means, (2.0, 9.0), strict=True)
-    ]
+    parts = [mf.VonMisesFisher(unit(rng, dim=2), kappa) for kappa in (2.0, 9.0)]
     return mf.Mixture([*parts, mf.Uniform(2)], rng.random(3) + 0.1, unit_mass=True)
 
 
@@ -24,10 +22,7 @@ def zonal_law(dim, rng):
 
 
 def sphere_law(rng):
-    parts = []
-    for kappa in 2.0, 6.0:
-        mean = rng.standard_normal(3)
-        parts.append(mf.VonMisesFisher(mean / np.linalg.norm(mean), kappa))
+    parts = [mf.VonMisesFisher(unit(rng), kappa) for kappa in (2.0, 6.0)]
     return mf.Mixture([*parts, mf.Uniform(3)], rng.random(3) + 0.1, unit_mass=True)
 
 
@@ -75,11 +70,7 @@ def test_densities(kind):
 def test_tokens(dim):
     rng = np.random.default_rng(1)
     for n in 1, 7, 40:
-        clouds = []
-        for _ in range(2):
-            points = rng.standard_normal((n, dim))
-            points /= np.linalg.norm(points, axis=1)[:, None]
-            clouds.append(mf.Particles(points, rng.random(n), unit_mass=True))
+        clouds = [cloud(rng, n, dim) for _ in range(2)]
         w1, w2, w3 = (float(mf.wasserstein(*clouds, p)) for p in (1, 2, 3))
         assert w1 <= w2 * (1 + 1e-12) <= w3 * (1 + 2e-12)
         assert w2 <= np.sqrt(np.pi * w1)

@@ -58,8 +58,9 @@ MEASURES = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("beta", [0.0, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize(
+    "beta", [1.0, *(pytest.param(beta, marks=pytest.mark.slow) for beta in (0.0, 4.0, 30.0))]
+)
 @pytest.mark.parametrize("kind", MEASURES)
 def test_speed_is_slope(kind, beta):
     """Velocities that runs use against sums of positive terms."""
@@ -198,6 +199,7 @@ def test_far_tokens_do_not_gain_energy_by_rounding():
     direct = mf.Particles(tokens.points, tokens.weights, sums="direct")
     for dynamics in mf.SA(30.0), mf.USA(30.0):
         expected = mf.dissipation(direct, dynamics)
+        # differences of inner products keep half of their digits
         assert mf.dissipation(tokens, dynamics) == pytest.approx(expected, rel=1e-6)
 
 
@@ -426,6 +428,7 @@ def test_noise_belongs_to_the_speed_of_densities():
     expected = np.sqrt(np.mean(f * (along - 0.2 * slope_of_f / f) ** 2))
     assert metric_speed(start, dynamics) == pytest.approx(expected, rel=1e-12)
     data = mf.evolve(start, dynamics, 0.1, 1).dataset
+    # the run's own grid resolves its density to 1e-8
     assert float(data.metric_speed[0]) == pytest.approx(expected, rel=1e-9)
     plain = np.sqrt(np.mean(f * along**2))
     assert float(data.rms_velocity[0]) == pytest.approx(plain, rel=1e-9)
@@ -462,7 +465,6 @@ def test_phases_turn_with_their_frequencies():
 SINES = np.sin(mf.Circle(64).angles)
 
 
-@pytest.mark.slow
 def test_heads_on_the_sphere_by_nodes_of_other_measures():
     rng = np.random.default_rng(5)
     law = mf.Density(mf.Sphere(31), BUMPS)
@@ -493,10 +495,6 @@ def test_a_kink_is_integrated_on_the_grid_that_a_density_has():
 def test_what_has_no_speed():
     mu = MEASURES["circle"]()
     for number in metric_speed, mf.rms_velocity, slope:
-        with pytest.raises(ValueError, match=r"measure must be a Density, FlowMap or Particles"):
-            number(SERIES, mf.SA(1.0))
-        with pytest.raises(ValueError, match=r"dynamics must be a dynamics.*, got None"):
-            number(mu, None)
         with pytest.raises(ValueError, match=r"measure must have dim = 3, that of .*, got one of"):
             number(mu, mf.Attention(1.0, [mf.Head(Q=np.eye(3), V=np.eye(3))]))
     with pytest.raises(ValueError, match=r"dynamics must be without noise, since .*got SA"):

@@ -12,7 +12,8 @@ from scipy.optimize import brentq, linprog, minimize_scalar
 
 import meanfield as mf
 from meanfield.functionals.transport import circle
-from tests.functionals.drawn import cloud
+from meanfield.spaces.geometry import geodesic_distance
+from tests.functionals.drawn import cloud, cost_of
 from validation.transport import PAIRS, by_search, own_law
 
 
@@ -37,15 +38,9 @@ def bump(angle, kappa):
     return mf.VonMisesFisher([np.cos(angle), np.sin(angle)], kappa)
 
 
-def angle_between(x, y):
-    return 2.0 * np.arctan2(
-        np.linalg.norm(x[:, None] - y, axis=2), np.linalg.norm(x[:, None] + y, axis=2)
-    )
-
-
 def brute_force(mu, nu, p):
     """The linear programme over all plans."""
-    costs = angle_between(mu.points, nu.points) ** p
+    costs = geodesic_distance(mu.points[:, None], nu.points) ** p
     n, m = costs.shape
     marginals = np.concatenate([np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))])
     found = linprog(costs.ravel(), A_eq=marginals, b_eq=np.r_[mu.weights, nu.weights])
@@ -136,7 +131,6 @@ def test_equal_steps_and_the_uniform_law(n):
         assert wasserstein(UNIFORM, steps, p) == pytest.approx(exact, abs=1e-13)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("turn", [0.01, 0.4])
 def test_a_turned_cosine_has_the_median_of_its_difference(turn):
     # F - G = (a/2π)(sin θ - sin(θ - α)) = (a/π) sin(α/2) cos(θ - α/2): W_1 = (4a/π) sin(α/2)
@@ -162,7 +156,6 @@ def test_zeros_of_a_density_by_their_quantiles():
         assert wasserstein(UNIFORM, mu, p) == pytest.approx(expected ** (1 / p), abs=1e-12)
 
 
-@pytest.mark.slow
 def test_a_density_and_some_tokens_by_cells():
     # each token's share of the mass is an interval: the best first end by a scan of its own
     law, angles = mf.FourierSeries(cos=[0.6], sin=[0.2]), np.array([0.4, 1.0, 2.9, 5.5])
@@ -287,7 +280,7 @@ def circle_measures(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(circle_measures(), circle_measures(), circle_measures(), st.sampled_from([1, 2, 2.5]))
 def test_a_metric_on_the_circle(mu, nu, third, p):
     apart = wasserstein(mu, nu, p)
@@ -299,9 +292,9 @@ def test_a_metric_on_the_circle(mu, nu, third, p):
     assert wasserstein(mu, mu, p) < 1e-9
 
 
-@pytest.mark.parametrize("p", [1, 2, 4])
+@pytest.mark.parametrize("p", [1, 4])
 def test_the_best_shift_is_near_its_guess(p, monkeypatch):
-    """Of measures that are almost one, a search from afar would take hundreds of slopes."""
+    """A search from afar would take hundreds of slopes where two measures are almost one."""
     real, shifts = circle.cost_slope, []
 
     def slope(mu, nu, shift, p):
@@ -327,7 +320,7 @@ def test_circle_at_large_powers_against_all_plans(p):
         n, m = rng.integers(1, 9, 2)
         mu, nu = (on_circle(rng.uniform(0, 2 * np.pi, k), rng.random(k)) for k in (n, m))
         plans = brute_force(mu, nu, p)
+        # the programme's masses are right to 1e-7 only
         assert wasserstein(mu, nu, p) == pytest.approx(plans, rel=1e-6)
         plan = mf.transport_plan(mu, nu, p)
-        apart = angle_between(mu.points, nu.points)[plan.row, plan.col]
-        assert (plan.data @ apart**p) ** (1 / p) == pytest.approx(plans, rel=1e-6)
+        assert cost_of(plan, mu, nu, p) == pytest.approx(plans, rel=1e-6)

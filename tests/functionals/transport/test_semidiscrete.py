@@ -12,12 +12,7 @@ from meanfield.functionals.transport.semidiscrete import dual_value
 from meanfield.functionals.transport.sphere_masses import series, spread_of
 from meanfield.spaces.geometry import geodesic_distance, sphere_points
 from meanfield.spaces.lattice import Lattice, cell_bulges
-from tests.functionals.drawn import (
-    bumps,
-    mean_power,
-    power,
-    unit,
-)
+from tests.functionals.drawn import bumps, mean_power, power, unit
 
 VERTICES = np.concatenate([np.eye(3), -np.eye(3)])
 
@@ -55,7 +50,7 @@ def test_an_octahedron_beside_the_uniform_density(p):
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [1, 2])
 def test_tokens_beside_their_own_law(p, monkeypatch):
-    """Where smooth potentials leave brackets of 6 % and more, some 25 % of 2,000 tokens."""
+    """Smooth potentials leave brackets of 6 % and more here, of some 25 % for 2,000 tokens."""
     rng = np.random.default_rng(31)
     law = bumps(rng, 2, 5.0)
     tokens, density = mf.Particles.sample(law, 150, rng), mf.Density(mf.Sphere(31), law)

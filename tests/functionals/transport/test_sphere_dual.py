@@ -6,26 +6,16 @@ import pytest
 import meanfield as mf
 from meanfield.functionals.transport import sphere_dual
 from meanfield.functionals.transport.clouds import pair_distances
-from meanfield.functionals.transport.sphere_dual import (
-    Minima,
-    Potential,
-    RingSearch,
-    dual,
-)
+from meanfield.functionals.transport.sphere_dual import Minima, Potential, RingSearch, dual
 from meanfield.functionals.transport.sphere_masses import series, spread_of
 from meanfield.spaces.geometry import geodesic_distance
 from meanfield.spaces.lattice import Lattice, hats
-from tests.functionals.drawn import (
-    cosine,
-    power,
-    random_series,
-    unit,
-)
+from tests.functionals.drawn import cosine, power, random_series, unit
 
 
 @pytest.mark.parametrize("steps", [0, 30])
 def test_the_conjugate_of_zero_is_zero(steps, monkeypatch):
-    """Of φ = 0 it is the least dist²/2, also where Newton's iteration does not move.
+    """The c-transform of φ = 0 is the least dist²/2, also where Newton's iteration does not move.
 
     Then the slack δ²/2 and the slope δ at the centre of a cell are all that is known, and the bound
     is δ²/2 - δ²/2λ: second derivatives are at least λ > 1 - 1e-4 in the ball around it.

@@ -7,13 +7,7 @@ import meanfield as mf
 from meanfield.functionals.transport.sphere_masses import atoms_of, cells_of, series
 from meanfield.spaces.geometry import geodesic_distance, sphere_points
 from meanfield.spaces.lattice import Lattice
-from tests.functionals.drawn import (
-    TILTED,
-    bumps,
-    mean_power,
-    power,
-    unit,
-)
+from tests.functionals.drawn import TILTED, bumps, mean_power, power, unit
 
 
 def test_atoms_of_a_density_cost_no_less_than_it():
@@ -64,7 +58,6 @@ def test_masses_far_apart_in_size():
     assert len(cells.masses) == 1
 
 
-@pytest.mark.slow
 def test_zonal_and_sphere_densities_meet():
     law = mf.VonMisesFisher(TILTED, 4.0)
     zonal, sphere = mf.Density(mf.Zonal(3, 47, TILTED), law), mf.Density(mf.Sphere(47), law)
