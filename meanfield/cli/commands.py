@@ -14,6 +14,7 @@ import webbrowser
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, chdir, contextmanager
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,9 +76,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(arguments)
 
 
+@cache
+def _parser() -> Any:
+    """All commands with their options, of which a process that runs several makes one."""
+    return typer.main.get_command(app)
+
+
 def _run(arguments: Sequence[str] | None) -> int:
     """The exit status of a command line, whose errors are written here."""
-    command = typer.main.get_command(app)
+    command = _parser()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
