@@ -1,4 +1,7 @@
-"""Bad input: one line on standard error that names the key, exit status 2, nothing on disk."""
+"""Bad input: one line on standard error that names the key, exit status 2, nothing on disk.
+
+The tables are below, of command lines, and in bad_cases.py, of case files and files of points.
+"""
 
 import shlex
 from pathlib import Path
@@ -9,7 +12,16 @@ import xarray as xr
 
 import meanfield as mf
 from meanfield.cli.commands import main
-from tests.refusals.bad_cases import BASE, CASES, CLOUDS, CSV, SPHERE
+from tests.refusals.bad_cases import (
+    BEYOND_A_SCHEMA,
+    CLOUDS,
+    CSV,
+    SECTIONS,
+    SEVERAL,
+    SPHERE,
+    cases,
+    toml,
+)
 
 FUTURE = "can't read future.nc: this file has version 99; this meanfield reads 2"
 LIMIT = "study mean-field-limit good.toml"
@@ -138,14 +150,10 @@ COMMANDS = [
 ]
 
 
-def toml(changes: dict[str, str]) -> str:
-    return "\n".join(f"[{name}]\n{body}\n" for name, body in (BASE | changes).items())
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Contents of the files that commands are given."""
-    folder = tmp_path_factory.mktemp("good")
+    """A folder of files that commands are given; refusals leave it as it is."""
+    folder = tmp_path_factory.mktemp("files")
     density = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
     mf.evolve(density, mf.SA(1.0), 0.1, 1).save(folder / "good.nc")
     good = xr.load_dataset(folder / "good.nc", engine="h5netcdf")
@@ -156,24 +164,21 @@ def files(tmp_path_factory):
     }
     for name, dataset in broken.items():
         dataset.to_netcdf(folder / f"{name}.nc", engine="h5netcdf")
-    contents = {path.name: path.read_bytes() for path in folder.iterdir()}
-    contents["short.nc"] = contents["good.nc"][: len(contents["good.nc"]) // 2]
-    contents["good.toml"] = toml({}).encode()
-    contents["words.toml"] = b"beta is four\n"
-    contents["number.toml"] = b"run = 4\nlaw = 3\n"
-    contents["bytes.toml"] = b"\xff\xfe"
-    contents["points.npy"] = b"\x93NUMPY\x01\x00"
-    contents["deep.toml"] = b"a = " + b"[" * 5000
-    return contents
-
-
-@pytest.fixture
-def folder(folder, files):
-    for name, content in files.items():
+    whole = (folder / "good.nc").read_bytes()
+    texts = {
+        "short.nc": whole[: len(whole) // 2],
+        "good.toml": toml({}).encode(),
+        "words.toml": b"beta is four\n",
+        "number.toml": b"run = 4\nlaw = 3\n",
+        "bytes.toml": b"\xff\xfe",
+        "points.npy": b"\x93NUMPY\x01\x00",
+        "deep.toml": b"a = " + b"[" * 5000,
+    }
+    for name, content in texts.items():
         (folder / name).write_bytes(content)
     (folder / "there.nc").mkdir()
     (folder / "folder.png").mkdir()
-    return folder
+    return folder, contents(folder)
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
@@ -183,42 +188,55 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-def commands():
-    for name, (changes, expected) in CASES.items():
-        yield pytest.param(toml(changes), None, "run bad.toml", expected, id=f"case, {name}")
-    for name, (rows, expected) in CLOUDS.items():
-        space = {"measure": SPHERE} if "sphere" in name else {}
-        smooth = {"law": f"{CSV['law']}\nbandwidth = 0.5"} if "sphere" in name else {}
-        text, file = toml(CSV | space | smooth), rows
-        told = expected if "sphere" in name else f"law.points = 'tokens.csv': {expected}"
-        yield pytest.param(text, file, "run bad.toml", told, id=f"points, {name}")
-    told = "law.points = 'tokens.csv': must be a CSV, NPY or NPZ file or 'tokens-s2', but to"
-    yield pytest.param(toml(CSV), None, "run bad.toml", told, id="points, no file")
-    for command, expected in COMMANDS:
-        yield pytest.param(None, None, command, expected, id=command[:60])
+@pytest.fixture
+def check_refused(files, monkeypatch, capsys):
+    """A check that a command says this in one line, with these files written, and changes none."""
+    folder, before = files
+    monkeypatch.chdir(folder)
+
+    def check(command, beginning, message, written):
+        for name, content in written.items():
+            (folder / name).write_bytes(content)
+        try:
+            assert main(shlex.split(command)) == 2
+            assert contents(folder) == before | written
+        finally:
+            for name in written:
+                (folder / name).unlink()
+        said = capsys.readouterr().err
+        assert said.endswith("\n")
+        assert len(said.splitlines()) == 1, said
+        assert said.startswith(f"meanfield: {beginning}")
+        assert message in said
+
+    return check
 
 
-ALL = list(commands())
+@pytest.mark.parametrize(("command", "message"), COMMANDS, ids=[row[0][:60] for row in COMMANDS])
+def test_command_lines(check_refused, command, message):
+    check_refused(command, "", message, {})
 
 
-def test_there_are_enough():
-    assert len(ALL) >= 60
-    assert len({case.id for case in ALL}) == len(ALL)
+CASES = [*cases(SECTIONS), *cases(BEYOND_A_SCHEMA), *SEVERAL]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("text", "rows", "command", "expected"), ALL)
-def test_command_refuses(folder, capsys, text, rows, command, expected):
-    if text is not None:
-        (folder / "bad.toml").write_text(text, "utf-8")
-    if rows is not None:
-        encoding = "latin-1" if "\xe9" in rows else "utf-8"
-        (folder / "tokens.csv").write_text(rows, encoding)
-    before = contents(folder)
-    assert main(shlex.split(command)) == 2
-    said = capsys.readouterr().err
-    assert len(said.splitlines()) == 1, said
-    assert said.endswith("\n")
-    assert expected in said
-    assert said.startswith("meanfield: bad.toml: " if text else "meanfield: ")
-    assert contents(folder) == before
+@pytest.mark.parametrize(("changes", "message"), CASES, ids=[str(row[0])[:60] for row in CASES])
+def test_cases(check_refused, changes, message):
+    written = {"bad.toml": toml(changes).encode()}
+    check_refused("run bad.toml", "bad.toml: ", message, written)
+
+
+@pytest.mark.parametrize(("rows", "message"), CLOUDS.items())
+def test_points(check_refused, rows, message):
+    encoded = rows.encode("latin-1" if "\xe9" in rows else "utf-8")
+    written = {"bad.toml": toml(CSV).encode(), "tokens.csv": encoded}
+    check_refused("run bad.toml", "bad.toml: law.points = 'tokens.csv': ", message, written)
+
+
+def test_points_that_are_not_there_or_do_not_fit(check_refused):
+    missing = "law.points = 'tokens.csv': must be a CSV, NPY or NPZ file or 'tokens-s2', but to"
+    written = {"bad.toml": toml(CSV).encode()}
+    check_refused("run bad.toml", "bad.toml: ", missing, written)
+    plane = {"law": f"{CSV['law']}\nbandwidth = 0.5", "measure.space": SPHERE}
+    written = {"bad.toml": toml(plane).encode(), "tokens.csv": b"x,y\n0,1\n"}
+    check_refused("run bad.toml", "bad.toml: ", "law must have dim = 3 on Sphere(7)", written)
