@@ -74,6 +74,7 @@ COMMANDS = [
     ("resume no/run.nc", "there is no file no/run.nc"),
     ("resume good.toml", "meanfield run good.toml makes a result of it"),
     ("report none.nc", "there is no file none.nc"),
+    ("report damaged.nc", "can't read damaged.nc: coefficients must be"),
     ("report good.nc --page run.txt", "--page must be a file name that ends in .html"),
     ("validate --quick", "validate must be run in a checkout"),
     (

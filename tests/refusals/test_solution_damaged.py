@@ -274,6 +274,11 @@ def cut(name, dim):
     return lambda file: file.assign({name: file[name].isel({dim: slice(-1)}).rename({dim: "cut"})})
 
 
+def numbers(name, make):
+    """Other numbers of a run; `make` has the array of xarray."""
+    return lambda file: file.assign({name: make(file[name])})
+
+
 # a version to come may drop and rename everything but these two
 FUTURE = xr.Dataset(attrs={"format": "meanfield-solution", "format_version": 7})
 # kind of run: with which variables or dimensions another file is written
@@ -288,18 +293,17 @@ REWRITTEN = {
         (without("coefficients"), "coefficients must be a variable over"),
         (without("size"), "size must be a variable over t"),
         (without("t"), "t must be a variable over"),
-        (
-            lambda file: file.assign(size=file["size"] + 0.5),
-            "size must be an integer >= 3 .*, got .*32.5",
-        ),
+        (numbers("size", lambda sizes: sizes + 0.5), "size must be an integer >= 3 .*, got .*32.5"),
         (lambda file: file.isel(part=[0]), "coefficients must have shape .*, got"),
         (lambda file: file.isel(degree=slice(-1)), "coefficients must have shape .*, got"),
         (lambda file: file.assign(x=("t", list("abcd"))), "x must hold numbers, got"),
+        (numbers("energy", lambda row: row[0]), r"energy must be numbers over t, got .*\(\)"),
+        (numbers("mass", lambda row: row.expand_dims(two=2)), "mass must be numbers over t, got"),
+        (numbers("mass", lambda row: row.rename(t="saves")), r"mass must be .* over t, .*saves"),
+        (numbers("energy", lambda row: row.assign_attrs(role=[1.0, 1.0])), "role of energy must"),
+        (numbers("mass", lambda row: row.assign_attrs(units=3)), "units of mass must be a word"),
         (lambda file: file.transpose("part", ...), "coefficients must be a variable over"),
-        (
-            lambda file: file.assign(coefficients=file.coefficients.astype(str)),
-            "coefficients must hold numbers",
-        ),
+        (numbers("coefficients", lambda rows: rows.astype(str)), "coefficients must hold numbers"),
     ],
     "particles": [
         (lambda file: file.isel(point=[]), "points must have 150 rows, got 0"),
