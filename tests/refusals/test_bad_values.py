@@ -1,5 +1,6 @@
 """Bad values given to the Python names: a ValueError that says which, in one line."""
 
+import contextlib
 import inspect
 import re
 import warnings
@@ -174,7 +175,6 @@ def callable_here(module, name):
     return callable(getattr(module, name)) and not inspect.isclass(getattr(module, name))
 
 
-@pytest.mark.slow
 def test_every_public_name_is_called():
     seen = {name.rpartition(".")[2] for name in NAMES}
     takes = {
@@ -186,95 +186,108 @@ def test_every_public_name_is_called():
     assert {name for name in takes if name.rpartition(".")[2] not in seen} == set()
 
 
-PROBES = [
-    pytest.param(name, argument, id=f"{name}({argument})")
-    for name in NAMES
-    for argument in arguments_of(name)
-]
+@pytest.fixture(scope="module")
+def empty_folder(tmp_path_factory):
+    """The present folder has no files but those that calls here make."""
+    with contextlib.chdir(tmp_path_factory.mktemp("empty")):
+        yield
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(("name", "argument"), PROBES)
-def test_wrong_kinds_are_refused(name, argument):
-    good, right = good_arguments(name), accepted(name, argument)
-    names = "|".join((argument, *OTHER_NAMES.get(argument, ())))
-    for kind, value in WRONG.items():
-        if kind in right:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            warnings.filterwarnings("ignore", ".*radians, more than a turn")
-            with pytest.raises(ValueError, match=rf"\b({names})\b") as refused:
-                call(name, good | {argument: value})
-        message = str(refused.value)
-        assert len(message) <= 300, (kind, message)
-        assert len(message.splitlines()) == 1, (kind, message)
+# the quick form of all kinds
+FEW = {"nothing", "a word", "nan", "an array of nan", "an object", "a masked number"}
 
 
-NUMBER_IN = {"a masked array of which nothing is masked": np.ma.array, "a variable": xr.DataArray}
-# what a call is made of where it is to end
-QUICK = {"studies.metastability": {"t_end": 0.1}}
+@pytest.mark.usefixtures("empty_folder")
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(FEW, id="few"),
+        pytest.param(WRONG.keys() - FEW, id="others", marks=pytest.mark.slow),
+    ],
+)
+def test_wrong_kinds_are_refused(name, kinds):
+    good = good_arguments(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*radians, more than a turn")
+        for argument in arguments_of(name):
+            names = "|".join((argument, *OTHER_NAMES.get(argument, ())))
+            for kind in kinds.difference(accepted(name, argument)):
+                with pytest.raises(ValueError, match=rf"\b({names})\b") as refused:
+                    pytest.fail(f"{argument}, {kind}: {call(name, good | {argument: WRONG[kind]})}")
+                message = str(refused.value)
+                assert len(message) <= 300, (argument, kind, message)
+                assert len(message.splitlines()) == 1, (argument, kind, message)
 
 
-def of_kind(is_kind):
-    """The arguments of all public names that have a good value of a kind."""
-    return [
-        pytest.param(name, argument, id=f"{name}({argument})")
-        for name in NAMES
-        for argument in arguments_of(name)
-        if is_kind(good_value(name, argument))
-    ]
+def good_values(name, is_kind):
+    """The arguments of a call whose good values are of a kind, and these."""
+    found = {argument: good_value(name, argument) for argument in arguments_of(name)}
+    return {argument: value for argument, value in found.items() if is_kind(value)}
 
 
 def outcome(name, arguments):
     """What a call gives, or refuses for the sake of the rest of the call, as a text."""
     try:
-        found = call(name, arguments)
+        result = call(name, arguments)
     except ValueError as error:
-        found = error
+        result = error
     except OSError as error:
         # where nothing can be written; names of files beside are random
-        found = type(error)
+        result = type(error)
     if name in ("Solution.animate", "plot.animation"):
         # else it warns that it was never drawn
-        found._draw_was_started = True
-    return re.sub(" at 0x[0-9a-f]+", "", repr(found))
+        result._draw_was_started = True
+    return re.sub(" at 0x[0-9a-f]+", "", repr(result))
 
 
 def quick_arguments(name):
-    good = good_arguments(name) | QUICK.get(name, {})
-    # draws are the same in each call
+    # a run that is to end, and draws that are the same in each call
+    ends = {"t_end": 0.1} if name == "studies.metastability" else {}
+    good = good_arguments(name) | ends
     return good | {key: 5 for key in good if key == "rng"}
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(("name", "argument"), of_kind(is_number))
-def test_a_number_in_an_array_is_that_number(name, argument):
+@pytest.mark.usefixtures("empty_folder")
+@pytest.mark.parametrize("name", [name for name in NAMES if good_values(name, is_number)])
+def test_a_number_in_an_array_is_that_number(name):
+    """All numbers of a call at once; each alone if the call refuses them together."""
     good = quick_arguments(name)
-    value = good.get(argument, good_value(name, argument))
-    expected = outcome(name, good | {argument: value})
-    for kind, wrap in NUMBER_IN.items():
-        assert outcome(name, good | {argument: wrap(value)}) == expected, kind
+    numbers = good_values(name, is_number)
+    numbers |= {argument: good[argument] for argument in numbers.keys() & good.keys()}
+    expected = outcome(name, good | numbers)
+    together = [numbers]
+    if expected.startswith("ValueError"):
+        together = [{argument: value} for argument, value in numbers.items()]
+    for some in together:
+        expected = outcome(name, good | some) if len(together) > 1 else expected
+        # where nothing is masked, and a variable of a dataset
+        for wrap in np.ma.array, xr.DataArray:
+            wrapped = {argument: wrap(value) for argument, value in some.items()}
+            assert outcome(name, good | wrapped) == expected, wrapped
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(("name", "argument"), of_kind(is_numbers))
-def test_what_is_masked_is_refused(name, argument):
-    """Of a right array, whichever value it is; where nothing is masked the array is taken."""
-    value, good = np.asarray(good_value(name, argument)), quick_arguments(name)
-    assert outcome(name, good | {argument: np.ma.array(value)}) == outcome(
-        name, good | {argument: value}
-    )
-    names = "|".join((argument, *OTHER_NAMES.get(argument, ())))
-    for index in np.ndindex(value.shape):
-        masked = np.ma.array(value, mask=False)
-        masked[index] = np.ma.masked
-        for given in masked, list(masked) if masked.ndim > 1 else masked:
-            with pytest.raises(ValueError, match=rf"\b({names})\b.* (no masked values|got masked)"):
-                call(name, good | {argument: given})
+@pytest.mark.usefixtures("empty_folder")
+@pytest.mark.parametrize("name", [name for name in NAMES if good_values(name, is_numbers)])
+def test_what_is_masked_is_refused(name):
+    """Any value of a good array may be masked; where nothing is masked the array is taken."""
+    good = quick_arguments(name)
+    for argument, value in good_values(name, is_numbers).items():
+        array = np.ma.array(np.asarray(value))
+        expected = outcome(name, good | {argument: np.asarray(value)})
+        assert outcome(name, good | {argument: array}) == expected
+        names = "|".join((argument, *OTHER_NAMES.get(argument, ())))
+        for index in np.ndindex(array.shape):
+            masked = np.ma.array(array, mask=False)
+            masked[index] = np.ma.masked
+            rows = [list(masked)] if masked.ndim > 1 else []
+            for wrong in (masked, *rows):
+                pattern = rf"\b({names})\b.* (no masked values|got masked)"
+                with pytest.raises(ValueError, match=pattern):
+                    call(name, good | {argument: wrong})
 
 
 POINTS = mf.Particles(np.eye(2))
