@@ -1,4 +1,7 @@
-"""What test_bad_values.py feeds to every public name: good arguments, and values of wrong kinds."""
+"""Good arguments of every public name, and values of wrong kinds, for test_bad_values.py.
+
+Its docstring tells what else there is in this folder.
+"""
 
 import inspect
 from collections.abc import Callable, Iterator

@@ -1,4 +1,20 @@
-"""Bad values given to the Python names: a ValueError that says which, in one line."""
+"""Bad values given to the Python names: a ValueError that says which, in one line.
+
+What is refused, and with which message, is told in this folder:
+
+* bad_values.py: a table by public name; test_bad_values.py calls each row.
+* bad_calls.py: good arguments of every public name, and values of wrong kinds; test_bad_values.py
+  gives each argument of each name all kinds but those that are right for it.
+* bad_cases.py: a table of wrong case files by section, and of files of points; test_bad_input.py
+  gives them to the command line, and has the table of wrong command lines.
+* test_arguments.py: the checks that all of these share, and what they take.
+* test_solution_damaged.py, test_hostile_files.py: results and points that were damaged, or made by
+  somebody else.
+* test_subclasses.py: classes that are made from those of the package.
+* test_errors.py: what no error in the source may lack.
+
+A rule of one room, as where a series has no digits left, is tested in that room.
+"""
 
 import contextlib
 import inspect
@@ -25,133 +41,23 @@ from tests.refusals.bad_calls import (
     is_number,
     is_numbers,
 )
+from tests.refusals.bad_values import REFUSED
 
 CIRCLE = mf.Circle(16)
-EAST = [[1.0, 0.0]]
 UNIFORM = mf.Density(CIRCLE, np.ones(24))
-RNG = np.random.default_rng(0)
-WAVE = np.cos(CIRCLE.angles)
 
-# what is called, and how the message begins
-CALLS = [
-    (lambda: mf.Density(CIRCLE, 1 + 1.5 * WAVE), "values must be >= 0, got -0.5"),
-    (lambda: mf.Density(CIRCLE, np.zeros(24)), "the density must have mass 1 within 1e-0"),
-    (lambda: mf.Density(CIRCLE, np.ones(16)), "values must have shape (24,), one "),
-    (lambda: UNIFORM.pdf([[1.0, 1.0]]), "points must have rows of norm 1 (wit"),
-    (lambda: mf.Particles([[1.0]]), "points must have rows of length >= 2, got s"),
-    (lambda: mf.Particles.sample(mf.Uniform(2), 0, RNG), "n must be an integer >= 1"),
-    (lambda: UNIFORM.moment([[800.0, 0.0]]), "z must have rows with log G(z) <= 709, got"),
-    (lambda: mf.SA(1.0).velocity(UNIFORM, at=[[2.0, 0.0]]), "at must have rows of norm 1 (with"),
-    (
-        lambda: mf.energy(mf.Particles(EAST), 800.0),
-        "dynamics must be one whose energy fits float64, got SA(beta=800",
-    ),
-    (lambda: mf.evolve(UNIFORM, mf.SA(1.0), 0), "t_end must be a finite number > 0, got 0"),
-    (
-        lambda: mf.evolve(mf.Uniform(2), mf.SA(1.0), 1.0),
-        "measure must be a Density, FlowMap or Parti",
-    ),
-    (
-        lambda: mf.Density(mf.Uniform(2), CIRCLE),
-        "space must be a Circle, Sphere or Zonal, got Uniform(dim=2): take Density(space, law)",
-    ),
-    (
-        lambda: mf.Particles.sample(10, mf.Uniform(2), np.random.default_rng(0)),
-        "law must have dim, pdf and sample, got 10: take Particles.sample(law, n, rng)",
-    ),
-    (
-        lambda: mf.Particles(mf.Uniform(2)),
-        "points must be an array of real numbers, got dtype object, which is Uniform(dim=2)",
-    ),
-    (
-        lambda: mf.VonMisesFisher(3.0, [0.0, 1.0]),
-        "kappa must be a finite number >= 0 and <= 1e+06, got [0.0, 1.0]",
-    ),
-    (lambda: mf.evolve(UNIFORM, "SA", 1.0), "dynamics must be SA, USA, Dou"),
-    (
-        lambda: mf.Density(CIRCLE, np.full(24, 2.0)),
-        "the density must have mass 1 within 1e-08 on Circle(16), got mass 2: divide by it",
-    ),
-    (
-        lambda: mf.Density(CIRCLE, 2.0 * (np.arange(24) < 12)),
-        (
-            "values must be resolved by Circle(16), but its series misses 0.12 of their L² norm: "
-            "smooth"
-        ),
-    ),
-    (
-        lambda: mf.FlowMap(np.eye(30)),
-        (
-            "law must have dim, pdf and sample, got an array of shape (30, 30) and dtype "
-            "float64: for "
-            "tokens take mf.Particles(X)"
-        ),
-    ),
-    (
-        lambda: mf.evolve(np.eye(3), mf.SA(1.0), 1.0),
-        (
-            "measure must be a Density, FlowMap or Particles, got an array of shape (3, 3) and "
-            "dtype "
-            "float64: wrap unit rows X as mf.Particles(X)"
-        ),
-    ),
-    (
-        lambda: mf.Particles(np.eye(3)[:, :2]),
-        (
-            "points must have rows of norm 1 (within 1e-06), got norm 0 in row 2: columns of shape "
-            "(3, 2) have it, take points.T"
-        ),
-    ),
-    (
-        lambda: mf.evolve(UNIFORM, mf.SA(1.0), 1.0, monitors=[mf.clusters]),
-        'monitors must map names to callables, as {"name": monitor}, got [<function clusters',
-    ),
-    (
-        lambda: mf.theory.growth_rates(4.0, 3, 2),
-        "dynamics must have a kernel, as SA, USA, DoublyStochastic, Interaction or Circle",
-    ),
-    (
-        lambda: mf.evolve(UNIFORM, mf.SA(1.0), 0.6, [0.2, 0.6000001]),
-        (
-            "save_at must be an integer >= 1 or strictly ascending times in [0, t_end = 0.6], got "
-            "0.6000001"
-        ),
-    ),
-    (lambda: mf.load("none.nc"), "there is no file none.nc"),
-]
+ROWS = [(name, changes, message) for name, rows in REFUSED.items() for changes, message in rows]
 
 
-LAW_FOR_A_MEASURE = {
-    "evolve": ("measure", lambda law: mf.evolve(law, mf.SA(1.0), 1.0)),
-    "wasserstein": ("nu", lambda law: mf.wasserstein(UNIFORM, law)),
-    "mmd": ("mu", lambda law: mf.mmd(law, UNIFORM, 1.0)),
-    "energy": ("measure", lambda law: mf.energy(law, 1.0)),
-    "dissipation": ("measure", lambda law: mf.dissipation(law, mf.SA(1.0))),
-    "metric_speed": ("measure", lambda law: mf.metric_speed(law, mf.SA(1.0))),
-    "rms_velocity": ("measure", lambda law: mf.rms_velocity(law, mf.SA(1.0))),
-    "clusters": ("measure", mf.clusters),
-    "density": ("measure", mf.plot.density),
-}
-
-
-@pytest.mark.parametrize("name", LAW_FOR_A_MEASURE)
-def test_a_law_where_a_measure_belongs(name):
-    argument, call = LAW_FOR_A_MEASURE[name]
-    with pytest.raises(ValueError, match="wrap it") as refused:
-        call(mf.Uniform(2))
-    assert str(refused.value) == (
-        f"{argument} must be a Density, FlowMap or Particles, got Uniform(dim=2), a law: wrap it "
-        f"as Density(space, law), FlowMap(law) or Particles.sample(law, n, rng)"
-    )
-
-
-@pytest.mark.parametrize(("call", "begins"), CALLS)
-def test_name_refuses(call, begins):
-    with pytest.raises(ValueError, match=r".") as caught, np.errstate(all="ignore"):
-        call()
-    message = str(caught.value)
-    assert message.startswith(begins)
-    assert len(message.splitlines()) == 1
+@pytest.mark.parametrize(
+    ("name", "changes", "message"), ROWS, ids=[f"{row[0]}: {row[2]}"[:80] for row in ROWS]
+)
+def test_name_refuses(name, changes, message):
+    arguments = good_arguments(name) | changes
+    method = getattr(arguments.pop("self", None), name.rpartition(".")[2], None)
+    with pytest.raises(ValueError, match=message) as refused, np.errstate(all="ignore"):
+        method(**arguments) if method else call(name, arguments)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def public_names():
