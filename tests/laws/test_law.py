@@ -566,61 +566,6 @@ def test_empty_series_is_uniform():
 
 # Refusals
 
-REFUSALS = [
-    (lambda: Uniform(1), "dim must be an integer >= 2, got 1"),
-    (lambda: VonMisesFisher([3, 4], 1), "mean .* norm 1 .*, got norm 5"),
-    (lambda: VonMisesFisher([1.0], 1), r"mean must have length >= 2, got shape \(1,\)$"),
-    (lambda: VonMisesFisher([1.0, 1.0], 1), r"mean must have norm 1 .*, got norm 1.41$"),
-    (lambda: VonMisesFisher(CLOUD, 1), r"mean .* 1 axes, got shape \(3, 3\)"),
-    (lambda: VonMisesFisher([np.nan, 1], 1), "mean must be finite, got nan at index"),
-    (lambda: VonMisesFisher([0, 1], 1e7), r"kappa .* <= 1e\+06, got 10000000.0"),
-    (lambda: Mixture([], []), r"laws must be a non-empty sequence .*, got \[\]"),
-    (lambda: Mixture(Uniform(2)), r"laws must be .*, got Uniform\(dim=2\)"),
-    (lambda: Mixture("abc"), "laws must be a non-empty sequence of laws, got 'abc'"),
-    (lambda: Mixture([Uniform(2), 3], [1, 1], unit_mass=True), "laws .*, got 3 at index 1"),
-    (
-        lambda: Mixture([Uniform(2), Uniform(3)], [1, 1], unit_mass=True),
-        "laws .* got dim = 2 at index 0 and dim = 3 at index 1",
-    ),
-    (lambda: Mixture([Uniform(2)], [1, 1], unit_mass=True), "weights must have length 1, got 2"),
-    (lambda: Mixture([Uniform(2)] * 2, [1, -1]), "weights must be >= 0, got -1 at index 1"),
-    (lambda: Mixture([Uniform(2)], [0]), "weights .* positive sum, got 0"),
-    (lambda: FourierSeries(cos=[1.5]), r"cos and sin .* has the minimum -0\.5 at θ = 3\.14159"),
-    (lambda: FourierSeries(sin=[0, np.nan]), "sin must be finite, got nan"),
-    (lambda: FourierSeries(0.5), r"cos .* 1 axes, got shape \(\)"),
-    (lambda: FourierSeries([1j]), "cos must be an array of real numbers"),
-    (
-        lambda: FourierSeries([0, 1e308]),
-        r"cos must be <= 1e\+100 in absolute value, got 1e\+308 at index 1",
-    ),
-    (lambda: FourierSeries([1e90]), r"minimum -1e\+90 at θ = 3\.14159"),
-    (
-        lambda: ZonalSeries(4, [1.1]),
-        r"coefficients .* in dim = 4 has the minimum -0\.1 at t = <x, axis> = -1",
-    ),
-    (lambda: ZonalSeries(3, [0, 3]), r"minimum -0\.5 at t = <x, axis> = .*e-\d+"),
-    (lambda: ZonalSeries(1, [0.5]), "dim must be an integer >= 2, got 1"),
-    (lambda: ZonalSeries(3, [0.5], [0, 1]), r"axis .* = 3, got shape \(2,\)"),
-    (lambda: ZonalSeries(2, [0.5], [0, 2]), "axis .* norm 1 .* got norm 2"),
-    (lambda: ZonalSeries(2, [np.inf]), "coefficients must be finite, got inf"),
-    (lambda: PointCloud([]), r"points must be a non-empty .*, got shape \(0,\)"),
-    (lambda: PointCloud([[0, 2]]), "points .* norm 1 .*, got norm 2 in row 0"),
-    (lambda: PointCloud([[0, np.nan]]), "points must be finite, got nan"),
-    (lambda: PointCloud(CLOUD, [1]), "weights must have length 3, got 1"),
-    (lambda: PointCloud(CLOUD, bandwidth=0), "bandwidth .* > 0, got 0"),
-    (
-        lambda: PointCloud(CLOUD, bandwidth=1e-6),
-        r"bandwidth must be >= 1\.\d+e-05 for points with dim = 3 .*, got 1e-06",
-    ),
-    (lambda: PointCloud(CLOUD).pdf(CLOUD), "bandwidth must be .* > 0 .*, got None"),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), REFUSALS)
-def test_refusal(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
 
 @every_law
 def test_bad_points_and_draws_are_refused(law):
