@@ -228,17 +228,6 @@ def test_many_points_in_a_small_ball(dim, spread):
     assert found.radii[0] == pytest.approx(np.sqrt(dim - 1) * spread, rel=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [({"radius": 0.0}, r"radius must be .* got 0"), ({"radius": 2.0}, r"radius must be .* got 2")],
-)
-def test_bad_input(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        mf.clusters(mf.Particles([[1.0, 0.0]]), **arguments)
-    with pytest.raises(ValueError, match="measure must be"):
-        mf.clusters(mf.Uniform(2))
-
-
 @pytest.mark.slow
 def test_a_stretched_node_hides_no_cluster_on_the_circle():
     """Nodes between two clusters have next to no mass, however far they have come apart."""

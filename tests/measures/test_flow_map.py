@@ -84,28 +84,6 @@ def test_axes_that_nearly_are_one(tilt):
     assert type(mf.FlowMap(opposite)).__name__ == "LineFlowMap"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((mf.SA(1.0), {}), r"law must have dim, pdf and sample, got SA"),
-        ((LAW, {"tol": 1.0}), r"tol must be .* got 1.0"),
-        ((LAW, {"axis": [1.0, 0.0]}), r"axis must be None on the circle, got \[1"),
-        (
-            (mf.Mixture([mf.VonMisesFisher(m, 1) for m in np.eye(4)[:2]]), {}),
-            r"law must have an axis of symmetry and a density beyond S\^2, got Mixture",
-        ),
-        (
-            (mf.VonMisesFisher(np.eye(5)[0], 1.0), {"axis": np.eye(5)[1]}),
-            r"axis must be .* got \[0",
-        ),
-        ((mf.PointCloud(np.eye(3)), {}), r"law must .* got PointCloud"),
-    ],
-)
-def test_bad_input(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        mf.FlowMap(arguments[0], **arguments[1])
-
-
 # ---------------------------------------------------------------- against densities
 
 
