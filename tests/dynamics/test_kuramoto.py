@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield._checks import from_record
 from validation.circle_clusters import usa_as_interaction
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
@@ -153,52 +152,3 @@ def test_noisy_tokens_are_noisy_densities():
     assert abs(order(exact)[-1] - order(exact)[0]) > 0.1
     assert np.max(np.abs(order(found) - order(exact))) < 4.0 / np.sqrt(4000)
     assert "work" not in found.dataset
-
-
-SPHERE = mf.Density(mf.Sphere(7), mf.Uniform(3))
-BAD = [
-    (lambda: mf.CircleInteraction([]), r"sin and cos must hold at least one"),
-    (lambda: mf.CircleInteraction([1.0, np.nan]), "sin must be finite, got nan at index"),
-    (lambda: mf.CircleInteraction([[1.0]]), "sin must be a non-empty array with 1"),
-    (lambda: mf.CircleInteraction([1.0], ["a"]), "cos must be an array of real numbers"),
-    (lambda: mf.Kuramoto(np.inf), "coupling must be a finite number, got inf"),
-    (lambda: mf.Kuramoto(1.0, noise=-1.0), "noise must be a finite number >= 0, got -1"),
-    (
-        lambda: ODD.velocity(SPHERE, [[0, 0, 1.0]]),
-        "measure must have dim = .*, that of .*, got one of dim 3",
-    ),
-    (lambda: mf.evolve(SPHERE, ODD, 1.0), "measure must have dim = "),
-    (lambda: mf.evolve(mf.FlowMap(mf.Uniform(3)), ODD, 1.0), "measure must have dim = 2, that of"),
-    (lambda: mf.evolve(mf.Particles(np.eye(3)), ODD, 1.0), "dim = 2, .* got one of dim 3"),
-    (
-        lambda: mf.evolve(mf.Density(mf.Zonal(2, 15), mf.Uniform(2)), ODD, 1.0),
-        "space must be a Circle for CircleInteraction",
-    ),
-    (
-        lambda: mf.evolve(mf.Particles(np.eye(2), sums="gram"), ODD, 1.0),
-        "sums must be 'auto', 'direct' or 'transforms'",
-    ),
-    (
-        lambda: mf.evolve(mf.FlowMap(LAW), mf.Kuramoto(1.0, noise=0.1), 1.0),
-        "noise must be 0 to evolve FlowMap",
-    ),
-    (lambda: mf.Layers([ODD]), "layers must be SA, USA, DoublyStochastic, Att"),
-    (lambda: mf.dissipation(SPHERE, ODD), "measure must have dim = 2, that of CircleInteraction"),
-    (lambda: mf.order_parameter(SPHERE), "measure must have dim = 2, that of the"),
-    (lambda: mf.energy(SPHERE, ODD), "measure must have dim = "),
-    (lambda: mf.theory.growth_rates(ODD, 3, 4), "measure must have dim = 2, that of"),
-    (lambda: mf.theory.dobrushin_constant(ODD), "dynamics must be SA or USA witho"),
-    (lambda: mf.theory.orthogonal_tokens(ODD, 3, 1.0), "dynamics must be attractive SA, USA"),
-    (lambda: mf.theory.critical_noise(ODD, 2), "dynamics must be attractive SA, USA or D"),
-    (
-        lambda: from_record({"type": "CircleInteraction"}, [mf.CircleInteraction]),
-        "record must be of CircleInteraction and its arguments",
-    ),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), BAD)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        call()
-    assert "\n" not in str(caught.value)
