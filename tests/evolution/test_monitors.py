@@ -337,27 +337,6 @@ def test_names_of_bounds_are_no_monitors(names):
 
 # -- refusals --------------------------------------------------------------------------------------
 
-REFUSED = [
-    (("north",), {}, r"to must be one of \('uniform', 'centre', 'start'\), a law or a meas"),
-    ((None,), {}, "to must be one of .* got None"),
-    (("uniform",), {"p": 0.5}, "p must be a finite number >= 1 and <= 20, got 0.5"),
-    (("uniform",), {"p": 1000}, "p must be a finite number >= 1 and <= 20, got 1000"),
-    (("uniform",), {"every": 0}, "every must be an integer >= 1, got 0"),
-    (("uniform", "mmd"), {}, "beta must be a finite number >= 0 for distance = 'mmd', got None"),
-    (("uniform", mf.mmd), {}, "distance must be one of .*'wasserstein', 'mmd', 'sobolev'"),
-    (("uniform",), {"gap": 0}, "gap must be a finite number >= 1e-06 and <= 1, got 0"),
-    (("uniform", "sobolev"), {"gap": 0.1}, "gap must be left out for distance = 'sobolev'"),
-    (("uniform", "sobolev"), {"p": 2}, "p must be left out for .* one of 'wasserstein', got 2"),
-    (("uniform",), {"beta": 2.0}, "beta must be left out for distance = 'wasserstein'.* 'mmd'"),
-    (("uniform", "mmd"), {"beta": 2.0, "s": -1}, "s must be left out for distance = 'mmd'"),
-]
-
-
-@pytest.mark.parametrize(("given", "named", "message"), REFUSED)
-def test_bad_arguments(given, named, message):
-    with pytest.raises(ValueError, match=message):
-        DistanceTo(*given, **named)
-
 
 @pytest.mark.slow
 def test_laws_that_do_not_fit():

@@ -140,57 +140,10 @@ def test_noise_alone_is_brownian_motion(dim):
         assert error < 0.01
 
 
-# ---------------------------------------------------------------- bad input
+# ---------------------------------------------------------------- discrete layers
 
-TOKENS, DENSITY = some(4, 3), mf.Density(mf.Sphere(7), mf.Uniform(3))
-FLOW = mf.FlowMap(mf.Uniform(2))
+TOKENS = some(4, 3)
 FIELD = mf.Attention(1.0, [mf.Head(np.eye(3))])
-RNG = np.random.default_rng(0)
-BAD = [
-    (
-        (FLOW, mf.Layers([mf.DoublyStochastic(1.0)])),
-        {},
-        "layers must be no DoublyStochastic for a flow map",
-    ),
-    ((FLOW, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
-    ((DENSITY, mf.LayerMap(mf.SA(1.0), step=0.1)), {}, "measure must be Particles under LayerMap"),
-    ((DENSITY, mf.SA(1.0)), {"max_step": 0.1}, "max_step must be None but for"),
-    ((DENSITY, mf.SA(1.0)), {"rng": RNG}, "rng must be None but for"),
-    ((TOKENS, mf.SA(1.0)), {"max_step": -1.0}, "max_step must be a finite number > 0"),
-    ((TOKENS, mf.SA(1.0)), {"max_step": 0.1}, "max_step must be None for the flow"),
-    ((TOKENS, mf.SA(1.0, noise=0.1)), {}, "rng, which noise needs, must be"),
-    ((TOKENS, mf.SA(1.0, noise=0.1)), {"rng": "3"}, "rng, which noise needs, must be"),
-    ((TOKENS, mf.SA(1.0)), {"rng": RNG}, "rng must be None without noise"),
-    (
-        (TOKENS, mf.LayerMap(FIELD, step=0.1)),
-        {"max_step": 0.1},
-        "max_step must be None for the flow",
-    ),
-    ((TOKENS, mf.LayerMap(FIELD, step=0.1)), {"rng": RNG}, "rng must be None without noise"),
-    (
-        (TOKENS, mf.Attention(1.0, [mf.Head(np.eye(3))], noise=0.1)),
-        {"rng": RNG},
-        "max_step must be given for Attention",
-    ),
-    (
-        (TOKENS, mf.LayerMap(FIELD, step=0.3)),
-        {},
-        "t_end must be a whole number of steps of 0.3, got 1",
-    ),
-    (
-        (TOKENS, mf.LayerMap(mf.Layers([FIELD, FIELD], step=0.5), step=0.2)),
-        {},
-        "t_end must be <= 0.4, the depth of Layers",
-    ),
-    ((TOKENS, mf.Layers([FIELD], step=0.5)), {}, "t_end must be <= 0.5, the depth of"),
-    ((some(4, 5), FIELD), {}, "measure must have dim = .*, that of .*, got one of dim 5"),
-]
-
-
-@pytest.mark.parametrize(("given", "options", "message"), BAD)
-def test_bad_input(given, options, message):
-    with pytest.raises(ValueError, match=message):
-        mf.evolve(*given, 1.0, **options)
 
 
 @pytest.mark.parametrize("step", [0.1, 0.3, 0.35, 0.7])
