@@ -299,36 +299,6 @@ def test_circle_with_flow_maps_that_have_run():
     assert sobolev(tokens, flow, -1 - 1e-9) == pytest.approx(sobolev(tokens, flow), rel=1e-7)
 
 
-ONE = mf.Particles([[0.0, 0.0, 1.0]])
-BAD = [
-    (lambda: mmd(ONE, uniform(2), 1.0), "nu must have dim = 3"),
-    (lambda: mmd(ONE, uniform(3), 1e4), "beta = 10000 makes the mmd overflow"),
-    (lambda: sobolev(ONE, uniform(3)), r"s must be < -\(d-1\)/2 = -1 .* got s = -1"),
-    (
-        lambda: mmd(
-            mf.Density(mf.Zonal(4, 3, [1, 0, 0, 0]), mf.ZonalSeries(4, [0.1], [1, 0, 0, 0])),
-            mf.Density(mf.Zonal(4, 3), mf.ZonalSeries(4, [0.1])),
-            1.0,
-        ),
-        "mu and nu must share an axis in d = 4",
-    ),
-    (
-        lambda: sobolev(
-            mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 1.0], 1e6)),
-            mf.Density(mf.Zonal(3, 3), mf.Uniform(3)),
-            0,
-        ),
-        "s = 0 takes degrees beyond 2047",
-    ),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), BAD)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 @pytest.mark.slow
 def test_mmd_of_a_flow_map_beyond_what_its_nodes_resolve():
     """A mesh is made for the kernel of its run: at a larger β mmd says so, and is right below."""
