@@ -246,32 +246,6 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"beta": 301.0}, "beta must be .* got 301.0"),
-        ({"n": 1}, "n must be an integer >= 2, got 1"),
-        ({"n": 2.5}, "n must be .* got 2.5"),
-        ({"t_end": 0.0}, "t_end must be .* > 0, got 0.0"),
-        ({"repeats": 1}, "repeats must be .* >= 2, got 1"),
-        ({"kmax": 0}, "kmax must be .* got 0"),
-        ({"kmax": 257}, "kmax must be .* <= 256, got 257"),
-        ({"save_at": 0}, "save_at must be .* got 0"),
-        (
-            {"save_at": [0.5, 0.2]},
-            r"save_at must be strictly ascending and in \[0, 1\], got \[0.5 0.2\]",
-        ),
-        ({"save_at": [0.5, 2.0]}, r"save_at must be .* got \[0.5 2. \]"),
-        ({"save_at": [-0.5, 0.5]}, r"save_at must be .* got \[-0.5  0.5\]"),
-        ({"save_at": [0.0, np.nan]}, "save_at must be finite, got nan"),
-    ],
-    ids=str,
-)
-def test_bad_input(given, message):
-    with pytest.raises(ValueError, match=message):
-        mf.studies.two_token_correlation(**GOOD | given)
-
-
 # ---------------------------------------------------------------- the figure
 
 

@@ -13,7 +13,6 @@ from tests.children import hearing_ctrl_c
 from tests.handmade import interrupted, unfinished
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
-THREE = [[1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]]
 
 
 def box(n, dim, seed=0):
@@ -211,37 +210,3 @@ def test_sliding_along_a_tie_is_an_ending(twice):
     assert before.status == "finished"
     assert np.array_equal(before.t, run.t[:6])
     assert np.abs(before.points - run.points[:6]).max() < 1e-8
-
-
-BAD = [
-    ({"points": [[1.0, 0.0]]}, "points must be at least 2 tokens"),
-    ({"points": [[1.0, np.nan], [0.0, 1.0]]}, "points must be finite"),
-    ({"beta": -1.0}, "beta must be a finite number >= 0"),
-    ({"t_end": 0.0}, "t_end must be a finite number > 0"),
-    ({"attention": "linear"}, "attention must be one of"),
-    ({"tie": "both"}, "tie must be one of"),
-    ({"Q": np.ones((2, 3))}, "Q must have d = 2 columns"),
-    ({"Q": np.ones((3, 2))}, r"Q and K must be \(m, 2\)"),
-    ({"V": np.ones((3, 2))}, r"V \(2, 2\)"),
-    ({"V": np.nan}, "V must be a finite number"),
-]
-
-
-@pytest.mark.parametrize(("changed", "message"), BAD)
-def test_bad_input(changed, message):
-    with pytest.raises(ValueError, match=message):
-        evolve_free(**({"points": THREE, "t_end": 1.0} | changed))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rng": -3}, "rng must be an integer >= 0 or a numpy.random.Generator"),
-        ({"n": 3}, "n must be an integer >= 4"),
-        ({"beta": 0.0}, "beta must be a finite number > 0"),
-        ({"t_end": -1.0}, "t_end must be a finite number > 0"),
-    ],
-)
-def test_bad_study(options, message):
-    with pytest.raises(ValueError, match=message):
-        mf.studies.limits_without_normalisation(**options)

@@ -237,60 +237,9 @@ class Leaking:
         return self.bump.sample(n, rng)
 
 
-BAD = [
-    (
-        {
-            "law": mf.Mixture(
-                [mf.VonMisesFisher(np.eye(4)[0], 1.0), mf.VonMisesFisher(np.eye(4)[1], 1.0)],
-                [0.5, 0.5],
-            ),
-            "distances": ["mmd"],
-        },
-        "law must be symmetric about an axis in dim = 4",
-    ),
-    ({"dynamics": mf.Attention(1.0, [mf.Head()])}, "dynamics must be SA or USA"),
-    ({"dynamics": mf.SA(1.0, noise=0.1)}, "dynamics must be .* without noise"),
-    ({"n": [1, 2]}, "n must be an integer >= 2, got 1"),
-    ({"n": []}, r"n must be one or a sequence of at least one, got \[\]"),
-    ({"n": [20, 10]}, "n must ascend"),
-    ({"rng": -1}, "rng must be an integer >= 0 or a numpy.random.Generator"),
-    ({"workers": 0}, "workers must be an integer >= 1, got 0"),
-    ({"repeats": 0}, "repeats must be an integer >= 1"),
-    ({"distances": ["w3"]}, "distances must be among"),
-    ({"distances": "w1"}, "distances must be among"),
-    ({"law": BUMPS, "distances": ["w1"]}, r"distances must be among \('mmd', 'sob"),
-    ({"start": "grid"}, "start must be one of"),
-    ({"t_end": 0.0}, "t_end must be a finite number > 0"),
-    ({"rtol": 1.0}, "rtol must be a finite number"),
-]
-
-
-@pytest.mark.parametrize(("changed", "message"), BAD)
-def test_bad_input(changed, message):
-    given = {"law": LAW, "dynamics": mf.SA(1.0), "t_end": 0.5, "n": 10, "repeats": 1} | changed
-    with pytest.raises(ValueError, match=message):
-        mf.studies.mean_field_limit(**given)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: mf.Particles.quantise(mf.Uniform(4), 10), "law must be one on the circle or S"),
-        (lambda: mf.Particles.quantise(LAW, 0), "n must be an integer >= 1"),
-        (
-            lambda: mf.Particles.quantise(LAW, 5, -3),
-            "rng must be an integer >= 0 or a numpy.random",
-        ),
-        (
-            lambda: mf.Particles.quantise(Leaking(), 5),
-            "the mass of .* was not found on 6144 rings",
-        ),
-    ],
-)
-def test_bad_quantised_starts(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_a_law_that_leaks_has_no_quantised_start():
+    with pytest.raises(ValueError, match=r"the mass of .* was not found on 6144 rings"):
+        mf.Particles.quantise(Leaking(), 5)
 
 
 @pytest.mark.slow

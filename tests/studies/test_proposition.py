@@ -528,63 +528,6 @@ def test_an_interval_that_begins_below_what_flows_can_see():
         mf.plot.proposition_3_4(ds, index)
 
 
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({"beta": -1.0}, r"beta must be a finite number >= 0 and <= 1000, got -1.0"),
-        ({"beta": 1e4}, r"beta must be .* got 10000.0"),
-        ({"beta": (2.0, 1.0)}, r"beta must be a finite number > 2 .* got 1.0"),
-        ({"beta": (0.0, 1.0)}, r"beta must be a finite number > 0 .* got 0.0"),
-        ({"beta": (1.0, 2.0, 3.0)}, r"beta must be one number or two, .* got \(1.0, 2.0, 3.0\)"),
-        ({"beta": None}, r"beta must be .* got None"),
-        ({"dim": 1}, r"dim must be an integer >= 2 and <= 1024, got 1"),
-        ({"dim": 2000}, r"dim must be .* got 2000"),
-        ({"kmax": 0}, r"kmax must be .* got 0"),
-        ({"n_measures": 0}, r"n_measures must be .* got 0"),
-        ({"repeats": 0}, r"repeats must be .* got 0"),
-        ({"parts": ["proof"]}, r"parts must be among .* got \['proof'\]"),
-        ({"parts": []}, r"parts must be among .* got \[\]"),
-        (
-            {"beta": None, "potential": [1.0], "parts": ["flows"]},
-            r"potential must not be constant .* got 1",
-        ),
-        (
-            {"beta": None, "potential": [0.0, 1.0], "parts": ["flows"]},
-            r"parts must have one of .* got \['flows'\]",
-        ),
-        ({"beta": None, "potential": [1.0, np.inf]}, r"potential must be finite, got inf"),
-        (
-            {"beta": None, "potential": lambda t: 1 / t},
-            r"potential\(t\), t in \[-1, 1\], must be finite",
-        ),
-        ({"beta": None, "potential": np.abs}, r"potential must have no degrees beyond kmax = 48"),
-        (
-            {"beta": None, "potential": [0.0, 1e101]},
-            r"potential must have its largest value in .* 1e\+101",
-        ),
-        ({"beta": None, "potential": lambda t: t[:3]}, r"potential must give an array, a number"),
-        (
-            {"beta": None, "potential": lambda t: t.tolist()},
-            r"potential must give an array, a number",
-        ),
-        ({"potential": [0.0, 1.0]}, r"beta must be None with a potential, .* got 1.0"),
-        (
-            {"beta": None, "potential": [0.0] * 257 + [1.0]},
-            r"potential must have at most 257 .* got 258",
-        ),
-        ({"beta": None, "potential": lambda t: 1.0 + 1e-14 * t}, r"potential must not be constant"),
-        (
-            {"beta": None, "potential": lambda t: t + 1j},
-            r"potential\(t\), t in .* must be an array of real",
-        ),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:divide by zero")
-def test_bad_input(keywords, message):
-    with pytest.raises(ValueError, match=message):
-        mf.studies.proposition_3_4(**{"beta": 1.0, "dim": 3, **keywords})
-
-
 @pytest.mark.slow
 def test_figure(whole, tmp_path):
     mf.plot.save(mf.plot.proposition_3_4(whole), tmp_path / "a.png")

@@ -299,44 +299,6 @@ def test_axis():
     assert geodesic_distance(mu.mean() / np.linalg.norm(mu.mean()), axis) < 1e-12
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: stationary_states(mf.USA(1.0), 1), "dim must be .* got 1"),
-        (lambda: stationary_states([], 3), r"dynamics must be one or a sequence .* got \[\]"),
-        (lambda: stationary_states(1.0, 3), "dynamics must be .*SA or USA .*, got 1.0"),
-        (lambda: stationary_states([mf.SA(1.0), mf.USA(1.0)], 3), "all SA or all USA, got .SA"),
-        (lambda: stationary_states(mf.USA(1.0, sign=-1), 3), "attractive .* got USA"),
-        (lambda: stationary_states(mf.SA(1.0, noise=1.0), 3), "without noise, got SA"),
-        (lambda: stationary_states(mf.USA(701.0), 3), "beta of USA.* got 701"),
-        (lambda: stationary_states(mf.USA(1.0), 3, kmax=0), "kmax must be .* got 0"),
-        (lambda: stationary_states(mf.USA(0.0), 3, kmax=2), "kmax must be <= 1, .* got 2"),
-        (lambda: stationary_states(mf.USA(1.0), 3, until=1.0), "until must be in .* got 1$"),
-        (lambda: stationary_density(mf.USA(1.0), 3), "noise > 0, got USA"),
-        (lambda: stationary_density(mf.USA(1.0, noise=9.0), 3), "noise must be < 0.3678.* got 9"),
-        (lambda: stationary_density(mf.USA(3.0, noise=1.34), 2), "noise must be < 1.3328.* 1.34"),
-        (
-            lambda: stationary_density(mf.USA(4.0, noise=0.6), 4, degree=2, direction=-1),
-            "noise must be < 0.4.* got 0.6",
-        ),
-        (lambda: stationary_density(mf.SA(1.0, sign=-1, noise=1.0), 3), "attractive .* got SA"),
-        (
-            lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, degree=99),
-            "degree must be .* got 99",
-        ),
-        (
-            lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, direction=2),
-            r"direction must be \+1 or -1, got 2",
-        ),
-        (lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, axis=[1.0]), "axis"),
-        (lambda: mf.theory.transition_beta(1), "dim must be .* got 1"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 # -------------------------------------------------------------------------------------- figure
 
 

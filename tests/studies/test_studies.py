@@ -99,38 +99,3 @@ def test_spread_at_the_antipode_keeps_its_digits():
         apart = np.pi - flow.angles
         expected = share @ (beta * np.sin(apart) ** 2 - np.cos(apart))
         assert spread == pytest.approx(expected, abs=2e-2)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: mf.studies.metastability(mf.SA(0.0)),
-            "dynamics must have",
-        ),
-        (lambda: mf.studies.metastability(mf.SA(1.0, sign=-1)), r"dynamics must be attractive"),
-        (lambda: mf.studies.metastability([]), r"dynamics must be .* got \[\]"),
-        (
-            lambda: mf.studies.metastability(mf.SA(1.0), law=mf.Uniform(3)),
-            r"law must be one on the",
-        ),
-        (
-            lambda: mf.studies.metastability(mf.SA(50.0), amplitude=0.1),
-            r"amplitude must be smaller .* got 0.1",
-        ),
-        (
-            lambda: mf.studies.metastability(mf.SA(1.0), law=mf.Uniform(2), amplitude=-1.0),
-            r"amplitude must be .* got -1.0",
-        ),
-        (
-            lambda: mf.studies.metastability(mf.SA(1.0), law=mf.Uniform(2), executor="x"),
-            r"executor must be .* got 'x'",
-        ),
-        (lambda: mf.studies.metastability(mf.SA(1.0), rng=None), r"rng must be .* got None"),
-        (lambda: mf.studies.metastability(mf.SA(1.0), save_at=2), r"save_at must be .* got 2"),
-        (lambda: mf.studies.metastability(mf.SA(1.0), t_end=0.01), r"t_end must be .* got 0.01"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
