@@ -436,6 +436,22 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
             "s = 0 takes degrees beyond 2047",
         ),
     ],
+    "transport_plan": [
+        ({"mu": EAST, "nu": ON_CIRCLE}, "nu must be Particles to have a plan, got Density"),
+        ({"mu": EAST, "nu": NORTH}, "nu must have dim"),
+        ({"p": 0.5}, "p must be"),
+        ({"p": 101}, "p must be"),
+    ],
+    "transport_map": [
+        ({"mu": EAST, "nu": ON_CIRCLE}, "mu must have a density to have an optimal map"),
+        ({"mu": ON_SPHERE, "nu": ON_SPHERE, "at": EYE}, "symmetric about one axis"),
+        ({"at": [[1.0, 1.0]]}, "at must"),
+    ],
+    "sliced_wasserstein": [
+        ({"mu": EAST, "nu": EAST}, "dim >= 3"),
+        ({"planes": 1}, "planes must be an integer >= 2, got 1"),
+        ({"p": 0.5}, "p must be"),
+    ],
     "evolve_free": [
         ({"points": [[1.0, 0.0]]}, "points must be at least 2 tokens"),
         ({"beta": -1.0}, "beta must be a finite number >= 0"),
