@@ -236,11 +236,6 @@ def test_angles_of_a_turn_are_taken_without_a_word():
     assert mf.Oscillators([90.0], [1.0]).angles[0] == 90.0 % (2.0 * np.pi)
 
 
-def test_tokens_given_as_angles_are_told_how():
-    with pytest.raises(ValueError, match=r"got shape \(3,\): of angles take Particles.from_angles"):
-        mf.Particles([0.0, 1.0, 2.0])
-
-
 @pytest.mark.parametrize(("name", "meant"), [("Circl", "Circle"), ("energy_shar", "energy_share")])
 def test_a_misspelt_name_is_told_what_is_meant(name, meant):
     with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean {meant}[?]$"):

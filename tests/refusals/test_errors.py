@@ -71,18 +71,11 @@ def faults(source: str) -> Iterator[str]:
             yield f"line {getattr(node, 'lineno', '?')}: {fault}"
 
 
-def sources() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sources(), ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_errors_tell(path):
-    assert list(faults(path.read_text(encoding="utf-8"))) == []
-
-
-def test_there_are_files_to_look_at():
-    assert len(sources()) > 50
+def test_errors_tell():
+    told = {path: list(faults(path.read_text(encoding="utf-8"))) for path in PACKAGE.rglob("*.py")}
+    assert len(told) > 50
+    assert {path: found for path, found in told.items() if found} == {}
 
 
 SOUND = [
@@ -135,6 +128,5 @@ PLANTED = [
 
 @pytest.mark.parametrize(("source", "message"), PLANTED)
 def test_planted_fault_is_seen(source, message):
-    found = list(faults(source))
-    assert len(found) == 1, found
-    assert message in found[0]
+    (fault,) = faults(source)
+    assert message in fault

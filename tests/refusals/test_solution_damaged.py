@@ -125,7 +125,13 @@ def on_file(kind):
 
 
 def rows(table):
-    return [(kind, *row) for kind, of_kind in table.items() for row in of_kind]
+    """Rows with their kind of run; a density and tokens are quick."""
+    marks = {kind: pytest.mark.slow for kind in table.keys() - {"circle", "particles"}}
+    return [
+        pytest.param(kind, *row, marks=marks.get(kind, ()))
+        for kind, of_kind in table.items()
+        for row in of_kind
+    ]
 
 
 def attribute(**changes):

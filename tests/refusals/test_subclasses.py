@@ -69,10 +69,19 @@ def test_every_public_class_is_here():
     assert classes == known - {LineFlowMap, SphereFlowMap}
 
 
-def of(kinds):
+def of(kinds, quick=None):
+    """Tests of each kind, all of them quick or one."""
     return pytest.mark.parametrize(
         ("kind", "make"),
-        [pytest.param(kind, make, id=kind.__name__) for kind, make in kinds.items()],
+        [
+            pytest.param(
+                kind,
+                make,
+                id=kind.__name__,
+                marks=() if quick in (None, kind) else pytest.mark.slow,
+            )
+            for kind, make in kinds.items()
+        ],
     )
 
 
@@ -165,7 +174,7 @@ def test_dynamics(kind, make):
         assert np.abs(dynamics.velocity(tokens, [[1.0, 0.0]])).max() == 0.0
 
 
-@of(LAWS)
+@of(LAWS, quick=mf.Uniform)
 def test_laws_are_a_users_own(kind, make, tmp_path):
     """They have what a law has; of a class that a file can't name it keeps no law."""
     tilted = {"__module__": __name__, "_pdf": lambda self, x: 1.0 + 0.5 * x[:, 1]}
