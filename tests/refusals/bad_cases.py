@@ -85,9 +85,7 @@ SECTIONS: Sections = {
         f"{BUMP}mean = [0, 1]\nkappa = -1": "kappa must be a finite nu",
         f"{BUMP}mean = [0, 1]": "kappa is missing: it must be the conc",
         f"{BUMP}mean = []\nkappa = 1": "mean must be a non-empty array",
-        f"{BUMP}mean = [[0, 1]]\nkappa = 1": (
-            "mean must be an angle or a list of numbers, got [[0, 1]]"
-        ),
+        f"{BUMP}mean = [[0, 1]]\nkappa = 1": "mean must be an angle or a list of numbers, got [[0,",
         f'{MIXTURE}[{{type = "Uniform"}}]\nweights = [-1.0]': "weights must be >= 0, got -1",
         f"{MIXTURE}[]": "laws must be a non-empty sequence",
         f'{MIXTURE}[{{type = "Uniform"}}, {{type = "Uniform", kappa = 1}}]': (
@@ -99,23 +97,17 @@ SECTIONS: Sections = {
         f'{MIXTURE}[{{type = "delta"}}]': "laws[0].type must be one of Uniform",
         f"{MIXTURE}[1]": "laws[0] must be a table, got 1",
         f"{TOKENS}0": "bandwidth must be a finite numbe",
-        'type = "PointCloud"\npoints = 3': (
-            "points must be the name of a CSV, NPY or NPZ file or a list of equal rows of "
-        ),
+        'type = "PointCloud"\npoints = 3': "points must be the name of a CSV, NPY or NPZ file or a",
         'type = "Uniform"\ndim = 0': "dim must be an integer >= 2",
         'type = "Uniform"\ndim = 4097': "dim must be an integer >= 2 and <= 4096, got 4097",
-        'type = "ZonalSeries"\ndim = 4': (
-            "coefficients is missing: it must be the list a_1, a_2, … of numbers"
-        ),
+        'type = "ZonalSeries"\ndim = 4': "coefficients is missing: it must be the list a_1, a_2, …",
     },
     "run": {
         "t_end = 0": "t_end must be a finite number > 0, got 0",
         "t_end = 2026-11-20": "t_end must be a valid number",
         "save_at = 2": "t_end is missing: it must be the final time",
         "t_end = 1\nsave_at = 0": "save_at must be an integer >= 1",
-        "t_end = 1\nsave_at = 10000001": (
-            "save_at must be an integer >= 1 and <= 10000000, got 10000001"
-        ),
+        "t_end = 1\nsave_at = 10000001": "save_at must be an integer >= 1 and <= 10000000, got 100",
         "t_end = 1\nsave_at = 2.5": "save_at must be an integer >= 1",
         't_end = 1\nsave_at = "2"': "save_at must be an integer >= 1",
         "t_end = 1\nsave_at = []": "save_at must be a non-empty",
@@ -141,30 +133,21 @@ SECTIONS: Sections = {
     },
     "monitors.w": {
         "p = 2": "to is missing: it must be the uniform measure, a Dirac at the present mean",
-        'to = "start"\nlaw = {type = "Uniform"}': (
-            "law is an unknown key: the keys here are to, distance, p, gap, beta, s, every"
-        ),
+        'to = "start"\nlaw = {type = "Uniform"}': "law is an unknown key: the keys here are to, di",
         'to = "north"': "to must be 'uniform', 'centre', 'start' or a law, a table, got 'north'",
-        'to = "start"\ndistance = "energy"': (
-            "distance must be 'wasserstein', 'mmd' or 'sobolev', got 'energy'"
-        ),
+        'to = "start"\ndistance = "energy"': "distance must be 'wasserstein', 'mmd' or 'sobolev', ",
         'to = "start"\np = 0.5': "p must be a finite number >= 1 and <= 20, got 0.5",
         'to = "start"\ndistance = "mmd"\nbeta = -1': "beta must be a finite number >= 0, got -1",
         'to = "centre"\ndistance = "sobolev"\ns = 0': "s must be < -(d-1)/2 = -0.5",
         'to = "start"\nevery = 0': "every must be an integer >= 1, got 0",
-        'to = {type = "VonMisesFisher", mean = [0, 1], kappa = -1}': (
-            "to.kappa must be a finite number >= 0"
-        ),
+        'to = {type = "VonMisesFisher", mean = [0, 1], kappa = -1}': "to.kappa must be a finite nu",
         'to = {type = "delta"}': "to.type must be one of Uniform, VonMisesFisher",
     },
 }
 # wrong in several keys, or in files, or where JSON can't say it: 2.0 is no 2, and there is no nan
 BEYOND_A_SCHEMA: Sections = {
     "": {
-        'monitors.energy.to = "start"': (
-            "monitors must have names of letters, digits and _ that are no variables of a run or "
-            "bound"
-        ),
+        'monitors.energy.to = "start"': "monitors must have names of letters, digits and _ that ar",
         'monitors."a b".to = "start"': "monitors must have names of let",
         'monitors.w.to = "start"\nmonitors.w_upper.to = "start"': (
             "monitors must have names of letters, digits and _ that are no variables of a run or "
@@ -198,9 +181,7 @@ BEYOND_A_SCHEMA: Sections = {
             "points must be the name of a CSV, NPY or NPZ file or a list of equal rows of numbers, "
             "got [[1."
         ),
-        'type = "PointCloud"\npoints = [[1.0, 1.0]]\nbandwidth = 0.5': (
-            "points must have rows of norm 1"
-        ),
+        'type = "PointCloud"\npoints = [[1.0, 1.0]]\nbandwidth = 0.5': "points must have rows of n",
     },
     "run": {
         "t_end = 0.5\nsave_at = [0.95]": (
@@ -217,13 +198,9 @@ BEYOND_A_SCHEMA: Sections = {
         'figure = "no/a.png"': "figure must be a file name that",
     },
     "monitors.w": {
-        'to = "start"\ndistance = "mmd"\np = 1': (
-            "p must be left out for distance = 'mmd', as it is one of 'wasserstein', got 1"
-        ),
+        'to = "start"\ndistance = "mmd"\np = 1': "p must be left out for distance = 'mmd', as it i",
         'to = {type = "Uniform", dim = 3}': "to must have dim = 2 as Density(Circle(32)",
-        'to = {type = "PointCloud", points = "none.csv"}': (
-            "to.points = 'none.csv': must be a CSV, NPY or NPZ file or 'tokens-s2', but"
-        ),
+        'to = {type = "PointCloud", points = "none.csv"}': "to.points = 'none.csv': must be a CSV,",
     },
 }
 # in several sections, and the whole of what the line must say; the first in one key, too

@@ -42,6 +42,11 @@ WRAP = (
 )
 
 
+def bumps(dim: int) -> mf.Mixture:
+    """A law without an axis of symmetry."""
+    return mf.Mixture([mf.VonMisesFisher(mean, 1.0) for mean in np.eye(dim)[:2]])
+
+
 def moved(measure: Any, dynamics: Any, **options: Any) -> dict[str, Any]:
     """Arguments of `evolve`, all of them: many go with one kind of measure or dynamics only."""
     alone = {"save_at": 1, "rtol": 1e-6, "atol": 1e-9, "on_unresolved": "stop"}
@@ -97,10 +102,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"cos": [1e90], "sin": []}, r"minimum -1e\+90 at θ = 3\.14159"),
     ],
     "ZonalSeries": [
-        (
-            {"dim": 4, "coefficients": [1.1]},
-            r"coefficients .* in dim = 4 has the minimum -0\.1 at t = <x, axis> = -1",
-        ),
+        ({"dim": 4, "coefficients": [1.1]}, r"dim = 4 has the minimum -0\.1 at t = <x, axis> = -1"),
         ({"coefficients": [0, 3]}, r"minimum -0\.5 at t = <x, axis> = .*e-\d+"),
         ({"dim": 1}, "dim must be an integer >= 2, got 1"),
         ({"axis": [0, 1]}, r"axis .* = 3, got shape \(2,\)"),
@@ -112,7 +114,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"bandwidth": 0}, "bandwidth .* > 0, got 0"),
         (
             {"points": EYE, "bandwidth": 1e-6},
-            r"bandwidth must be >= 1\.\d+e-05 for points with dim = 3 .*, got 1e-06",
+            r"bandwidth must be >= 1\.\d+e-05 .* dim = 3 .*, got 1e-06",
         ),
     ],
     "PointCloud.from_histogram": [
@@ -132,7 +134,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
         (
             {"points": EIGHT, "values": np.full(8, 2.0)},
-            r"values must have mass 1 .* got 2: divide by it, or set unit_mass=True",
+            "got 2: divide by it, or set unit_mass=True",
         ),
         ({"values": [0, 0, 0], "unit_mass": True}, "values must have a mass > 0, got 0"),
         (
@@ -141,23 +143,14 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
         ({"points": np.eye(4), "values": np.ones(4)}, "points must be angles, or unit rows on the"),
         ({"axis": [0, 0, 1]}, r"points must be angles to the axis"),
-        (
-            {"points": EIGHT, "values": np.ones(8), "degree": 5},
-            "degree must be .* <= 4, got 5",
-        ),
+        ({"points": EIGHT, "values": np.ones(8), "degree": 5}, "degree must be .* <= 4, got 5"),
     ],
     "Density": [
         ({"law_or_values": 1 + 1.5 * WAVE}, "values must be >= 0, got -0.5"),
         ({"law_or_values": np.zeros(24)}, "the density must have mass 1 within 1e-0"),
         ({"law_or_values": np.ones(16)}, r"values must have shape \(24,\), one "),
-        (
-            {"law_or_values": np.full(24, 2.0)},
-            r"the density must have mass 1 within 1e-08 on Circle\(16\), got mass 2: divide by it",
-        ),
-        (
-            {"law_or_values": 2.0 * (np.arange(24) < 12)},
-            r"values must be resolved by Circle\(16\), but its series misses 0.12 of their L² norm",
-        ),
+        ({"law_or_values": np.full(24, 2.0)}, r"1e-08 on Circle\(16\), got mass 2: divide"),
+        ({"law_or_values": 2.0 * (np.arange(24) < 12)}, "series misses 0.12 of their L² norm"),
         (
             {"space": UNIFORM, "law_or_values": mf.Circle(16)},
             r"space must be a Circle, Sphere or Zonal, got Uniform\(dim=2\): take Density\(space, ",
@@ -169,7 +162,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
         (
             {"space": mf.Zonal(3, 31), "law_or_values": mf.VonMisesFisher(EYE[0], 1.0)},
-            r"law must be axisymmetric about the axis of Zonal\(3, 31\)",
+            r"law must be axisymmetric about",
         ),
         (
             {"space": mf.Zonal(2, 31), "law_or_values": mf.FourierSeries(sin=[0.0, 0.3])},
@@ -182,14 +175,8 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"points": [[1.0]]}, "points must have rows of length >= 2"),
         ({"points": [[1.0, 0.0], [1.000002, 0.0]]}, "points .* got norm 1.000002 in row 1"),
         ({"points": [0.0, 1.0, 2.0]}, r"got shape \(3,\): of angles take Particles.from_angles"),
-        (
-            {"points": UNIFORM},
-            r"points must be an array of real numbers, got dtype object, which is Uniform\(dim=2\)",
-        ),
-        (
-            {"points": EYE[:, :2]},
-            r"points .* got norm 0 in row 2: columns of shape \(3, 2\) have it, take points.T",
-        ),
+        ({"points": UNIFORM}, r"points .* numbers, got dtype object, which is Uniform\(dim=2\)"),
+        ({"points": EYE[:, :2]}, r"norm 0 in row 2: columns of .* \(3, 2\) have it, take points.T"),
         ({"weights": [1.0, 1.0]}, "weights must have length 1, got 2"),
         ({"weights": [-1]}, "weights must be >= 0, got -1 at index 0"),
         ({"weights": [0]}, "weights must have a positive sum, got 0"),
@@ -200,7 +187,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"rng": -1}, f"{RNG_RULE}, got -1"),
         (
             {"law": 10, "n": UNIFORM},
-            r"law must have dim, pdf and sample, got 10: take Particles.sample\(law, n, rng\)",
+            r"law must have .*, got 10: take Particles.sample\(law, n, rng\)",
         ),
     ],
     "Particles.quantise": [
@@ -212,14 +199,11 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"law_or_density": mf.SA(1.0)}, "law must have dim, pdf and sample, got SA"),
         (
             {"law_or_density": np.eye(30)},
-            r"law must have .*, got an array of .* float64: for tokens take mf.Particles\(X\)",
+            r"law must .* array .*: for tokens take mf.Particles\(X\)",
         ),
         ({"tol": 1.0}, "tol must be .* got 1.0"),
         ({"axis": [1.0, 0.0]}, r"axis must be None on the circle, got \[1"),
-        (
-            {"law_or_density": mf.Mixture([mf.VonMisesFisher(m, 1) for m in np.eye(4)[:2]])},
-            r"law must have an axis of symmetry and a density beyond S\^2, got Mixture",
-        ),
+        ({"law_or_density": bumps(4)}, r"law must have an axis .* beyond S\^2, got Mixture"),
         (
             {"law_or_density": mf.VonMisesFisher(np.eye(5)[0], 1.0), "axis": np.eye(5)[1]},
             r"axis must be .* got \[0",
@@ -228,10 +212,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "OscillatorDensity": [
         ({"space": mf.Sphere(7)}, "space must be a Circle"),
-        (
-            {"frequencies": [0.0, 1.0]},
-            "laws_or_values must be one, or 2 as there are frequencies, got 1",
-        ),
+        ({"frequencies": [0.0, 1.0]}, "laws_or_values must be one, or 2 as .*, got 1"),
         ({"laws_or_values": mf.Uniform(3)}, "law must have dim = 2"),
         ({"laws_or_values": [1.0]}, "values must have shape"),
         ({"widths": [-1.0]}, "widths must be 1 numbers >= 0"),
@@ -257,10 +238,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "Attention": [
         ({"heads": []}, "heads must be a sequence of at least one Head"),
         ({"heads": [EYE]}, "heads must be a sequence of at least one Head"),
-        (
-            {"heads": [mf.Head(EYE), mf.Head(np.eye(4))]},
-            r"heads must be of one dimension, got \[3, 4\]",
-        ),
+        ({"heads": [mf.Head(EYE), mf.Head(np.eye(4))]}, r"must be of one dimension, got \[3, 4\]"),
         ({"beta": -1.0}, "beta must be a finite number >= 0"),
         ({"noise": -1}, "noise must be a finite number >= 0"),
         (
@@ -277,10 +255,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"layers": []}, "layers must hold at least one layer"),
         ({"layers": [NOISY]}, "layers must be SA, USA"),
         ({"layers": [ODD]}, "layers must be SA, USA, DoublyStochastic, Att"),
-        (
-            {"layers": [HEAD, mf.FeedForward(np.eye(4), np.eye(4))]},
-            "layers must be of one dimension",
-        ),
+        ({"layers": [HEAD, WIDE_HEAD]}, "layers must be of one dimension"),
         ({"step": 0.0}, "step must be a finite number > 0"),
     ],
     "CircleInteraction": [
@@ -290,43 +265,28 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "Kuramoto": [({"noise": -1.0}, "noise must be a finite number >= 0, got -1")],
     "SA.velocity": [({"at": [[2.0, 0.0]]}, "at must have rows of norm 1")],
     "CircleInteraction.velocity": [
-        (
-            {"measure": ON_SPHERE, "at": EYE},
-            "measure must have dim = 2, that of Kuramoto.*, got one of dim 3",
-        )
+        ({"measure": ON_SPHERE, "at": EYE}, "dim = 2, that of Kuramoto.*, got one of dim 3"),
     ],
     "Attention.velocity": [
         (
             {"self": HEAD, "measure": tokens(4, 3), "at": np.eye(4)},
-            "measure must have dim = 3, that of Attention.*, got one of dim 4",
+            "dim = 3, that of .*, got one of dim 4",
         )
     ],
     "evolve": [
         ({"t_end": 0}, "t_end must be a finite number > 0, got 0"),
         ({"measure": UNIFORM}, f"measure {WRAP}"),
         ({"dynamics": "SA"}, "dynamics must be SA, USA, Dou"),
-        (
-            {"measure": EYE},
-            r"measure must be .*, got an array of .*: wrap unit rows X as mf.Particles\(X\)",
-        ),
+        ({"measure": EYE}, r"measure must be .*: wrap unit rows X as mf.Particles\(X\)"),
         (
             {"monitors": [mf.clusters]},
-            r'monitors must map names to callables, as {"name": monitor}, got \[<function clusters',
+            r'monitors must map names .* {"name": monitor}, got \[<function clu',
         ),
-        (
-            {"t_end": 0.6, "save_at": [0.2, 0.6000001]},
-            r"or strictly ascending times in \[0, t_end = 0.6\], got 0.6000001",
-        ),
+        ({"t_end": 0.6, "save_at": [0.2, 0.6000001]}, r"in \[0, t_end = 0.6\], got 0.6000001"),
         (moved(WAVES, mf.SA(1.0)), "dynamics must be a CircleInter"),
         (moved(OSCILLATORS, mf.SA(1.0)), "dynamics must be a CircleInterac"),
-        (
-            moved(WIDE, mf.CircleInteraction([1.0, 0.5])),
-            "widths must be 0 under an interaction with harmonics beyond the first",
-        ),
-        (
-            moved(WAVES, mf.Kuramoto(1.0), on_unresolved="flow-map"),
-            "on_unresolved must be 'stop' for OscillatorDensity",
-        ),
+        (moved(WIDE, mf.CircleInteraction([1.0, 0.5])), "widths must be 0 under an interac"),
+        (moved(WAVES, mf.Kuramoto(1.0), on_unresolved="flow-map"), "'stop' for OscillatorDensity"),
         (
             moved(OSCILLATORS, mf.LayerMap(mf.Kuramoto(1.0), step=0.1)),
             "measure must be Particles under LayerMap",
@@ -335,14 +295,8 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         (moved(ON_SPHERE, ODD), "measure must have dim = "),
         (moved(mf.FlowMap(mf.Uniform(3)), ODD), "measure must have dim = 2, that of"),
         (moved(mf.Particles(EYE), ODD), "dim = 2, .* got one of dim 3"),
-        (
-            moved(mf.Density(mf.Zonal(2, 15), UNIFORM), ODD),
-            "space must be a Circle for CircleInteraction",
-        ),
-        (
-            moved(mf.Particles(np.eye(2), sums="gram"), ODD),
-            "sums must be 'auto', 'direct' or 'transforms'",
-        ),
+        (moved(mf.Density(mf.Zonal(2, 15), UNIFORM), ODD), "space must be a Circle for Circl"),
+        (moved(mf.Particles(np.eye(2), sums="gram"), ODD), "'auto', 'direct' or 'transforms'"),
         (moved(mf.FlowMap(UNIFORM), mf.Kuramoto(1.0, noise=0.1)), "noise must be 0 to evolve Flo"),
         (
             moved(mf.FlowMap(UNIFORM), mf.Layers([mf.DoublyStochastic(1.0)])),
@@ -361,12 +315,9 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         (moved(TOKENS, mf.LayerMap(HEAD, step=0.1), rng=RNG), "rng must be None without noise"),
         (
             moved(TOKENS, mf.Attention(1.0, [mf.Head(EYE)], noise=0.1), rng=RNG),
-            "max_step must be given for Attention",
+            "max_step must be given",
         ),
-        (
-            moved(TOKENS, mf.LayerMap(HEAD, step=0.3)),
-            "t_end must be a whole number of steps of 0.3, got 1",
-        ),
+        (moved(TOKENS, mf.LayerMap(HEAD, step=0.3)), "t_end must be a whole number of steps"),
         (
             moved(TOKENS, mf.LayerMap(mf.Layers([HEAD, HEAD], step=0.5), step=0.2)),
             "t_end must be <= 0.4, the depth of Layers",
@@ -379,10 +330,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"p": 0.5}, "p must be a finite number >= 1 and <= 20, got 0.5"),
         ({"p": 1000}, "p must be a finite number >= 1 and <= 20, got 1000"),
         ({"every": 0}, "every must be an integer >= 1, got 0"),
-        (
-            {"distance": "mmd"},
-            "beta must be a finite number >= 0 for distance = 'mmd', got None",
-        ),
+        ({"distance": "mmd"}, "beta must be a finite number >= 0 for distance = 'mmd', got None"),
         ({"distance": mf.mmd}, "distance must be one of .*'wasserstein', 'mmd', 'sobolev'"),
         ({"gap": 0}, "gap must be a finite number >= 1e-06 and <= 1, got 0"),
         ({"distance": "sobolev", "gap": 0.1}, "gap must be left out for distance = 'sobolev'"),
@@ -398,10 +346,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "order_parameter": [({"measure": ON_SPHERE}, "measure must have dim = 2, that of the")],
     "energy": [
-        (
-            {"measure": EAST, "dynamics": 800.0},
-            r"dynamics must be one whose energy fits float64, got SA\(beta=800",
-        ),
+        ({"measure": EAST, "dynamics": 800.0}, r"energy fits float64, got SA\(beta=800"),
         ({"measure": ON_SPHERE, "dynamics": ODD}, "measure must have dim = "),
         ({"measure": UNIFORM}, f"measure {WRAP}"),
     ],
@@ -468,13 +413,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"t_end": -1.0}, "t_end must be a finite number > 0"),
     ],
     "studies.mean_field_limit": [
-        (
-            {
-                "law": mf.Mixture([mf.VonMisesFisher(v, 1.0) for v in np.eye(4)[:2]]),
-                "distances": ["mmd"],
-            },
-            "law must be symmetric about an axis in dim = 4",
-        ),
+        ({"law": bumps(4), "distances": ["mmd"]}, "law must be symmetric about an axis in dim = 4"),
         ({"dynamics": mf.Attention(1.0, [mf.Head()])}, "dynamics must be SA or USA"),
         ({"dynamics": NOISY}, "dynamics must be .* without noise"),
         ({"n": [1, 2]}, "n must be an integer >= 2, got 1"),
@@ -483,13 +422,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"workers": 0}, "workers must be an integer >= 1, got 0"),
         ({"repeats": 0}, "repeats must be an integer >= 1"),
         ({"distances": ["w3"]}, "distances must be among"),
-        (
-            {
-                "law": mf.Mixture([mf.VonMisesFisher(v, 1.0) for v in EYE[:2]]),
-                "distances": ["w1"],
-            },
-            r"distances must be among \('mmd', 'sob",
-        ),
+        ({"law": bumps(3), "distances": ["w1"]}, r"distances must be among \('mmd', 'sob"),
         ({"start": "grid"}, "start must be one of"),
         ({"t_end": 0.0}, "t_end must be a finite number > 0"),
         ({"rtol": 1.0}, "rtol must be a finite number"),
@@ -499,10 +432,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"dynamics": REPELLING}, "dynamics must be attractive"),
         ({"dynamics": []}, r"dynamics must be .* got \[\]"),
         ({"law": mf.Uniform(3)}, "law must be one on the"),
-        (
-            {"dynamics": mf.SA(50.0), "amplitude": 0.1, "law": None},
-            "amplitude must be smaller .* got 0.1",
-        ),
+        ({"dynamics": mf.SA(50.0), "amplitude": 0.1, "law": None}, "amplitude must be smaller"),
         ({"amplitude": -1.0}, "amplitude must be .* got -1.0"),
         ({"executor": "x"}, "executor must be .* got 'x'"),
         ({"save_at": 2}, "save_at must be .* got 2"),
@@ -534,10 +464,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"beta": 1e4}, "beta must be .* got 10000.0"),
         ({"beta": (2.0, 1.0)}, "beta must be a finite number > 2 .* got 1.0"),
         ({"beta": (0.0, 1.0)}, "beta must be a finite number > 0 .* got 0.0"),
-        (
-            {"beta": (1.0, 2.0, 3.0)},
-            r"beta must be one number or two, .* got \(1.0, 2.0, 3.0\)",
-        ),
+        ({"beta": (1.0, 2.0, 3.0)}, r"beta must be one number or two, .* got \(1.0, 2.0, 3.0\)"),
         ({"beta": None}, "beta must be .* got None"),
         ({"dim": 1}, "dim must be an integer >= 2 and <= 1024, got 1"),
         ({"dim": 2000}, "dim must be .* got 2000"),
@@ -546,38 +473,23 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"repeats": 0}, "repeats must be .* got 0"),
         ({"parts": ["proof"]}, r"parts must be among .* got \['proof'\]"),
         ({"parts": []}, r"parts must be among .* got \[\]"),
-        (
-            {"beta": None, "potential": [1.0], "parts": ["flows"]},
-            "potential must not be constant .* got 1",
-        ),
+        ({"beta": None, "potential": [1.0], "parts": ["flows"]}, "potential must not be constant"),
         (
             {"beta": None, "potential": [0.0, 1.0], "parts": ["flows"]},
-            r"parts must have one of .* got \['flows'\]",
+            r"parts must have .* got .'flows'",
         ),
-        (
-            {"beta": None, "potential": lambda t: 1 / t},
-            r"potential\(t\), t in \[-1, 1\], must be finite",
-        ),
+        ({"beta": None, "potential": lambda t: 1 / t}, r"t in \[-1, 1\], must be finite"),
         ({"beta": None, "potential": np.abs}, "potential must have no degrees beyond kmax = 4"),
-        (
-            {"beta": None, "potential": [0.0, 1e101]},
-            r"potential must have its largest value in .* 1e\+101",
-        ),
+        ({"beta": None, "potential": [0.0, 1e101]}, r"its largest value in .* 1e\+101"),
         ({"beta": None, "potential": lambda t: t[:3]}, "potential must give an array, a number"),
         ({"beta": None, "potential": lambda t: t.tolist()}, "potential must give an array, a num"),
         ({"potential": [0.0, 1.0]}, "beta must be None with a potential, .* got 1.0"),
         (
             {"beta": None, "potential": [0.0] * 257 + [1.0], "kmax": 256},
-            "potential must have at most 257 .* got 258",
+            "have at most 257 .* got 258",
         ),
-        (
-            {"beta": None, "potential": lambda t: 1.0 + 1e-14 * t},
-            "potential must not be constant",
-        ),
-        (
-            {"beta": None, "potential": lambda t: t + 1j},
-            r"potential\(t\), t in .* must be an array of real",
-        ),
+        ({"beta": None, "potential": lambda t: 1.0 + 1e-14 * t}, "potential must not be constant"),
+        ({"beta": None, "potential": lambda t: t + 1j}, r"\(t\), t in .* must be an array of real"),
     ],
     "studies.stationary_density": [
         ({"dynamics": mf.USA(1.0)}, "noise > 0, got USA"),
@@ -619,10 +531,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "gaussian_frequencies": [({"n": 181}, "n must be an integer >= 1 and <= 180")],
     "theory.critical_noise": [
         ({"degree": 0}, "degree must be an integer >= 1, got 0"),
-        (
-            {"dynamics": mf.USA(1.0, sign=-1)},
-            "dynamics must be attractive SA, USA or DoublyStochastic, got .*sign=-1",
-        ),
+        ({"dynamics": mf.USA(1.0, sign=-1)}, "attractive SA, USA or DoublyStochastic, got .*=-1"),
         ({"dynamics": ODD, "dim": 2}, "dynamics must be attractive SA, USA or D"),
     ],
     "theory.dobrushin_constant": [
@@ -642,10 +551,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"dim": 1, "dynamics": mf.SA(0.0)}, "dim must be an integer >= 2, got 1"),
         ({"kmax": -1}, "kmax must be an integer >= 0 .* got -1"),
         ({"dynamics": ODD}, "measure must have dim = 2, that of"),
-        (
-            {"dynamics": 4.0},
-            "dynamics must have a kernel, as SA, USA, DoublyStochastic, Interaction or Circle",
-        ),
+        ({"dynamics": 4.0}, "dynamics must have a kernel, as SA, USA, DoublyStochastic, Int"),
     ],
     "theory.kuramoto_critical_coupling": [
         ({"density_at_centre": 0.0}, "density_at_centre must be a fin")

@@ -126,7 +126,7 @@ def on_file(kind):
 
 def rows(table):
     """Rows with their kind of run; a density and tokens are quick."""
-    marks = {kind: pytest.mark.slow for kind in table.keys() - {"circle", "particles"}}
+    marks = dict.fromkeys(table.keys() - {"circle", "particles"}, pytest.mark.slow)
     return [
         pytest.param(kind, *row, marks=marks.get(kind, ()))
         for kind, of_kind in table.items()
