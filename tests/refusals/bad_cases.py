@@ -11,6 +11,10 @@ SPHERE = 'type = "Sphere"\nlmax = 7'
 FOURIER = 'type = "FourierSeries"\n'
 MIXTURE = 'type = "Mixture"\nlaws = '
 TOKENS = 'type = "PointCloud"\npoints = "tokens-s2"\nbandwidth = '
+HEADS = 'type = "Attention"\nbeta = 2\nheads = '
+LAYERS = 'type = "Layers"\nstep = 0.5\nlayers = '
+PASSES = 'type = "LayerMap"\nstep = 0.25\ndynamics = '
+NEURONS = 'type = "FeedForward", W = '
 BUMP = 'type = "VonMisesFisher"\n'
 # what is right, of which a case below differs in a section or some
 BASE = {
@@ -45,6 +49,26 @@ SECTIONS: Sections = {
         "beta = 1\nsign = 0.5": "sign must be a valid integer",
         "beta = 1\nnoise = -0.1": "noise must be a finite number >= 0",
         'type = "GPT"\nbeta = 1': "type must be one of SA, U",
+        f"{HEADS}[{{W = 1}}]": "heads[0].W is an unknown key",
+        f'{HEADS}[{{V = "a"}}]': "heads[0].V must be a number or a list",
+        f"{HEADS}[{{V = []}}]": "heads[0].V must be a number or a list of equal",
+        f"{HEADS}[{{V = 1}}]\nsign = 1": "sign is an unknown key: the keys",
+        'type = "Attention"\nbeta = 2': "heads is missing: it must be a list of tables",
+        'type = "SA"\nbeta = 1\nheads = []': "heads is an unknown key: the keys",
+        f"{LAYERS}[{{beta = -1.5}}]": "layers[0].beta must be a finite number >= 0 and <=",
+        f"{LAYERS}[{{bta = 1.5}}]": "layers[0].bta is an unknown key: the keys here are",
+        f"{LAYERS}[{{noise = 0.1}}]": "layers[0].beta is missing: it must be the inverse",
+        f'{LAYERS}[{{{NEURONS}[[0]], A = [[1]], activation = "elu"}}]': (
+            "layers[0].activation must be 'relu', 'gelu' or 'tanh', got"
+        ),
+        f"{LAYERS}[{{{NEURONS}[0, [1]], A = [[1]]}}]": "layers[0].W[0] must be a valid list, got 0",
+        f'{LAYERS}[{{type = "Attention", beta = 2, heads = [{{V = "x"}}]}}]': (
+            "layers[0].heads[0].V must be a number or a list"
+        ),
+        f'{LAYERS}[{{type = "Layers"}}]': "layers[0].type must be one of SA, USA, Do",
+        'type = "Layers"\nstep = 0\nlayers = [{beta = 1}]': "step must be a finite number > 0",
+        f"{LAYERS}[{{beta = 1}}]\nbeta = 1": "beta is an unknown key: the keys here are type",
+        f'{PASSES}{{type = "LayerMap"}}': "dynamics.type must be one of SA",
     },
     "measure": {
         'type = "FlowMap"\nmax_nodes = 10000001': (
@@ -157,6 +181,10 @@ BEYOND_A_SCHEMA: Sections = {
     "dynamics": {
         "beta = nan": "beta must be a finite number, got nan",
         'type = "USA"\nbeta = 800.0': "beta of USA",
+        f"{HEADS}[{{V = [[1, 2], [3]]}}]": "heads[0].V must be a number or a list of equal",
+        f"{HEADS}[{{V = [[1, 2]]}}]": "heads[0].Q and K must be (m, d) and V",
+        f"{LAYERS}[{{beta = 1.5, noise = 0.1}}]": "layers must be SA, USA, DoublyStocha",
+        f"{LAYERS}[{{{NEURONS}[[0], [1]], A = [[2]]}}]": "layers[0].W must be (d, m), A (m, d)",
         "beta = 2e5": "beta must be a finite number >= 0 and <= 1000",
     },
     "measure": {
