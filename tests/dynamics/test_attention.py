@@ -14,7 +14,7 @@ from meanfield.cli.commands import main
 from meanfield.equations.density import GridTendency, LostDigitsError
 from meanfield.equations.tendency import tendency
 from meanfield.evolution import solve
-from meanfield.exceptions import CaseError, UnfinishedWarning
+from meanfield.exceptions import UnfinishedWarning
 from meanfield.kernels import harmonics
 from meanfield.kernels.token_sums import score_sums
 
@@ -218,33 +218,6 @@ def test_case_with_heads(capsys, tmp_path, undrawn):
     (tmp_path / "a.toml").write_text(CASE + f'[output]\nfile = "{tmp_path / "a.nc"}"\n')
     assert main(["run", str(tmp_path / "a.toml")]) == 0
     assert "rms_velocity" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("V = -1", "W = 1", r"dynamics.heads\[0\].W is an unknown key"),
-        ("V = -1", 'V = "a"', r"dynamics.heads\[0\].V must be a number or a list .* got 'a'"),
-        (
-            "V = -1",
-            "V = [[1, 2], [3]]",
-            r"dynamics.heads\[0\].V must be a number or a list of equal",
-        ),
-        ("V = -1", "V = []", r"dynamics.heads\[0\].V must be a number or a list of equal"),
-        ("V = -1", "V = [[1, 2]]", r"dynamics.heads\[0\].Q and K must be \(m, d\) and V"),
-        ("heads", "noise = 0.1\n# heads", "dynamics.heads is missing: it must be a list of tables"),
-        ("normalised", "sign = 1\nnormalise", "dynamics.sign is an unknown key: the keys"),
-        ('"Attention"', '"SA"', "dynamics.heads is an unknown key: the keys"),
-        (
-            "beta = 2",
-            "beta = -2",
-            "dynamics.beta must be a finite number >= 0 and <= 100000, got -2",
-        ),
-    ],
-)
-def test_bad_heads_in_a_case(old, new, message):
-    with pytest.raises(CaseError, match=f"^a.toml: {message}"):
-        case_from_text(CASE.replace(old, new, 1), "a.toml")._build()
 
 
 @pytest.mark.parametrize("normalised", [True, False])
