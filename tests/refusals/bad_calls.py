@@ -104,7 +104,7 @@ GOOD: dict[str, Any] = {
     "path": "none.nc",
     "degree": 1,
 }
-# of which methods are called
+# the objects whose methods are called
 OBJECTS: dict[str, Any] = {
     "Attention": mf.Attention(1.0, [mf.Head()]),
     "Case": mf.Case(CASE),
@@ -200,7 +200,7 @@ OWN: dict[str, dict[str, Any]] = {
     "theory.ott_antonsen": {"coupling": 2.0, "start": 0.5, "t": [0.0, 1.0]},
     "transport_plan": {"mu": TOKENS, "nu": TOKENS},
 }
-# what needs none
+# calls whose arguments have good ones by their names
 PLAIN = """
 Attention.velocity CircleInteraction.velocity Density.pdf Density.moment Density.plot Density.resize
 DoublyStochastic DoublyStochastic.velocity FeedForward.velocity FlowMap.moment FourierSeries.pdf
@@ -228,9 +228,9 @@ def called(name: str) -> Callable[..., Any]:
     return cast(Callable[..., Any], attrgetter(name)(mf) if own is None else getattr(own, last))
 
 
-def call(name: str, given: dict[str, Any]) -> Any:
-    """What a call gives."""
-    function, rest = called(name), dict(given)
+def call(name: str, arguments: dict[str, Any]) -> Any:
+    """Call a public name with arguments by their names."""
+    function, rest = called(name), dict(arguments)
     taken = inspect.signature(function).parameters.values()
     first = [rest.pop(one.name) for one in taken if one.kind is one.POSITIONAL_ONLY]
     return function(*first, **rest)
@@ -273,9 +273,9 @@ OPTIONAL_IN: dict[tuple[str, str], Any] = {
 
 def good_value(name: str, argument: str) -> Any:
     """A good value of an argument that a call may leave out, its default if there is no other."""
-    given = good_arguments(name)
-    if argument in given:
-        return given[argument]
+    good = good_arguments(name)
+    if argument in good:
+        return good[argument]
     default = inspect.signature(called(name)).parameters[argument].default
     other = default if isinstance(default, (int, float)) else OPTIONAL.get(argument, default)
     return OPTIONAL_IN.get((name, argument), other)
@@ -305,16 +305,16 @@ LATE = {
 def good_arguments(name: str) -> dict[str, Any]:
     """Good arguments of a call, all that it must have and some that it may."""
     own = OWN.get(name, {})
-    given = dict(own)
+    good = dict(own)
     for each, parameter in inspect.signature(called(name)).parameters.items():
         if each not in own and parameter.default is inspect.Parameter.empty:
             if each == "sol":
-                given[each] = solution()
+                good[each] = solution()
             elif each == "figure":
-                given[each] = solution().plot().figure
+                good[each] = solution().plot().figure
             elif each != "ds":
-                given[each] = GOOD[each]
-    return given
+                good[each] = GOOD[each]
+    return good
 
 
 def arguments_of(name: str) -> Iterator[str]:
@@ -334,7 +334,7 @@ transforms
 INNER = set(_INNER.split())
 # an argument's other names in messages
 OTHER_NAMES = {
-    # of `energy`, which takes a number β for it
+    # `energy` takes a number β for it
     "dynamics": ("dynamics", "beta"),
     "law_or_values": ("law", "values"),
     # bins are too narrow to be smoothed
@@ -345,7 +345,7 @@ OTHER_NAMES = {
 
 NUMBERS = ("an integer", "a number")
 LISTS = ("a long array", "a long list")
-# what is right for an argument, wherever it is; what may be left out may also be nothing
+# kinds that are right for an argument, wherever it is; it may be nothing if it may be left out
 RIGHT: dict[str, tuple[str, ...]] = {
     "measure": ("a measure",),
     "mu": ("a measure",),
@@ -417,6 +417,6 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
 
 def accepted(name: str, argument: str) -> tuple[str, ...]:
     """The kinds in `WRONG` that are right for this argument."""
-    found = RIGHT_IN.get((name, argument), RIGHT.get(argument, ()))
+    right = RIGHT_IN.get((name, argument), RIGHT.get(argument, ()))
     is_optional = inspect.signature(called(name)).parameters[argument].default is None
-    return (*found, "nothing") if is_optional else found
+    return (*right, "nothing") if is_optional else right

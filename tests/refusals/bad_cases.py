@@ -16,7 +16,7 @@ LAYERS = 'type = "Layers"\nstep = 0.5\nlayers = '
 PASSES = 'type = "LayerMap"\nstep = 0.25\ndynamics = '
 NEURONS = 'type = "FeedForward", W = '
 BUMP = 'type = "VonMisesFisher"\n'
-# what is right, of which a case below differs in a section or some
+# a right case, from which those below differ in a section or some
 BASE = {
     "law": f"{FOURIER}cos = [0.5]",
     "measure": 'type = "Density"',

@@ -223,9 +223,9 @@ def test_numbers_that_are_compared_show_which_is_larger(limit, share):
     ],
 )
 def test_angles_beyond_a_turn_are_warned_of(make, name):
-    with pytest.warns(UserWarning, match=rf"{name} holds .* radians.*np\.deg2rad") as found:
+    with pytest.warns(UserWarning, match=rf"{name} holds .* radians.*np\.deg2rad") as warned:
         make()
-    assert found[0].filename == __file__
+    assert warned[0].filename == __file__
 
 
 def test_angles_of_a_turn_are_taken_without_a_word():

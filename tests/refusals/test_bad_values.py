@@ -1,6 +1,6 @@
 """Bad values given to the Python names: a ValueError that says which, in one line.
 
-What is refused, and with which message, is told in this folder:
+This folder says what is refused, and with which message:
 
 * bad_values.py: a table by public name; test_bad_values.py calls each row.
 * bad_calls.py: good arguments of every public name, and values of wrong kinds; test_bad_values.py
@@ -129,18 +129,18 @@ def test_wrong_kinds_are_refused(name, kinds):
 
 def good_values(name, is_kind):
     """The arguments of a call whose good values are of a kind, and these."""
-    found = {argument: good_value(name, argument) for argument in arguments_of(name)}
-    return {argument: value for argument, value in found.items() if is_kind(value)}
+    good = {argument: good_value(name, argument) for argument in arguments_of(name)}
+    return {argument: value for argument, value in good.items() if is_kind(value)}
 
 
 def outcome(name, arguments):
-    """What a call gives, or refuses for the sake of the rest of the call, as a text."""
+    """The result of a call, or its refusal for the sake of other arguments, as a text."""
     try:
         result = call(name, arguments)
     except ValueError as error:
         result = error
     except OSError as error:
-        # where nothing can be written; names of files beside are random
+        # nothing can be written there; names of files beside are random
         result = type(error)
     if name in ("Solution.animate", "plot.animation"):
         # else it warns that it was never drawn
@@ -169,7 +169,7 @@ def test_a_number_in_an_array_is_that_number(name):
         together = [{argument: value} for argument, value in numbers.items()]
     for some in together:
         expected = outcome(name, good | some) if len(together) > 1 else expected
-        # where nothing is masked, and a variable of a dataset
+        # an array without masked numbers, and a variable of a dataset
         for wrap in np.ma.array, xr.DataArray:
             wrapped = {argument: wrap(value) for argument, value in some.items()}
             assert outcome(name, good | wrapped) == expected, wrapped
@@ -236,7 +236,7 @@ def complex_ones(x):
     return np.ones(x.shape, dtype=complex)
 
 
-# what functions and objects of a user's own may return
+# results of functions and objects of a user's own, and how they are refused
 RETURNED = {
     "a masked pdf": (lambda: mf.Density(CIRCLE, Law(masked)), "the pdf of law must have no masked"),
     "a complex pdf": (lambda: mf.Density(CIRCLE, Law(complex_ones)), "law must have a pdf of sha"),
@@ -270,8 +270,8 @@ RETURNED = {
 
 @pytest.mark.parametrize("what", RETURNED)
 def test_what_is_returned_is_looked_at(what):
-    call, told = RETURNED[what]
-    with pytest.raises(ValueError, match=f"^{told}"):
+    call, message = RETURNED[what]
+    with pytest.raises(ValueError, match=f"^{message}"):
         call()
 
 

@@ -46,7 +46,7 @@ def raise_fault(node: ast.Raise) -> str | None:
 
 
 def danger(node: ast.AST) -> str | None:
-    """What makes code out of data, or a promise out of code; or None."""
+    """Why this makes code out of data, or a promise out of code; or None."""
     if isinstance(node, ast.Name) and node.id in {"eval", "exec", "compile"}:
         return f"uses {node.id}"
     if isinstance(node, ast.Name | ast.Attribute):
@@ -73,9 +73,11 @@ def faults(source: str) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_errors_tell():
-    told = {path: list(faults(path.read_text(encoding="utf-8"))) for path in PACKAGE.rglob("*.py")}
-    assert len(told) > 50
-    assert {path: found for path, found in told.items() if found} == {}
+    all_faults = {
+        path: list(faults(path.read_text(encoding="utf-8"))) for path in PACKAGE.rglob("*.py")
+    }
+    assert len(all_faults) > 50
+    assert {path: listed for path, listed in all_faults.items() if listed} == {}
 
 
 SOUND = [

@@ -47,9 +47,9 @@ def forge(good, variables=None, attrs=None):
 
 def test_what_is_written_to_a_terminal_can_be_seen():
     stream = io.StringIO()
-    told = VisibleStream(stream)
-    print(EVIL, "β …", file=told)
-    told.writelines(["\x07", "a\tb\n"])
+    visible_stream = VisibleStream(stream)
+    print(EVIL, "β …", file=visible_stream)
+    visible_stream.writelines(["\x07", "a\tb\n"])
     assert stream.getvalue() == (
         "\\x1b[2J\\x9b1m\\u202eevil\\rover\nstatus  finished β …\n\\x07a\tb\n"
     )

@@ -26,7 +26,7 @@ def made_from(kind):
     return at_module(type(f"My{kind.__name__}", (kind,), {"__module__": __name__}))
 
 
-# of each class of measures one of a class made from it
+# a measure of each class, or of one made from it
 MEASURES = {
     mf.Density: lambda kind: kind(CIRCLE, EAST),
     mf.Particles: lambda kind: kind(np.eye(2)),
@@ -57,7 +57,7 @@ LAWS = {
     mf.FourierSeries: lambda kind: kind(cos=[0.5]),
     mf.ZonalSeries: lambda kind: kind(2, [0.5]),
 }
-# what functions give, and nothing makes again; and what tests below look at one by one
+# results of functions, which nothing makes again; and classes that tests below look at alone
 RESULTS = {mf.Bracket, mf.Clusters, mf.FreeTokens, mf.SlicedDistance, mf.DistanceTo}
 ALONE = {mf.Head, mf.Case, mf.Solution, mf.FlowMap}
 
@@ -104,8 +104,10 @@ def test_measures(kind, make, tmp_path):
     if kind is mf.Density:
         calls["flow map"] = lambda: mf.FlowMap(mu)
     for name, call in calls.items():
-        told = rf" must be a Density, FlowMap or Particles, not of .* of class My{kind.__name__}$"
-        with pytest.raises(ValueError, match=told):
+        message = (
+            rf" must be a Density, FlowMap or Particles, not of .* of class My{kind.__name__}$"
+        )
+        with pytest.raises(ValueError, match=message):
             pytest.fail(f"{name} gave {call()}")
     assert not list(tmp_path.iterdir())
     for again in copy.copy(mu), copy.deepcopy(mu), pickle.loads(pickle.dumps(mu)):
@@ -120,10 +122,10 @@ def test_flow_maps_have_two_classes():
 @pytest.mark.parametrize("kind", SPACES)
 def test_spaces(kind):
     space = made_from(kind)(*SPACES[kind])
-    told = rf"^space must be a Circle, .*, not of .* of class My{kind.__name__}$"
-    with pytest.raises(ValueError, match=told):
+    message = rf"^space must be a Circle, .*, not of .* of class My{kind.__name__}$"
+    with pytest.raises(ValueError, match=message):
         mf.Density(space, mf.Uniform(space.dim))
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         mf.Density.from_coefficients(space, np.eye(1, space.n_coefficients)[0])
     with pytest.raises(ValueError, match=r"^space must be a Circle, "):
         mf.OscillatorDensity(space, mf.Uniform(space.dim), [0.0])
@@ -165,8 +167,10 @@ def test_dynamics(kind, make):
     for call in calls:
         with pytest.raises(ValueError, match=r"^(dynamics|layers) must "):
             call()
-    told = f"^dynamics must not be of a class made from .* of class My{kind.__name__}: a class of"
-    with pytest.raises(ValueError, match=told):
+    message = (
+        f"^dynamics must not be of a class made from .* of class My{kind.__name__}: a class of"
+    )
+    with pytest.raises(ValueError, match=message):
         mf.evolve(tokens, dynamics, 0.1, 1)
     assert dynamics != make(kind)
     # its own methods are its own
