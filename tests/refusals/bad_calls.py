@@ -180,7 +180,7 @@ OWN: dict[str, dict[str, Any]] = {
     "studies.energy_extremisers": {"matrices": [np.diag([1.0, 2.0])], "repeats": 1},
     "studies.energy_maximiser": {"matrix": np.eye(2)},
     "studies.energy_minimiser": {"matrix": np.eye(2)},
-    "studies.mean_field_limit": {"n": [4], "repeats": 2, "rtol": 1e-6},
+    "studies.mean_field_limit": {"n": [4], "repeats": 2, "rtol": 1e-6, "distances": ["mmd"]},
     "studies.metastability": {"dynamics": mf.USA(1.0), "t_start": 0.01, "save_at": 10},
     "studies.phase_diagram": {"repeats": 1, "save_at": 2},
     "studies.proposition_3_4": {"n_measures": 2, "repeats": 1, "parts": ("coefficients",)},
