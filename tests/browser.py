@@ -77,6 +77,13 @@ class View:
         else:
             route.continue_()
 
+    def turn(self, width=1400, *, height=900, dark=False, printed=False):
+        """Show the page in a window of another size, in the dark or in light, or as on paper."""
+        self.tab.emulate_media(
+            media="print" if printed else "screen", color_scheme="dark" if dark else "light"
+        )
+        self.tab.set_viewport_size({"width": width, "height": height})
+
     def overflows(self):
         """The elements that reach beyond the right edge of the window."""
         return self.tab.evaluate(OVERFLOWS)
@@ -112,14 +119,10 @@ class Browser:
     @contextmanager
     def open(self, address, width=1400, *, height=900, dark=False, printed=False, ready=None):
         """A page at a path or URL; `ready` is a selector that is there once the page is."""
-        context = self._chromium.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if dark else "light",
-        )
+        context = self._chromium.new_context()
         view = View(context)
         try:
-            if printed:
-                view.tab.emulate_media(media="print")
+            view.turn(width, height=height, dark=dark, printed=printed)
             path = Path(address)
             view.tab.goto(path.resolve().as_uri() if path.exists() else str(address))
             if ready:

@@ -1,31 +1,52 @@
-"""What holds pages against a browser sees what is wrong with them."""
+"""Pages of runs and of the explorer in a browser, and what holds them against it.
 
+One browser answers for all, and a page that is loaded stays open for all that is asked of it.
+"""
+
+from contextlib import ExitStack
+
+import numpy as np
 import pytest
+
+import meanfield as mf
+from tests.browser import pixels
+from tests.cli.pages import PAIR, data, page_of, solution_of
 
 # each needs Chromium
 pytestmark = pytest.mark.slow
 
 FRAME = "<!DOCTYPE html><html><head><link rel=icon href=data:,></head><body>{}</body></html>"
 CANVAS = "<canvas width=40 height=30></canvas>"
-FILLED = CANVAS + "<script>const c = document.querySelector('canvas').getContext('2d');{}</script>"
+FILLED = CANVAS + "<script>var c = document.querySelector('canvas').getContext('2d');{}</script>"
+
+
+@pytest.fixture(scope="module")
+def blank(browser, tmp_path_factory):
+    path = tmp_path_factory.mktemp("blank") / "page.html"
+    path.write_text(FRAME.format(""))
+    with browser.open(path) as view:
+        yield view
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
+def shown(blank):
+    """Writes another body into an open page, and shows it on a wide screen or as it is asked."""
+
     def show(body, **options):
-        path = tmp_path / "page.html"
-        path.write_text(FRAME.format(body))
-        return browser.open(path, **options)
+        blank.errors.clear()
+        blank.turn(**options)
+        blank.tab.set_content(FRAME.format(body))
+        return blank
 
     return show
 
 
-def test_a_good_page(opened):
+def test_a_good_page(shown):
     scrolls = "<div style='overflow-x: auto'><p style='width: 3000px'>long</p></div>"
     drawn = FILLED.format("c.fillRect(5, 5, 9, 9);")
     for options in ({}, {"width": 390}, {"dark": True}, {"printed": True}):
-        with opened(scrolls + drawn, **options) as view:
-            assert (view.errors, view.overflows(), view.blanks()) == ([], [], [])
+        view = shown(scrolls + drawn, **options)
+        assert (view.errors, view.overflows(), view.blanks()) == ([], [], [])
 
 
 @pytest.mark.parametrize(
@@ -37,20 +58,191 @@ def test_a_good_page(opened):
         "document.body.append(Object.assign(new Image(), {src: 'planted.png'}));",
     ],
 )
-def test_errors_are_heard(opened, fault):
-    with opened(f"<script>{fault}</script>", ready="body") as view:
-        view.tab.wait_for_load_state("networkidle")
-        assert len(view.errors) >= 1
+def test_errors_are_heard(shown, fault):
+    view = shown(f"<script>{fault}</script>")
+    view.tab.wait_for_load_state("networkidle")
+    assert len(view.errors) >= 1
 
 
-def test_overflow_is_seen(opened):
-    with opened("<p id=wide style='width: 500px'>x</p>", width=390) as view:
-        assert view.overflows() == ["p#wide."]
-    with opened("<p id=wide style='width: 500px'>x</p>") as view:
-        assert view.overflows() == []
+def test_overflow_is_seen(shown):
+    wide = "<p id=wide style='width: 500px'>x</p>"
+    assert shown(wide, width=390).overflows() == ["p#wide."]
+    assert shown(wide).overflows() == []
 
 
 @pytest.mark.parametrize("fill", ["", "c.fillRect(0, 0, 40, 30);"])
-def test_blank_canvases_are_seen(opened, fill):
-    with opened(FILLED.format(fill)) as view:
-        assert len(view.blanks()) == 1
+def test_blank_canvases_are_seen(shown, fill):
+    assert len(shown(FILLED.format(fill)).blanks()) == 1
+
+
+# the last is on paper, where the figures of the screen are gone
+WAYS = {
+    "wide": {},
+    "phone": {"width": 390},
+    "dark": {"dark": True},
+    "phone in the dark": {"width": 390, "dark": True},
+    "print": {"width": 718, "printed": True},
+}
+# how each page is opened, before it is turned to the other ways
+OPENED = {
+    "circle": "wide",
+    "flow map": "phone in the dark",
+    "tokens in d = 8": "dark",
+    "S^2": "phone",
+    PAIR: "wide",
+}
+READY = "body[data-ready]"
+# figures follow the width of the window a moment later
+FITTED = """() => [...document.querySelectorAll(".js-plotly-plot")].every(
+  (e) => !e.clientWidth || Math.abs(e._fullLayout.width - e.clientWidth) <= 1)"""
+DARK = """() => ({
+  page: getComputedStyle(document.body).backgroundColor,
+  texts: [...document.querySelectorAll(".plot text")].map((e) => getComputedStyle(e).fill),
+})"""
+MOVED = "t => Math.abs(document.getElementById('energy').layout.shapes[0].x0 - t) < 1e-3"
+
+
+@pytest.fixture(scope="module")
+def opened(browser, tmp_path_factory):
+    """The open page of a run, turned to one of the ways in which it may be seen."""
+    views, folder = {}, tmp_path_factory.mktemp("pages")
+    with ExitStack() as stack:
+
+        def turned(name, way):
+            if name not in views:
+                path = folder / f"{len(views)}.html"
+                path.write_text(page_of(name))
+                opening = browser.open(path, **WAYS[OPENED[name]], ready=READY)
+                views[name] = stack.enter_context(opening)
+            views[name].turn(**WAYS[way])
+            views[name].tab.wait_for_function(FITTED)
+            return views[name]
+
+        yield turned
+
+
+def complaints(view):
+    return view.errors, view.overflows(), view.blanks()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", OPENED)
+def test_nothing_is_cut_or_blank_and_nothing_complains(name, way, opened):
+    view = opened(name, way)
+    assert complaints(view) == ([], [], [])
+    seen = [view.tab.locator(each).first.is_visible() for each in ("#time", "#play", ".stills")]
+    assert seen == ([False, False, True] if way == "print" else [True, True, False])
+    if "dark" in WAYS[way]:
+        colours = view.tab.evaluate(DARK)
+        assert colours["page"] == "rgb(22, 24, 27)"
+        assert set(colours["texts"]) == {"rgb(228, 228, 228)"}
+    if way == "print" and name != PAIR:
+        # what scrolls on a screen is whole on paper
+        (case,) = view.tab.locator("pre").all()
+        assert case.evaluate("e => e.scrollHeight - e.clientHeight") == 0
+
+
+@pytest.mark.parametrize("name", ["circle", "S^2"])
+def test_the_slider_moves_the_figures(name, opened):
+    sol, view = solution_of(name), opened(name, "wide")
+    slider, now = view.tab.locator("#time"), view.tab.locator("#now")
+    middle = float(now.inner_text().removeprefix("t = "))
+    assert sol.t[0] < middle < sol.t[-1]
+    first = pixels(view.tab.locator("#measure0"))
+    slider.focus()
+    view.tab.keyboard.press("End")
+    last = float(now.inner_text().removeprefix("t = "))
+    # the page has five digits of it
+    assert last == pytest.approx(sol.t[-1], rel=1e-4)
+    assert slider.get_attribute("aria-valuetext") == now.inner_text()
+    view.tab.wait_for_function(MOVED, arg=last)
+    assert np.abs(pixels(view.tab.locator("#measure0")) - first).max() > 20
+    assert view.errors == []
+
+
+def test_two_runs_share_their_time(opened):
+    view = opened(PAIR, "wide")
+    page = data(page_of(PAIR))
+    first, second = page["views"][:2]
+    # the times that both have saved
+    assert page["t"] == [0.0, 1.0]
+    assert [len(each["frames"]) for each in (first, second)] == [2, 2]
+    assert first["layout"]["yaxis"]["range"] == second["layout"]["yaxis"]["range"]
+    before = [pixels(view.tab.locator(f"#measure{i}")) for i in (0, 1)]
+    view.tab.locator("#time").focus()
+    view.tab.keyboard.press("Home")
+    view.tab.wait_for_function(MOVED, arg=0.0)
+    for i, drawn in enumerate(before):
+        assert np.abs(pixels(view.tab.locator(f"#measure{i}")) - drawn).max() > 20
+    assert view.tab.locator(".lead").inner_text().startswith("the same to")
+
+
+def test_cases_of_two_runs_are_a_click_away_and_whole_on_paper(opened):
+    view = opened(PAIR, "wide")
+    cases = view.tab.locator("#checks pre")
+    assert [case.is_visible() for case in cases.all()] == [False, False]
+    view.tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    for way in WAYS:
+        view = opened(PAIR, way)
+        assert [case.is_visible() for case in cases.all()] == [True, True]
+        assert complaints(view) == ([], [], [])
+
+
+SHARE = "document.querySelector('#numbers dd').textContent"
+
+
+def test_the_explorer(explorer, browser):
+    with browser.open(explorer.address, ready=READY) as page:
+        before, picture = page.tab.evaluate(SHARE), page.tab.locator("#measure0").screenshot()
+        box = page.tab.locator("[name='dynamics.beta']").bounding_box()
+        x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 2
+        page.tab.mouse.move(x, y)
+        page.tab.mouse.down()
+        page.tab.mouse.move(x + 60, y, steps=2)
+        # the picture moves while the slider is held
+        page.tab.wait_for_function(f"before => {SHARE} !== before", arg=before)
+        page.tab.mouse.up()
+        page.tab.wait_for_selector(READY, state="attached")
+        with page.tab.expect_download() as saved:
+            page.tab.get_by_text("Save as case").click()
+        case = mf.Case.from_file(saved.value.path())
+        assert case._tables.dynamics.beta > 4.5
+        expected = case.run()
+        share = expected.dataset.energy_share.values
+        masses = mf.clusters(expected.measures[20]).masses
+        assert page.tab.locator("#numbers dd").all_inner_texts() == [
+            *(f"{share[20]:.6f}", str(len(masses))),
+            " ".join(f"{mass:.3f}" for mass in masses),
+        ]
+        drawn = page.tab.evaluate("[...document.getElementById('energy')._fullData[0].y]")
+        np.testing.assert_array_equal(drawn, share)
+        assert page.tab.locator("#measure0").screenshot() != picture
+        with page.tab.expect_download() as saved:
+            page.tab.get_by_text("Save as figure").click()
+        assert saved.value.path().read_bytes().startswith(b"%PDF")
+        page.tab.locator("[name='dynamics.type']").select_option("Interaction")
+        page.tab.locator("[name='dynamics.kernel']").fill("1, two")
+        page.tab.locator("#said.bad").wait_for()
+        assert "dynamics.kernel must be" in page.tab.locator("#said").inner_text()
+        page.tab.locator("[name='dynamics.kernel']").fill("1, 1")
+        page.tab.wait_for_selector(f"{READY} #said:not(.bad)")
+        assert complaints(page) == ([], [], [])
+
+
+def test_the_explorer_on_a_phone_and_in_the_dark(explorer, browser):
+    """From the circle to S² and back: figures change their kind, and none is left over."""
+    with browser.open(explorer.address, ready=READY, **WAYS["phone in the dark"]) as page:
+        page.tab.locator("[name='run.t_end']").fill("0.4")
+        for dim, is_sphere in (("3", "true"), ("2", "false")):
+            page.tab.locator("[name='measure.dim']").fill(dim)
+            page.tab.wait_for_function(
+                "is => document.body.dataset.ready "
+                "&& is === String('scene' in document.getElementById('measure0').layout)",
+                arg=is_sphere,
+            )
+            for way in ("phone in the dark", "dark", "phone"):
+                page.turn(**WAYS[way])
+                page.tab.wait_for_function(FITTED)
+                assert complaints(page) == ([], [], [])
+        page.tab.locator("[name='run.n']").fill("0")
+        page.tab.wait_for_function("document.getElementById('measure0').data.length === 4")

@@ -1,6 +1,5 @@
 """The explorer: its cases, what its page shows of them, and the page in a browser."""
 
-import base64
 import json
 import re
 import signal
@@ -21,7 +20,7 @@ from meanfield.cli import explore
 from meanfield.cli.commands import main
 from meanfield.cli.explore import Explorer
 from meanfield.cli.report.document import part_of_page
-from tests.children import MEANFIELD, child
+from tests.cli.pages import numbers, view
 
 SHORT = {"run.t_end": 0.4, "run.save_at": 4}
 START = mf.Case(part_of_page("explore/case.toml"))
@@ -47,16 +46,12 @@ def told(explorer, **changed):
     return lines[0], lines[-1]
 
 
-def numbers(given):
-    return np.frombuffer(base64.b64decode(given["bdata"]), "<" + given["dtype"])
+SLOW = {"FlowMap, d = 3", "Density, d = 3"}
 
 
-def view(shown, name):
-    (found,) = (one for one in shown["views"] if one["name"] == name)
-    return found
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
+)
 def test_a_page_shows_what_the_run_has(name):
     expected = CASES[name].run()
     about, shown = told(Explorer(CASES[name]), run_n=7)
@@ -182,22 +177,14 @@ def test_a_port_that_is_taken(capsys):
     assert f"--port must be free, got {port}" in err
 
 
-@pytest.fixture(scope="module")
-def address():
-    """The address of a page that is served by the command."""
-    command = [*MEANFIELD, "explore", "--no-browser"]
-    with child(command, stdout=-1, stderr=-1, text=True) as process:
-        yield process.stdout.readline().strip()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
-
-
 def asked(address, path, changed):
     data = json.dumps(changed).encode()
     return urllib.request.urlopen(address.replace("/?", f"/{path}?"), data)
 
 
-def test_a_bad_token_is_refused(address):
+@pytest.mark.slow
+def test_a_bad_token_is_refused(explorer):
+    address = explorer.address
     assert re.match(r"http://127.0.0.1:\d+/\?token=[\w-]{40,}$", address)
     place, _, token = address.partition("=")
     changed = ("A" if token[0] != "A" else "B") + token[1:]
@@ -218,93 +205,25 @@ LONG = {"measure.dim": 3, "measure.type": "FlowMap", "run.t_end": 200.0}
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_what_runs():
-    with child([*MEANFIELD, "explore", "--no-browser"], stdout=-1, stderr=-1, text=True) as process:
-        with asked(process.stdout.readline().strip(), "run", LONG) as answer:
-            answer.readline()
-            assert json.loads(answer.readline())["said"].startswith("t = ")
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
-        assert process.stderr.read() == ""
-
-
-@pytest.mark.slow
-def test_a_page_that_moves_on_ends_its_run(address):
+def test_a_page_that_moves_on_ends_its_run(explorer):
     """A flow map on S² to a Dirac takes minutes; it is dropped within one step."""
-    with asked(address, "run", LONG) as answer:
+    with asked(explorer.address, "run", LONG) as answer:
         assert "FlowMap" in json.loads(answer.readline())["toml"]
         assert json.loads(answer.readline())["said"].startswith("t = ")
     # runs are made one after the other
-    with asked(address, "run", {"run.t_end": 0.4}) as answer:
+    with asked(explorer.address, "run", {"run.t_end": 0.4}) as answer:
         *_, last = map(json.loads, answer)
     assert last["t"][-1] == 0.4
 
 
-READY = "body[data-ready]"
-SHARE = "document.querySelector('#numbers dd').textContent"
-
-
-@pytest.mark.slow
-def test_the_page_in_a_browser(address, browser):
-    with browser.open(address, ready=READY) as page:
-        before, picture = page.tab.evaluate(SHARE), page.tab.locator("#measure0").screenshot()
-        box = page.tab.locator("[name='dynamics.beta']").bounding_box()
-        x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 2
-        page.tab.mouse.move(x, y)
-        page.tab.mouse.down()
-        page.tab.mouse.move(x + 60, y, steps=8)
-        # the picture moves while the slider is held
-        page.tab.wait_for_function(f"before => {SHARE} !== before", arg=before)
-        page.tab.mouse.up()
-        page.tab.wait_for_selector(READY, state="attached")
-        with page.tab.expect_download() as saved:
-            page.tab.get_by_text("Save as case").click()
-        one = mf.Case.from_file(saved.value.path())
-        assert one._tables.dynamics.beta > 4.5
-        expected = one.run()
-        share = expected.dataset.energy_share.values
-        found = mf.clusters(expected.measures[20]).masses
-        assert page.tab.locator("#numbers dd").all_inner_texts() == [
-            *(f"{share[20]:.6f}", str(len(found))),
-            " ".join(f"{mass:.3f}" for mass in found),
-        ]
-        drawn = page.tab.evaluate("[...document.getElementById('energy')._fullData[0].y]")
-        np.testing.assert_array_equal(drawn, share)
-        assert page.tab.locator("#measure0").screenshot() != picture
-        with page.tab.expect_download() as saved:
-            page.tab.get_by_text("Save as figure").click()
-        assert saved.value.path().read_bytes().startswith(b"%PDF")
-        page.tab.locator("[name='dynamics.type']").select_option("Interaction")
-        page.tab.locator("[name='dynamics.kernel']").fill("1, two")
-        page.tab.locator("#said.bad").wait_for()
-        assert "dynamics.kernel must be" in page.tab.locator("#said").inner_text()
-        page.tab.locator("[name='dynamics.kernel']").fill("1, 1")
-        page.tab.wait_for_selector(f"{READY} #said:not(.bad)")
-        assert (page.errors, page.overflows(), page.blanks()) == ([], [], [])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{"width": 390}, {"dark": True}, {"width": 390, "dark": True}])
-def test_the_page_on_a_phone_and_in_the_dark(options, address, browser):
-    """From the circle to S² and back: figures change their kind, and none is left over."""
-    with browser.open(address, ready=READY, **options) as page:
-        page.tab.locator("[name='run.t_end']").fill("0.4")
-        for dim, is_sphere in (("3", "true"), ("2", "false")):
-            page.tab.locator("[name='measure.dim']").fill(dim)
-            page.tab.wait_for_function(
-                "is => document.body.dataset.ready "
-                "&& is === String('scene' in document.getElementById('measure0').layout)",
-                arg=is_sphere,
-            )
-            assert (page.errors, page.overflows(), page.blanks()) == ([], [], [])
-        page.tab.locator("[name='run.n']").fill("0")
-        page.tab.wait_for_function("document.getElementById('measure0').data.length === 4")
+def connected(address):
+    place = urllib.parse.urlsplit(address)
+    return socket.create_connection((place.hostname, place.port), 60.0)
 
 
 def raw(address, content):
     """The first line of an answer to these bytes, "" where the connection is closed without one."""
-    host, port = re.match(r"http://(.*):(\d+)/", address).groups()
-    with socket.create_connection((host, int(port)), 60.0) as connection:
+    with connected(address) as connection:
         # an answer may be there, and the connection closed, before all is sent
         with suppress(OSError):
             connection.sendall(content)
@@ -331,38 +250,33 @@ MALFORMED = {
 }
 
 
-def test_requests_that_are_none_leave_no_trace_on_the_terminal():
+@pytest.mark.slow
+def test_requests_that_are_none_leave_no_trace_on_the_terminal(explorer):
     """With the token and without it."""
-    with child([*MEANFIELD, "explore", "--no-browser"], stdout=-1, stderr=-1, text=True) as process:
-        address = process.stdout.readline().strip()
-        place, stranger = address.partition("?")[0], address[:-5]
-        for what, (content, length) in MALFORMED.items():
-            assert " 400 " in post(address, content, length), what
-            refused = post(stranger, content, length)
-            assert not refused or " 403 " in refused, what
-        for line in (b"GET //[?token=x HTTP/1.1", b"\x16\x03\x01\x00", b"GET", b"PUT / HTTP/1.1"):
-            assert "200" not in raw(place, line + b"\r\n\r\n")
-        for where in (address, stranger):
-            for content in (b"", b"P", b"GET / HTTP/1.1\r\nHost:"):
-                raw(where, content)
+    address = explorer.address
+    place, stranger = address.partition("?")[0], address[:-5]
+    for what, (content, length) in MALFORMED.items():
+        assert " 400 " in post(address, content, length), what
+        refused = post(stranger, content, length)
+        assert not refused or " 403 " in refused, what
+    for line in (b"GET //[?token=x HTTP/1.1", b"\x16\x03\x01\x00", b"GET", b"PUT / HTTP/1.1"):
+        assert "200" not in raw(place, line + b"\r\n\r\n")
+    for where in (address, stranger):
+        for content in (b"", b"P", b"GET / HTTP/1.1\r\nHost:"):
+            raw(where, content)
+        for path, method in (("/", "GET"), ("/run", "POST"), ("/figure", "POST")):
+            target = f"{path}?{where.partition('?')[2]}"
+            request = f"{method} {target} HTTP/1.1\r\nContent-Length: 2\r\n\r\n" + "{}"
             # what is not waited for
-            host, port = re.match(r"http://(.*):(\d+)/", where).groups()
-            for path, method in (("/", "GET"), ("/run", "POST"), ("/figure", "POST")):
-                query = where.partition("?")[2]
-                with socket.create_connection((host, int(port))) as connection:
-                    abort = struct.pack("ii", 1, 0)
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, abort)
-                    request = (
-                        f"{method} {path}?{query} HTTP/1.1\r\nContent-Length: 2\r\n\r\n" + "{}"
-                    )
-                    connection.sendall(request.encode())
-        # it still answers
-        with asked(address, "run", {"run.t_end": 0.2}) as answer:
-            *_, last = map(json.loads, answer)
-        assert last["t"][-1] == 0.2
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
-        assert process.stderr.read() == ""
+            with connected(where) as connection:
+                abort = struct.pack("ii", 1, 0)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, abort)
+                connection.sendall(request.encode())
+    # it still answers
+    with asked(address, "run", {"run.t_end": 0.2}) as answer:
+        *_, last = map(json.loads, answer)
+    assert last["t"][-1] == 0.2
+    assert explorer.errors.read_text() == ""
 
 
 @pytest.mark.parametrize(
@@ -445,3 +359,14 @@ def test_the_token_is_not_in_the_command_line_of_the_browser(monkeypatch, capsys
     assert where in capsys.readouterr().out
     # it is gone with the explorer
     assert not page.parent.exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_what_runs(explorer):
+    """The last test of the program, which is over then."""
+    with asked(explorer.address, "run", LONG) as answer:
+        answer.readline()
+        assert json.loads(answer.readline())["said"].startswith("t = ")
+        explorer.process.send_signal(signal.SIGINT)
+        assert explorer.process.wait(60) == 0
+    assert explorer.errors.read_text() == ""
