@@ -1,24 +1,30 @@
 """A command replaces what was made from the same case, and asks for --force where it was not."""
 
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import xarray as xr
 
 import meanfield as mf
-from meanfield.cli.case import case_from_text, read_case
+from meanfield.cli import runs
+from meanfield.cli.case import Case, case_from_text, read_case
 from meanfield.cli.commands import main
 from meanfield.cli.sweeps import load_sweep
-from meanfield.evolution import netcdf, solve
+from meanfield.evolution import loop, netcdf, solve
 from meanfield.evolution.files import is_made_from
-from tests.children import ENVIRONMENT, child
+from meanfield.evolution.run import Plan, Run
+from tests.children import ENVIRONMENT, child, hearing_ctrl_c
 from tests.handmade import CASE
 
 OTHER = CASE.replace("t_end = 0.2", "t_end = 0.1")
@@ -37,12 +43,16 @@ def evolved(case="case.toml"):
     return solve(measure, dynamics, **keywords)
 
 
+def blank_figures(patch):
+    from matplotlib.figure import Figure
+
+    patch.setattr("meanfield.plot.solution", lambda solution, **_: Figure((1, 1)))
+
+
 @pytest.fixture
 def painted(monkeypatch):
     """Figures are blank ones, which are drawn in no time."""
-    from matplotlib.figure import Figure
-
-    monkeypatch.setattr("meanfield.plot.solution", lambda solution, **_: Figure((1, 1)))
+    blank_figures(monkeypatch)
 
 
 def contents(folder):
@@ -96,7 +106,6 @@ def test_the_same_is_replaced_and_another_is_not(name, folder, capsys):
     assert Path(written[-1]).read_text() == "mine"
 
 
-@pytest.mark.slow
 def test_studies_keep_the_rule(folder, capsys, monkeypatch):
     from matplotlib.figure import Figure
 
@@ -171,7 +180,6 @@ def test_the_source_of_a_run_is_that_of_its_parts(folder):
     assert sol._source in sources
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("painted")
 def test_a_run_without_a_case_is_drawn_again(folder):
     mf.evolve(mf.Density(mf.Circle(32), mf.Uniform(2)), mf.SA(1.0), 0.1, 1).save("a.nc")
@@ -242,140 +250,154 @@ def test_a_result_that_is_repeated_stays(folder):
     assert contents(folder)["run.nc"] == before["run.nc"]
 
 
-# a run that tells when it comes to its first save, and waits there to be killed
-HELD = """
+# a moment of a run that is to replace another: what is called then, for which time, and of which
+# run the file is if it ends there
+MOMENTS = {
+    "before the case is read": ((runs, "chosen_case", 1), "earlier"),
+    "building": ((Case, "_build", 1), None),
+    "making ready": ((Plan, "system", 1), None),
+    "first save": ((Run, "save", 1), None),
+    "first checkpoint": ((netcdf, "write", 1), None),
+    "on the way": ((loop, "advance", 1), "new"),
+    "between two checkpoints": ((netcdf, "write", 2), "new"),
+    "at the end": ((netcdf, "write", 3), "new"),
+}
+REPLACING = ["run", "other.toml", "-q", "-o", "run.nc", "--force"]
+
+
+@contextmanager
+def struck(moment, strike):
+    """Inside, this comes before what is called at a moment."""
+    owner, name, at = MOMENTS[moment][0]
+    original, calls = getattr(owner, name), []
+
+    def call(*given, **named):
+        calls.append(name)
+        if len(calls) == at:
+            strike()
+        return original(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, call)
+        yield
+
+
+REPLACED = "finished", "interrupted"
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory):
+    """What each moment leaves: copies of the folder, which nothing tidies up, as after a kill.
+
+    What is replaced is a finished file, or the last two checkpoints of a run.
+    """
+    place, copies = tmp_path_factory.mktemp("replaced"), tmp_path_factory.mktemp("copies")
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        patch.chdir(place)
+        blank_figures(patch)
+        Path("case.toml").write_text(CASE)
+        Path("other.toml").write_text(OTHER)
+        for replaced in REPLACED:
+            assert main(["run", "case.toml", "-q", "-o", "run.nc", "--force"]) == 0
+            before = Path("run.nc").read_bytes()
+            if replaced == "interrupted":
+                shutil.copy("run.nc", ".run.nc.previous")
+            for moment in MOMENTS:
+                strike = partial(shutil.copytree, place, copies / f"{moment}, {replaced}")
+                stack.enter_context(struck(moment, strike))
+            assert main(REPLACING) == 0
+            stack.close()
+        return SimpleNamespace(copies=copies, before=before, new=evolved("other.toml"))
+
+
+def check_left(moment, left, capsys):
+    """What a kill at a moment has left in the present folder is never taken for another run."""
+    name = MOMENTS[moment][1]
+    is_earlier = name == "earlier"
+    assert (Path("run.nc").exists() and Path("run.nc").read_bytes() == left.before) is is_earlier
+    assert Path("run.png").exists() is is_earlier
+    status = main(["resume", "run.nc"])
+    said = capsys.readouterr()
+    if name is None:
+        assert (status, said.out) == (2, "")
+        assert re.fullmatch(r"meanfield: there is no file run\.nc: .* run it again\n", said.err)
+        assert main(["run", "other.toml", "-q", "-o", "run.nc"]) == 0
+    else:
+        assert status == 0, said.err
+        header = said.out.partition("\n")[0]
+        assert header.startswith("run.nc: SA(beta=1.0, ")
+        assert header.endswith(f" to t = {0.2 if is_earlier else 0.1}")
+        assert ("already finished at t = 0.2" in said.out) is is_earlier
+    if not is_earlier:
+        datasets = [sol.dataset.assign_attrs(case_file="") for sol in (mf.load("run.nc"), left.new)]
+        assert datasets[0].identical(datasets[1])
+        assert list(Path().glob(".*")) == []
+
+
+@pytest.mark.usefixtures("painted")
+@pytest.mark.parametrize(
+    "replaced", [REPLACED[0], pytest.param(REPLACED[1], marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_killed_run_is_never_taken_for_the_one_that_it_replaces(
+    moment, replaced, left, capsys, monkeypatch
+):
+    monkeypatch.chdir(left.copies / f"{moment}, {replaced}")
+    check_left(moment, left, capsys)
+
+
+# it waits to be killed between two checkpoints
+KILLED = """
 import sys
 from meanfield.cli.commands import main
-from meanfield.functionals.transport.distance import _Watch
+from meanfield.evolution import netcdf
 
-calls = []
+calls, write = [], netcdf.write
 
-def hold(*_, **__):
-    # before the run the monitor is tried
+def hold(*given, **named):
     calls.append(1)
     if len(calls) == 2:
         print("there", flush=True)
         sys.stdin.read()
+    return write(*given, **named)
 
-_Watch.__call__ = hold
-main(["run", "held.toml", "-q", "-o", "run.nc", "--force"])
+netcdf.write = hold
+main(sys.argv[1:])
 """
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("painted")
-@pytest.mark.parametrize("is_interrupted", [False, True])
-def test_a_run_that_is_killed_at_once_leaves_no_other(is_interrupted, folder, capsys):
-    """Over the finished file of an earlier run, or over its last two checkpoints."""
-    evolved().save("run.nc")
-    if is_interrupted:
-        shutil.copy("run.nc", ".run.nc.previous")
-    Path("held.toml").write_text(OTHER + '[monitors.w]\nto = "uniform"\n')
+def test_a_program_that_is_killed_leaves_what_a_copy_has(left, capsys, tmp_path, monkeypatch):
+    """And no lock."""
+    start = left.copies / f"before the case is read, {REPLACED[1]}"
+    monkeypatch.chdir(shutil.copytree(start, tmp_path / "killed"))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with child([sys.executable, "-c", HELD], env=ENVIRONMENT, **pipes) as process:
-        assert process.stdout.readline() == "there\n"
-        process.kill()
-    assert main(["resume", "run.nc"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert re.fullmatch(r"meanfield: there is no file run\.nc: .* run it again\n", said.err)
-    assert main(["run", "other.toml", "-q", "-o", "run.nc"]) == 0
-    assert mf.load("run.nc").t[-1] == 0.1
-    assert [name for name in contents(folder) if name.startswith(".")] == []
-    assert [path.name for path in folder.glob(".run*")] == []
-
-
-# a run that is to replace that of another case, and waits to be killed or interrupted
-REPLACING = """
-import importlib, sys
-from meanfield.cli.commands import main
-
-target, name, at = sys.argv[1:]
-module, _, owner = target.partition(":")
-owner = importlib.import_module(module) if not owner else getattr(
-    importlib.import_module(module), owner
-)
-original, calls = getattr(owner, name), []
-
-def hold(*given, **named):
-    calls.append(1)
-    if len(calls) == int(at):
-        print("there", flush=True)
-        sys.stdin.read()
-    return original(*given, **named)
-
-setattr(owner, name, hold)
-sys.exit(main(["run", "other.toml", "-q", "-o", "run.nc", "--force"]))
-"""
-# where it is held, at which call, and of which run the file is afterwards
-HELD_AT = {
-    "before the case is read": (("meanfield.cli.runs", "chosen_case", 1), "earlier"),
-    "building": (("meanfield.cli.case:Case", "_build", 1), None),
-    "making ready": (("meanfield.evolution.run:Plan", "system", 1), None),
-    "first save": (("meanfield.evolution.run:Run", "save", 1), None),
-    "first checkpoint": (("meanfield.evolution.netcdf", "write", 1), None),
-    "on the way": (("meanfield.evolution.loop", "advance", 1), "new"),
-    "between two checkpoints": (("meanfield.evolution.netcdf", "write", 2), "new"),
-    "at the end": (("meanfield.evolution.netcdf", "write", 3), "new"),
-}
-
-
-def held(place):
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    command = [sys.executable, "-c", REPLACING, *map(str, place)]
-    return child(command, env=ENVIRONMENT, text=True, **pipes)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("painted")
-@pytest.mark.parametrize("moment", HELD_AT)
-def test_a_killed_run_is_never_taken_for_the_one_that_it_replaces(moment, folder, capsys):
-    place, left = HELD_AT[moment]
-    assert main(["run", "case.toml", "-q", "-o", "run.nc"]) == 0
-    before = Path("run.nc").read_bytes()
-    with held(place) as process:
+    command = [sys.executable, "-c", KILLED, *REPLACING]
+    with child(command, env=ENVIRONMENT, **pipes) as process:
         assert process.stdout.readline() == "there\n"
         process.kill()
         process.wait()
-    assert (Path("run.nc").exists() and Path("run.nc").read_bytes() == before) is (
-        left == "earlier"
-    )
-    assert Path("run.png").exists() is (left == "earlier")
-    status = main(["resume", "run.nc"])
-    said = capsys.readouterr()
-    if left is None:
-        assert status == 2
-        assert re.fullmatch(r"meanfield: there is no file run\.nc: .* run it again\n", said.err)
-        assert main(["run", "other.toml", "-q", "-o", "run.nc"]) == 0
-    else:
-        t_end = {"earlier": 0.2, "new": 0.1}[left]
-        assert status == 0, said.err
-        header = said.out.partition("\n")[0]
-        assert header.startswith("run.nc: SA(beta=1.0, ")
-        assert header.endswith(f" to t = {t_end}")
-        assert ("already finished at t = 0.2" in said.out) is (left == "earlier")
-    if left != "earlier":
-        assert mf.load("run.nc").dataset.identical(evolved("other.toml").dataset)
-    assert list(folder.glob(".*")) == []
+    check_left("between two checkpoints", left, capsys)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_interrupted_while_it_is_built_leaves_what_was_there(number, folder):
+def test_a_run_that_is_interrupted_while_it_is_built_leaves_what_was_there(number, folder, capsys):
     evolved().save("run.nc")
     Path(".run.nc.previous").write_bytes(b"the checkpoint before")
     before = contents(folder)
-    with held(HELD_AT["building"][0]) as process:
-        assert process.stdout.readline() == "there\n"
+
+    def strike():
         assert not Path("run.nc").exists()
-        process.send_signal(number)
-        _, said = process.communicate()
-    assert process.returncode == 130
-    assert said == "meanfield: interrupted before the run began: run.nc is as it was\n"
+        os.kill(os.getpid(), number)
+
+    with struck("building", strike), hearing_ctrl_c():
+        assert main(REPLACING) == 130
+    said = "meanfield: interrupted before the run began: run.nc is as it was\n"
+    assert capsys.readouterr().err == said
     assert contents(folder) == before
 
 
-@pytest.mark.slow
 def test_a_case_that_can_not_be_built_costs_no_earlier_run(folder, capsys):
     evolved().save("run.nc")
     before = contents(folder)
