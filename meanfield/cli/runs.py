@@ -255,12 +255,12 @@ def executor_of(
     from meanfield.studies.executors import opened
 
     with ExitStack() as stack:
-        with refused(ValueError, before="--"):
-            where = stack.enter_context(opened(name, scheduler, workers))
         # new processes import nothing from the present folder, where they else look first
         if not os.environ.get(_ONLY_INSTALLED):
             os.environ[_ONLY_INSTALLED] = "1"
             stack.callback(os.environ.pop, _ONLY_INSTALLED)
+        with refused(ValueError, before="--"):
+            where = stack.enter_context(opened(name, scheduler, workers))
         with refused(RuntimeError, status=FAILED_RUN):
             yield where
 
