@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -81,3 +82,26 @@ def count_alive(group: int) -> int:
             state, _, number, *_ = stat.read_text().rpartition(")")[2].split()
             alive += state not in "ZX" and int(number) == group
     return alive
+
+
+def kill_worker(task: tuple[str, Path]) -> str:
+    """A task of a study, by its name; a worker imports little to do it.
+
+    A bomb kills its worker once the task before it has begun, which does not notice. A stubborn
+    one kills its worker, and hangs when it is tried again.
+    """
+    name, folder = task
+    if name == "bomb":
+        wait_for((folder / "began").exists)
+        (folder / "struck").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif name == "stubborn":
+        if not (folder / "tried").exists():
+            (folder / "tried").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        (folder / "again").touch()
+        threading.Event().wait(LAST_RESORT)
+    (folder / f"{name}, {os.getpid()} at {time.monotonic_ns()}").touch()
+    (folder / "began").touch()
+    wait_for((folder / "struck").exists)
+    return name

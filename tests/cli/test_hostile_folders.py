@@ -9,22 +9,7 @@ from pathlib import Path
 import pytest
 
 import meanfield as mf
-from meanfield.cli.commands import main
 from tests.children import ENVIRONMENT, LAST_RESORT, MEANFIELD
-from tests.handmade import CASE
-
-
-@pytest.mark.slow
-def test_workers_import_nothing_from_the_folder(folder):
-    """A new process of Python would look for its own library there first."""
-    Path("case.toml").write_text(CASE)
-    planted = "open('planted-was-run', 'w')"
-    for name in "multiprocessing", "numpy", "meanfield", "signal":
-        Path(f"{name}.py").write_text(planted)
-    sweep = ["sweep", "case.toml", "--grid", "dynamics.beta=1,2", "-q"]
-    assert main([*sweep, "--executor", "processes", "--workers", "1"]) == 0
-    assert not (folder / "planted-was-run").exists()
-    assert "PYTHONSAFEPATH" not in os.environ
 
 
 @pytest.mark.slow

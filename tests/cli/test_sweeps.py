@@ -1,13 +1,14 @@
 """Sweeps: every cell is a run of its own, kept, skipped, and no other's trouble."""
 
 import os
+import pickle
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,8 +36,8 @@ from tests.children import (
     LAST_RESORT,
     MEANFIELD,
     child,
-    count_alive,
     hearing_ctrl_c,
+    kill_worker,
     until,
     wait_for,
 )
@@ -222,35 +223,58 @@ def test_tokens_of_another_content_are_other_cells(folder):
     assert found[0] != found[1]
 
 
-@pytest.fixture(scope="module")
-def here(tmp_path_factory):
-    file = tmp_path_factory.mktemp("here") / "tokens.toml"
-    file.write_text(TOKENS)
-    return mf.sweep(file, {"run.rng": [1, 2], "dynamics.noise": [0.0, 0.1]})
-
-
-GRID = ["sweep", "tokens.toml", "--grid", "run.rng=1,2", "--grid", "dynamics.noise=0.0,0.1"]
-
-
 def numbers(ds):
     return ds.drop_vars(["message", "cell"], errors="ignore").drop_attrs()
 
 
+# two of these cells end before their time
+EARLY = {"dynamics.beta": [1.0, 2.0], "run.on_unresolved": ["stop", "flow-map"]}
+LONG = {"run.t_end": 20.0, "measure.space.n": 16, "measure.max_size": 32}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    file = tmp_path_factory.mktemp("here") / "case.toml"
+    file.write_text(CASE)
+    return unfinished(mf.sweep, file, EARLY, overrides=LONG)
+
+
+def test_one_warning_tells_of_all_cells_that_ended_early(here, folder, capfd):
+    ds = unfinished(mf.sweep, "case.toml", EARLY, overrides=LONG)
+    assert ds.status.sel(on_unresolved="stop").values.tolist() == ["under-resolved"] * 2
+    assert ds.status.sel(on_unresolved="flow-map").values.tolist() == ["finished"] * 2
+    assert capfd.readouterr().err == ""
+
+
+def sweep_elsewhere(capfd, *options):
+    """The sweep of cells that end early by the command: what it says, and its dataset."""
+    grid = ["--grid", "dynamics.beta=1.0,2.0", "--grid", "run.on_unresolved=stop,flow-map"]
+    settings = [word for key, value in LONG.items() for word in ("--set", f"{key}={value}")]
+    assert main(["sweep", "case.toml", *grid, *settings, *options]) == 1
+    with xr.open_dataset("sweep.nc", engine="h5netcdf") as ds:
+        return capfd.readouterr(), ds.load()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "workers"), [("processes", "2"), ("dask", "1")])
-def test_executors_of_the_command(here, folder, capsys, name, workers):
-    assert main([*GRID, "--executor", name, "--workers", workers]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "4 cells: 4 finished",
+@pytest.mark.parametrize("name", ["processes", "dask"])
+def test_executors_of_the_command(here, folder, capfd, name):
+    """A worker says nothing, is a new process and imports nothing from the present folder."""
+    for module in "multiprocessing", "numpy", "meanfield", "signal":
+        Path(f"{module}.py").write_text("open('planted-was-run', 'w')")
+    said, ds = sweep_elsewhere(capfd, "--executor", name, "--workers", "1")
+    early = "meanfield: 2 of 4 cells failed, the first of them: under-resolved at t = "
+    assert said.err.startswith(early)
+    assert said.err.count("\n") == 1
+    assert said.out.splitlines() == [
+        "4 cells: 2 finished, 2 under-resolved",
         "wrote sweep.nc, its cells are in sweep.nc.cells",
     ]
-    with xr.open_dataset("sweep.nc", engine="h5netcdf") as found:
-        for variable in "energy", "final_energy", "t":
-            np.testing.assert_array_equal(found[variable], here[variable])
-        files = found.cell.values.ravel().tolist()
-    assert sorted(file.name for file in Path("sweep.nc.cells").iterdir()) == sorted(files)
-    assert {mf.load(Path("sweep.nc.cells", file)).status for file in files} == {"finished"}
-    assert main([*GRID, "-q"]) == 0
+    for variable in "energy", "final_energy", "t", "status":
+        np.testing.assert_array_equal(ds[variable], here[variable])
+    files = sorted(ds.cell.values.ravel().tolist())
+    assert sorted(file.name for file in Path("sweep.nc.cells").iterdir()) == files
+    assert not Path("planted-was-run").exists()
+    assert "PYTHONSAFEPATH" not in os.environ
 
 
 SPOILT = {
@@ -301,136 +325,83 @@ def test_a_cell_that_can_not_be_written_is_not_finished(folder, capsys, monkeypa
     assert again.status.item() == "finished"
 
 
-@pytest.fixture
-def scheduler(folder):
-    """A scheduler of dask with one worker, each a process of its own; both and its address."""
-    command = [sys.executable, "-m", "distributed.cli.dask_{}", "--no-dashboard"]
-
-    def started(name, *options):
-        filled = [*(part.format(name) for part in command), *options]
-        return child(filled, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, cwd=folder)
-
-    with started("scheduler", "--host", "127.0.0.1", "--port", "0") as process:
-        addresses = (re.search(r"Scheduler at: +(tcp://\S+)", line) for line in process.stderr)
-        address = next(found for found in addresses if found)[1]
-        with started("worker", address, "--no-nanny", "--nthreads", "1") as worker:
-            yield process, worker, address
+CLUSTER = """
+from distributed import LocalCluster
+place = {"host": "127.0.0.1", "protocol": "tcp://", "dashboard_address": None}
+with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, **place) as cluster:
+    print(cluster.scheduler_address, flush=True)
+    input()
+"""
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_there_and_then_killed(here, scheduler, capsys, monkeypatch):
-    """One line, status 1; the cell that was done by then is kept, and not run again."""
-    process, worker, address = scheduler
-    assert main([*GRID, "--executor", "dask", "--scheduler", address, "-q"]) == 0
-    with xr.open_dataset("sweep.nc", engine="h5netcdf") as found:
-        np.testing.assert_array_equal(found.final_energy, here.final_energy)
-    shutil.rmtree("sweep.nc.cells")
-    read = Cell.seen
+def test_a_scheduler_that_is_there_and_then_killed(here, folder, capfd, monkeypatch):
+    """One line, status 1; the cell that was done by then is kept."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with child([sys.executable, "-c", CLUSTER], env=ENVIRONMENT, **pipes) as process:
+        scheduler = ["--executor", "dask", "--scheduler", process.stdout.readline().strip()]
+        _, ds = sweep_elsewhere(capfd, *scheduler)
+        np.testing.assert_array_equal(ds.final_energy, here.final_energy)
+        shutil.rmtree("sweep.nc.cells")
+        read = Cell.seen
 
-    def killed(cell, found):
-        process.kill()
-        process.wait()
-        return read(cell, found)
+        def killed(cell, found):
+            process.kill()
+            process.wait()
+            return read(cell, found)
 
-    monkeypatch.setattr(Cell, "seen", killed)
-    # nobody starts another in its place
-    monkeypatch.setattr(executors, "_PATIENCE", "5s")
-    argv = ["sweep", "tokens.toml", "--grid", "run={t_end = 0.1}," + ENDLESS]
-    assert main([*argv, "--executor", "dask", "--scheduler", address]) == 1
-    said = capsys.readouterr()
+        monkeypatch.setattr(Cell, "seen", killed)
+        # nobody starts another in its place
+        monkeypatch.setattr(executors, "_PATIENCE", "5s")
+        grid = "run={t_end = 0.1}," + ENDLESS
+        assert main(["sweep", "tokens.toml", "--force", "--grid", grid, *scheduler]) == 1
+    said = capfd.readouterr()
     assert said.out == ""
     assert said.err == (
         "meanfield: task 1 of the study was cancelled by its executor: its scheduler is gone, or "
         "has dropped it; finished cells are kept in sweep.nc.cells, and the same command "
         "continues\n"
     )
-    # which goes on with the other cell
-    worker.kill()
-    worker.wait()
     assert "finished" in [mf.load(file).status for file in Path("sweep.nc.cells").glob(_FILES)]
 
 
-def defused(task):
-    """A bomb kills its worker once the task before it has begun, which does not notice."""
-    name, folder = task
-    if name == "bomb":
-        wait_for((folder / "began").exists)
-        (folder / "struck").touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    (folder / f"beside, {os.getpid()} at {time.monotonic_ns()}").touch()
-    (folder / "began").touch()
-    wait_for((folder / "struck").exists)
-    return name
-
-
-def told(task, what):
-    return f"{task[0]}: {what}"
-
-
 @pytest.mark.slow
-def test_a_cell_that_kills_its_workers_costs_no_other(tmp_path):
-    tasks = [(name, tmp_path) for name in ("beside", "bomb", "beside")]
-    found = list(mapped_by("processes", defused, tasks, workers=2, lost=told))
-    assert found[::2] == ["beside", "beside"]
-    assert re.match(r"bomb: task 1 of the study lost its worker twice", found[1])
-    # each was done once
-    assert len(list(tmp_path.glob("beside, *"))) == 2
+def test_a_task_that_kills_its_workers_costs_no_other_and_ctrl_c_ends_a_second_try(tmp_path):
+    tasks = [(name, tmp_path) for name in ("beside", "bomb", "beside", "stubborn")]
 
+    def lost(task, reason):
+        return f"{task[0]}: {reason}"
 
-def stubborn(folder):
-    """A task that loses its worker, and hangs when it is tried again."""
-    if not (folder / "struck").exists():
-        (folder / "struck").touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    (folder / "again").touch()
-    threading.Event().wait(LAST_RESORT)
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_a_task_that_is_tried_again(tmp_path):
     def interrupt():
         wait_for((tmp_path / "again").exists)
         os.kill(os.getpid(), signal.SIGINT)
 
     with hearing_ctrl_c():
+        results = mapped_by("processes", kill_worker, tasks, workers=2, lost=lost)
+        first, bomb, last = next(results), next(results), next(results)
+        assert (first, last) == ("beside", "beside")
+        assert re.match(r"bomb: task 1 of the study lost its worker twice", bomb)
+        # each was done once
+        assert len(list(tmp_path.glob("beside, *"))) == 2
         waiting = threading.Thread(target=interrupt)
         waiting.start()
         with pytest.raises(KeyboardInterrupt):
-            list(mapped_by("processes", stubborn, [tmp_path], workers=1))
+            next(results)
         waiting.join()
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_goes_on(folder):
-    """Ctrl-C, as a terminal sends it to all processes: what is done is not run again."""
-    runs = "run={t_end = 0.1},{t_end = 0.2},{t_end = 9e5, save_at = 900000}," + ENDLESS
-    argv = ["sweep", "tokens.toml", "--grid", runs, "--executor", "processes", "--workers", "2"]
-    cells = cells_beside(Path("sweep.nc"))
-    with child([*MEANFIELD, *argv], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
-        # the first two and the checkpoints of the others
-        until(lambda: len(list(cells.glob(_FILES))) == 4, process)
-        os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=LAST_RESORT)
-    assert process.returncode == 130, said
-    assert said == (
-        "meanfield: interrupted: finished cells are kept in sweep.nc.cells, and the same command "
-        "continues\n"
-    )
-    assert not Path("sweep.nc").exists()
-    # a worker may be ended just before its last checkpoint has its name
-    files = [*cells.glob(f".{_FILES}.previous"), *cells.glob(_FILES)]
-    states = {file.name.strip(".")[: len(_FILES)]: mf.load(file).status for file in files}
-    assert sorted(states.values()) == ["finished", "finished", "interrupted", "interrupted"]
+def test_a_second_sweep_is_refused_while_the_first_goes_on_and_is_interrupted(folder, capsys):
+    """It harms no cell and no dataset; of the first it takes over all that is done.
 
-
-@pytest.mark.slow
-def test_a_second_sweep_is_refused_while_the_first_goes_on(folder, capsys):
-    """It harms no cell and no dataset; of a first that is killed it takes over all that is done."""
+    Ctrl-C ends the first, as a terminal sends it to all processes: what is done is not run again.
+    """
     short, cells = "run={t_end = 0.1},{t_end = 0.2}", cells_beside(Path("sweep.nc"))
     assert main(["sweep", "tokens.toml", "--grid", "run={t_end = 0.1}", "-q"]) == 0
     before = Path("sweep.nc").read_bytes()
-    argv = ["sweep", "tokens.toml", "--grid", f"{short},{ENDLESS}", "--workers", "2"]
+    argv = ["sweep", "tokens.toml", "--grid", f"{short},{ENDLESS}", "--workers", "1"]
     with child([*MEANFIELD, *argv], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        # two that are finished, and the checkpoint of the third
         until(lambda: len(list(cells.glob(_FILES))) == 3, process)
         for grid in f"{short},{ENDLESS}", short:
             assert main(["sweep", "tokens.toml", "--grid", grid]) == 2
@@ -443,13 +414,18 @@ def test_a_second_sweep_is_refused_while_the_first_goes_on(folder, capsys):
         with pytest.raises(ValueError, match=r"folder must be one that no other run writes, got"):
             mf.sweep("tokens.toml", {"run.t_end": [0.3]}, folder=cells)
         assert len(list(cells.glob(_FILES))) == 3
-        assert Path("sweep.nc").read_bytes() == before
-        process.kill()
-        process.wait()
-        # its workers go, too, and leave nothing that is held
-        wait_for(lambda: count_alive(process.pid) == 0)
-    done = [mf.load(file).status for file in cells.glob(_FILES)]
-    assert sorted(done) == ["finished", "finished", "interrupted"]
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=LAST_RESORT)
+    assert process.returncode == 130, said
+    assert said == (
+        "meanfield: interrupted: finished cells are kept in sweep.nc.cells, and the same command "
+        "continues\n"
+    )
+    assert Path("sweep.nc").read_bytes() == before
+    # a worker may be ended just before its last checkpoint has its name
+    files = [*cells.glob(f".{_FILES}.previous"), *cells.glob(_FILES)]
+    states = {file.name.strip(".")[: len(_FILES)]: mf.load(file).status for file in files}
+    assert sorted(states.values()) == ["finished", "finished", "interrupted"]
     assert main(["sweep", "tokens.toml", "--grid", short]) == 0
     assert capsys.readouterr().out.startswith("2 cells: 2 finished\n")
     assert load_sweep("sweep.nc").status.values.tolist() == ["finished", "finished"]
@@ -478,18 +454,6 @@ def test_an_interrupted_cell_goes_on(spoil, folder, monkeypatch):
     assert mf.load(file).status == "finished"
     assert mf.load(file).dataset.attrs["rng"] == 1
     assert not previous(file).exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("executor", [None, "processes"])
-def test_one_warning_tells_of_all_cells_that_ended_early(executor, folder, capfd):
-    grid = {"dynamics.beta": [1.0, 2.0], "run.on_unresolved": ["stop", "flow-map"]}
-    overrides = {"run.t_end": 20.0, "measure.space.n": 16, "measure.max_size": 32}
-    asked = {"overrides": overrides, "executor": executor, "workers": 1 if executor else None}
-    ds = unfinished(mf.sweep, "case.toml", grid, **asked)
-    assert ds.status.sel(on_unresolved="stop").values.tolist() == ["under-resolved"] * 2
-    assert ds.status.sel(on_unresolved="flow-map").values.tolist() == ["finished"] * 2
-    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(("name", "package"), [("dask", "distributed"), ("mpi", "mpi4py.futures")])
@@ -535,11 +499,20 @@ def product(x, y, z=1.0):
     return {"xy": x * y, "z": z}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [None, 1])
-def test_a_function_over_a_grid(workers):
+class Travelling(Executor):
+    """A task goes to it as bytes, as to a process, and so does its result come back."""
+
+    def submit(self, call, *given):
+        call, given = pickle.loads(pickle.dumps((call, given)))
+        future = Future()
+        future.set_result(pickle.loads(pickle.dumps(call(*given))))
+        return future
+
+
+@pytest.mark.parametrize("executor", [None, Travelling()], ids=["here", "travelling"])
+def test_a_function_over_a_grid(executor):
     grid = {"x": [1, 2, 3], "y": np.array([0.5, 4.0])}
-    ds = unfinished(mf.sweep, product, grid, overrides={"z": 2}, workers=workers)
+    ds = unfinished(mf.sweep, product, grid, overrides={"z": 2}, executor=executor)
     assert ds.xy.dims == ("x", "y")
     np.testing.assert_array_equal(ds.xy, [[0.5, 4.0], [1.0, 8.0], [np.nan] * 2])
     assert ds.status.values[:, 0].tolist() == ["finished", "finished", "error"]
