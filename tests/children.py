@@ -1,12 +1,17 @@
-"""Programs that tests start: waited for by what they do, and gone when the test is over."""
+"""Programs that tests start: waited for by what they do, and gone when the test is over.
+
+Tasks of studies, too, which kill workers, or travel as to one.
+"""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -84,24 +89,31 @@ def count_alive(group: int) -> int:
     return alive
 
 
+class Travelling(Executor):
+    """A task goes to it as bytes, as to a process, and so does its result come back."""
+
+    def submit(self, call: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        """The result, which is there at once."""
+        call, given, named = pickle.loads(pickle.dumps((call, given, named)))
+        future: Future[Any] = Future()
+        future.set_result(pickle.loads(pickle.dumps(call(*given, **named))))
+        return future
+
+
 def kill_worker(task: tuple[str, Path]) -> str:
     """A task of a study, by its name; a worker imports little to do it.
 
-    A bomb kills its worker once the task before it has begun, which does not notice. A stubborn
-    one kills its worker, and hangs when it is tried again.
+    The one beside a bomb lasts until the endless one has begun, so that this is at the worker that
+    is made anew.
     """
     name, folder = task
-    if name == "bomb":
-        wait_for((folder / "began").exists)
-        (folder / "struck").touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif name == "stubborn":
-        if not (folder / "tried").exists():
-            (folder / "tried").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        (folder / "again").touch()
-        threading.Event().wait(LAST_RESORT)
     (folder / f"{name}, {os.getpid()} at {time.monotonic_ns()}").touch()
-    (folder / "began").touch()
-    wait_for((folder / "struck").exists)
+    match name:
+        case "bomb":
+            wait_for(lambda: any(folder.glob("beside, *")))
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "beside":
+            wait_for(lambda: any(folder.glob("endless, *")))
+        case "endless":
+            threading.Event().wait(LAST_RESORT)
     return name

@@ -4,7 +4,6 @@ import os
 import pty
 import re
 import signal
-import subprocess
 import termios
 import threading
 from pathlib import Path
@@ -16,11 +15,10 @@ import meanfield as mf
 from meanfield.cli.case import case_from_text, default_case_text
 from meanfield.cli.commands import STATUSES, app, main
 from meanfield.cli.runs import FIGURE_SUFFIXES
-from meanfield.cli.text import table
 from meanfield.evolution import solve
 from meanfield.functionals.transport.distance import _Watch
 from meanfield.plot.runs import SUFFIXES
-from tests.children import ENVIRONMENT, MEANFIELD, handled
+from tests.children import handled
 
 DYNAMICS = '[dynamics]\ntype = "USA"\nbeta = 1.0\n[run]\nt_end = 0.2\nsave_at = 4\n'
 CIRCLE = f"""
@@ -65,7 +63,10 @@ PNG = b"\x89PNG"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_run(name, folder, capsys):
+def test_run(name, folder, capsys, request):
+    """One of them draws its figure; those of all kinds are in the tests of plots."""
+    if name != "circle":
+        request.getfixturevalue("undrawn")
     (folder / "case.toml").write_text(CASES[name])
     assert main(["run", "case.toml", "-o", "out.nc"]) == 0
     said = capsys.readouterr()
@@ -86,7 +87,7 @@ def test_run(name, folder, capsys):
     assert re.search(r"\|E\(t\) - E\(0\) - work\|/\|E\(δ\)\| <= \d\.\de-1\d", said.out)
     assert lines[-1] == "wrote out.nc, out.png"
     assert sorted(path.name for path in folder.iterdir()) == ["case.toml", "out.nc", "out.png"]
-    assert (folder / "out.png").read_bytes().startswith(PNG)
+    assert (folder / "out.png").read_bytes().startswith(PNG) is (name == "circle")
     solution = mf.load("out.nc")
     assert solution.status == "finished"
     assert solution._case == CASES[name]
@@ -95,13 +96,13 @@ def test_run(name, folder, capsys):
     assert np.all(np.diff(energies) > 0.0)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 def test_quiet_run(folder, capsys):
     (folder / "case.toml").write_text(f'{CIRCLE}[output]\nfile = "a.nc"\nfigure = "b.pdf"\n')
     assert main(["run", "case.toml", "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
     assert (folder / "a.nc").is_file()
-    assert (folder / "b.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / "b.pdf").is_file()
 
 
 @pytest.mark.slow
@@ -118,13 +119,13 @@ STOP = 'on_unresolved = "stop"'
 
 @pytest.mark.slow
 def test_a_run_that_outgrows_its_space_goes_on(folder, capsys):
-    text = SMALL.replace("t_end = 0.2", "t_end = 20.0")
+    text = SMALL.replace("t_end = 0.2", "t_end = 4.0")
     (folder / "case.toml").write_text(text)
     assert main(["run", "case.toml"]) == 0
     assert "wrote run.nc, run.png" in capsys.readouterr().out
     solution = mf.load("run.nc")
     assert solution.status in {"finished", "clustered"}
-    assert solution.t[-1] == 20.0
+    assert solution.t[-1] == 4.0
     assert isinstance(solution.final, mf.FlowMap)
     assert (folder / "run.png").read_bytes().startswith(PNG)
 
@@ -142,7 +143,7 @@ def test_a_sphere_whose_law_has_an_axis_goes_on_along_it(folder):
     assert solution.final.axis is not None
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 def test_under_resolved_run_keeps_what_it_has(folder, capsys):
     text = SMALL.replace("t_end = 0.2", "t_end = 20.0\n" + STOP)
     (folder / "case.toml").write_text(text)
@@ -157,7 +158,7 @@ def test_under_resolved_run_keeps_what_it_has(folder, capsys):
     assert solution.status == "under-resolved"
     assert solution.t[-1] == pytest.approx(float(stopped[1]), rel=1e-5)
     assert 0.0 < solution.t[-1] < 20.0
-    assert (folder / "run.png").read_bytes().startswith(PNG)
+    assert (folder / "run.png").is_file()
 
 
 def test_print_case_is_the_bundled_case(folder, capsys):
@@ -173,7 +174,7 @@ def test_print_case_is_the_bundled_case(folder, capsys):
 
 @pytest.fixture(scope="session")
 def run_file(tmp_path_factory):
-    case = case_from_text(SPHERE, "sphere")
+    case = case_from_text(CIRCLE, "circle")
     measure, dynamics, keywords = case._build()
     path = tmp_path_factory.mktemp("run") / "run.nc"
     solve(measure, dynamics, **keywords).save(path)
@@ -234,8 +235,8 @@ def test_shells_complete(words, found, capsys, monkeypatch):
     assert capsys.readouterr().out.split() == [found]
 
 
-@pytest.mark.slow
-def test_terminal_sees_a_progress_bar(folder):
+@pytest.mark.usefixtures("undrawn")
+def test_terminal_sees_a_progress_bar(folder, capsys, monkeypatch):
     """Standard error is a terminal, standard output is not."""
     (folder / "case.toml").write_text(CIRCLE)
     ours, theirs = pty.openpty()
@@ -251,28 +252,20 @@ def test_terminal_sees_a_progress_bar(folder):
 
     listener = threading.Thread(target=listen)
     listener.start()
-    argv = [*MEANFIELD, "run", "case.toml"]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=theirs, env=ENVIRONMENT, check=True)
-    os.close(theirs)
+    with os.fdopen(theirs, "w") as terminal, monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", terminal)
+        assert main(["run", "case.toml"]) == 0
     listener.join()
     os.close(ours)
     assert b"t = 0.2/0.2" in shown
-    assert b"finished at t = 0.2" in done.stdout
-
-
-def test_the_table_of_interactions_has_their_order_parameter():
-    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
-    sol = mf.evolve(mu, mf.Kuramoto(1.0), 0.2, 1)
-    head, first, *_ = table(sol).splitlines()
-    assert head.split()[:3] == ["t", "energy", "order_parameter"]
-    assert float(first.split()[2]) == pytest.approx(0.25, abs=1e-12)
+    assert "finished at t = 0.2" in capsys.readouterr().out
 
 
 def test_checked_suffixes_are_those_of_plot():
     assert FIGURE_SUFFIXES == SUFFIXES
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 def test_unresolved_start_is_told(folder, capsys):
     """The law fits its space, with a tail above the tolerance, and nothing larger is allowed."""
     text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace("t_end", f"{STOP}\nt_end")
@@ -309,11 +302,12 @@ laws = [{ type = "VonMisesFisher", mean = [0.0, 0.0, 1.0], kappa = 3.0 }, { type
         { type = "VonMisesFisher", mean = [0.0, 1.0, 0.0], kappa = 3.0 }]
 [measure]
 type = "FlowMap"
-tol = 1e-5
+tol = 1e-2
 [dynamics]
 beta = 2.0
 [run]
-t_end = 2.0
+t_end = 0.5
+save_at = 2
 """
     (folder / "case.toml").write_text(law)
     assert main(["run", "case.toml"]) == 0
@@ -346,80 +340,6 @@ def test_layers_from_a_case(folder, capsys):
     assert "finished at t = 0.2 after 4 steps" in capsys.readouterr().out
 
 
-LIMIT = ["study", "mean-field-limit", "case.toml"]
-
-
-@pytest.mark.slow
-def test_mean_field_limit(folder, capsys):
-    (folder / "case.toml").write_text(CIRCLE)
-    assert main([*LIMIT, "--n", "20,200", "--repeats", "3", "-o", "l.nc"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:4] == ["quantity", "error,", "n", "="]
-    assert lines[0].endswith("interval (all jointly 95 %)")
-    assert [line.split()[0] for line in lines[1:4]] == ["mmd", "sobolev", "w1"]
-    assert lines[-1] == "wrote l.nc, l.png"
-    assert (folder / "l.png").read_bytes().startswith(PNG)
-    import xarray as xr
-
-    with xr.open_dataset(folder / "l.nc", engine="h5netcdf") as found:
-        assert found.sizes == {"n": 2, "repeat": 3, "t": 5, "axis": 2, "quantity": 5}
-        rate = float(found.rate.sel(quantity="w1")[-1])
-    assert float(lines[3].split()[2]) == pytest.approx(rate, abs=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [["--n", "20"], ["--n", "20,40", "--repeats", "1"]])
-def test_a_limit_without_a_rate_or_an_interval_prints_no_nan(folder, capsys, options):
-    (folder / "case.toml").write_text(CIRCLE)
-    assert main([*LIMIT, *options, "-o", "l.nc"]) == 0
-    out = capsys.readouterr().out
-    assert "nan" not in out
-    row = out.splitlines()[1].split()
-    assert row[0] == "mmd"
-    assert row[-1] == "-"
-    assert (row[2] == "-") == (len(options) == 2)
-
-
-STUDIES = {
-    "phase-diagram": (["--beta", "1:4:2", "--dim", "3", "--n", "4", "--t-end", "2"], "arrival"),
-    "metastability": (["--beta", "3", "--t-end", "10"], "grown_degree"),
-    "stationary-states": (["--beta", "3,1", "--dim", "2", "--kmax", "1"], "critical_noise"),
-    "two-token-correlation": (["--beta", "1", "--n", "2", "--t-end", "0.5"], "breaks"),
-    "energy-extremisers": (["--eigenvalue", "1.1,-0.5"], "least_kind"),
-    "limits-without-normalisation": (["--n", "8", "--t-end", "2"], "n_distinct"),
-}
-ALONE = {"energy-extremisers", "limits-without-normalisation"}
-FEW = {"phase-diagram": ["--repeats", "4"], "two-token-correlation": ["--repeats", "8"]}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STUDIES)
-def test_studies(folder, capsys, name):
-    """A table, the dataset and its figure; the same again replaces them, another does not."""
-    import xarray as xr
-
-    options, variable = STUDIES[name]
-    argv = ["study", name, *options, *FEW.get(name, [])]
-    assert main([*argv, "-o", "a.nc"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    head, *rows, last = said.out.splitlines()
-    assert {"arrival": "t* (6.12)"}.get(variable, variable) in head
-    assert last == "wrote a.nc, a.png"
-    assert (folder / "a.png").read_bytes().startswith(PNG)
-    with xr.open_dataset("a.nc", engine="h5netcdf") as found:
-        table = found[variable].values.ravel()
-    assert len(rows) == len(table)
-    rng = [] if name in {"stationary-states", "energy-extremisers"} else ["--rng", "1"]
-    workers = [] if name in ALONE else ["--workers", "1"]
-    assert main([*argv, "-o", "a.nc", "--figure", "a.png", "-q", *workers]) == 0
-    assert capsys.readouterr().out == ""
-    with xr.open_dataset("a.nc", engine="h5netcdf") as found:
-        np.testing.assert_array_equal(found[variable].values.ravel(), table)
-    assert main([*argv, "-o", "a.nc", *rng, "--beta", "2"]) == 2
-    assert "--output must be a new file or one of the same case" in capsys.readouterr().err
-
-
 def test_one_table_of_statuses(capsys):
     """In the help, and in the page that is read first."""
     assert main(["--help"]) == 0
@@ -433,6 +353,12 @@ def test_one_table_of_statuses(capsys):
 def test_no_such_option(name, capsys):
     assert main([name, "--no-such"]) == 2
     assert re.fullmatch(r"meanfield: No such option: --no-such.*\n", capsys.readouterr().err)
+
+
+STUDIES = {
+    *("phase-diagram", "metastability", "stationary-states", "two-token-correlation"),
+    *("energy-extremisers", "limits-without-normalisation"),
+}
 
 
 def test_options_are_the_same_everywhere():
@@ -466,7 +392,7 @@ def test_a_command_that_is_interrupted_says_so(folder, capsys, monkeypatch):
 
     (folder / "case.toml").write_text(CIRCLE)
     monkeypatch.setattr(mf.studies, "mean_field_limit", strike)
-    assert main([*LIMIT, "--n", "20,40", "-o", "l.nc"]) == 130
+    assert main(["study", "mean-field-limit", "case.toml", "--n", "20,40", "-o", "l.nc"]) == 130
     assert capsys.readouterr().err == "meanfield: interrupted\n"
     assert not Path("l.nc").exists()
 
@@ -503,7 +429,7 @@ def test_a_run_that_is_interrupted_is_resumed(folder, capsys, monkeypatch):
     np.testing.assert_array_equal(resumed.final.coefficients, whole.final.coefficients)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("ending", ["finished", "under-resolved"])
 def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
     is_good = ending == "finished"
@@ -525,18 +451,6 @@ def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
         assert sorted(path.name for path in folder.iterdir()) == ["run.nc", "run.png"]
         after = (folder / "run.nc").stat()
         assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
-@pytest.mark.parametrize(("saves", "stride"), [(1, 1), (10, 1), (11, 2), (20, 2), (99, 10)])
-def test_rows_of_a_table_are_at_equal_strides(saves, stride):
-    measure = mf.Density(mf.Circle(16), mf.Uniform(2))
-    header, *rows = table(mf.evolve(measure, mf.SA(1.0), 1.0, saves)).splitlines()
-    shown = [*range(0, saves, stride), saves]
-    if stride > 1:
-        assert rows.pop() == f"{len(shown)} of {saves + 1} saves shown, the file has all"
-    found = [float(row.split()[0]) * saves for row in rows]
-    assert found == pytest.approx(shown, abs=1e-3)
-    assert header.split()[0] == "t"
 
 
 def test_a_time_of_no_length_is_refused_before_anything_is_printed(folder, capsys):

@@ -9,59 +9,81 @@ from pathlib import Path
 import pytest
 
 import meanfield as mf
-from tests.children import ENVIRONMENT, LAST_RESORT, MEANFIELD
+from tests.children import ENVIRONMENT, LAST_RESORT
+
+PLOT, INFO = "plot run.nc", "info run.nc"
+# what lies in a folder as matplotlibrc, and the command there
+PLANTED = {
+    "pipe": (os.mkfifo, PLOT),
+    "folder": (Path.mkdir, INFO),
+    "link to nothing": (lambda place: place.symlink_to("nowhere"), INFO),
+    "words": (lambda place: place.write_bytes(b"\xff\xfe: \x1b[2J\n"), PLOT),
+    "program": (
+        lambda place: place.write_text("animation.ffmpeg_path: ./planted\n"),
+        "movie run.nc --frames 1 --figure run.mp4",
+    ),
+}
+# a process for each folder, which has imported all but matplotlib
+COMMANDS = """
+import os, sys
+from pathlib import Path
+import PIL.Image, pyparsing, xarray
+import meanfield.cli.case, meanfield.cli.text
+from meanfield.cli.commands import main
+assert "matplotlib" not in sys.modules
+for folder, command in zip(sys.argv[1::2], sys.argv[2::2]):
+    if os.fork() == 0:
+        os.chdir(folder)
+        sys.stdout = sys.stderr = open("said", "w")
+        status = main(command.split())
+        sys.stdout.flush()
+        os._exit(status)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
 
 
-@pytest.mark.slow
-def test_matplotlib_takes_no_settings_from_the_folder(folder):
-    """They would name the program that makes a movie."""
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """Of each folder its path, and the status of the command that ran there."""
+    root = tmp_path_factory.mktemp("hostile")
     start = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
-    mf.evolve(start, mf.SA(1.0), 0.1, 1).save("run.nc")
-    Path("planted").write_text("#!/bin/sh\ntouch planted-was-run\ncat > planted.mp4\n")
-    Path("planted").chmod(0o755)
-    Path("matplotlibrc").write_text("animation.ffmpeg_path: ./planted\n")
+    sol = mf.evolve(start, mf.SA(1.0), 0.1, 1)
+    folders, words = [root / name for name in PLANTED], []
+    for folder, (plant, command) in zip(folders, PLANTED.values(), strict=True):
+        folder.mkdir()
+        sol.save(folder / "run.nc")
+        (folder / "planted").write_text("#!/bin/sh\ntouch planted-was-run\ncat > planted.mp4\n")
+        (folder / "planted").chmod(0o755)
+        plant(folder / "matplotlibrc")
+        words += [folder, command]
     done = subprocess.run(
-        [*MEANFIELD, "movie", "run.nc", "--frames", "1", "--figure", "run.mp4"],
+        [sys.executable, "-c", COMMANDS, *words],
         env=ENVIRONMENT | {"PATH": ""},
-        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert re.fullmatch(
-        r"meanfield: .*\.gif where ffmpeg, which writes \.mp4, is not installed.*\n", done.stderr
-    )
-    assert {path.name for path in folder.iterdir()} == {"run.nc", "planted", "matplotlibrc"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "link to nothing", "words"])
-def test_nothing_called_matplotlibrc_stops_a_command(kind, folder):
-    """Whatever it is, it is not read."""
-    start = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
-    mf.evolve(start, mf.SA(1.0), 0.1, 1).save("run.nc")
-    place = Path("matplotlibrc")
-    match kind:
-        case "pipe":
-            os.mkfifo(place)
-        case "device":
-            place.symlink_to("/dev/zero")
-        case "folder":
-            place.mkdir()
-        case "link to nothing":
-            place.symlink_to("nowhere")
-        case "words":
-            place.write_bytes(b"\xff\xfe: \x1b[2J\n")
-    done = subprocess.run(
-        [*MEANFIELD, "plot", "run.nc"],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
+        check=True,
         timeout=LAST_RESORT,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert Path("run.png").is_file()
+    return dict(zip(PLANTED, zip(folders, map(int, done.stdout.split()), strict=True), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
+def test_nothing_called_matplotlibrc_stops_a_command_or_names_a_program(name, answers):
+    """Whatever it is, it is not read."""
+    (folder, status), (_, command) = answers[name], PLANTED[name]
+    said = (folder / "said").read_text()
+    written = {path.name for path in folder.iterdir()} - {"run.nc", "planted", "matplotlibrc"}
+    if name == "program":
+        assert status == 2
+        assert re.fullmatch(
+            r"meanfield: .*\.gif where ffmpeg, which writes \.mp4, is not installed.*\n", said
+        )
+    else:
+        assert status == 0, said
+        line = "wrote run.png" if command == PLOT else "status +finished"
+        assert re.search(f"^{line}$", said, re.MULTILINE)
+    assert written == {"said"} | ({"run.png"} if command == PLOT else set())
 
 
 @pytest.mark.slow

@@ -1,0 +1,26 @@
+"""What commands print of a run."""
+
+import pytest
+
+import meanfield as mf
+from meanfield.cli.text import table
+
+
+def test_the_table_of_interactions_has_their_order_parameter():
+    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    sol = mf.evolve(mu, mf.Kuramoto(1.0), 0.2, 1)
+    head, first, *_ = table(sol).splitlines()
+    assert head.split()[:3] == ["t", "energy", "order_parameter"]
+    assert float(first.split()[2]) == pytest.approx(0.25, abs=1e-12)
+
+
+@pytest.mark.parametrize(("saves", "stride"), [(1, 1), (10, 1), (11, 2), (20, 2), (99, 10)])
+def test_rows_of_a_table_are_at_equal_strides(saves, stride):
+    measure = mf.Density(mf.Circle(16), mf.Uniform(2))
+    header, *rows = table(mf.evolve(measure, mf.SA(1.0), 1.0, saves)).splitlines()
+    shown = [*range(0, saves, stride), saves]
+    if stride > 1:
+        assert rows.pop() == f"{len(shown)} of {saves + 1} saves shown, the file has all"
+    found = [float(row.split()[0]) * saves for row in rows]
+    assert found == pytest.approx(shown, abs=1e-3)
+    assert header.split()[0] == "t"
