@@ -25,7 +25,6 @@ def measure_of(law, rest=REST):
     return case_from_text(f"[law]\n{law}\n{rest}", "a.toml")._build()[0]
 
 
-@pytest.mark.slow
 def test_bundled_case():
     case = case_from_text(default_case_text(), "bundled")
     measure, dynamics, keywords = case._build()
@@ -330,7 +329,6 @@ def test_a_message_is_no_longer_than_a_line():
 PUBLIC = f'[law]\ntype = "FourierSeries"\ncos = [0.5]\n{REST}'.replace(ON_SPHERE, ON_CIRCLE)
 
 
-@pytest.mark.slow
 def test_a_case_is_read_changed_and_run(folder):
     (folder / "my.toml").write_text(f"# mine\n{PUBLIC}")
     case = mf.Case.from_file("my.toml")

@@ -6,10 +6,12 @@ import shutil
 import subprocess
 import tomllib
 from importlib.resources import files
+from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
+import xarray as xr
 
 import meanfield as mf
 from meanfield.cli.case import (
@@ -100,14 +102,12 @@ def test_the_schema_beside_the_code_is_that_of_the_code(capsys):
     assert capsys.readouterr().out == text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
 def test_the_schema_takes_what_the_code_takes(validator, text):
     case_from_text(text, "good")._build()
     validator.validate(tomllib.loads(text))
 
 
-@pytest.mark.slow
 def test_the_schema_refuses_what_one_key_is_enough_to_refuse(validator):
     def passed(cases):
         return [changes for changes, _ in cases if validator.is_valid(tomllib.loads(toml(changes)))]
@@ -277,6 +277,7 @@ def test_settings(text, value):
     assert type(found) is type(value)
 
 
+BETA = "case.toml with --set dynamics.beta="
 BAD_SETTINGS = [
     ("dynamics.beta", "--set dynamics.beta: setting must be KEY=VALUE, as dynamics.b"),
     ("dynamics.beta=", "--set dynamics.beta=: value must be one of TOML, as 5, true"),
@@ -287,41 +288,28 @@ BAD_SETTINGS = [
     ("dynamics..beta=5", "key must be names with dots between"),
     (
         "dynamics.bta=5",
-        "case.toml with --set dynamics.bta=5: dynamics.bta is an unknown key: the keys here are",
+        "case.toml with --set dynamics.bta=5: dynamics.bta is an unknown key: the k",
     ),
     ("dynamics.bta=5", "type, beta, sign, noise; did you mean dynamics.beta?"),
-    (
-        "beta=4",
-        (
-            "beta is an unknown key: the keys here are law, measure, dynamics, run, output, "
-            "monitors; did you mean dynamics.beta?"
-        ),
-    ),
+    ("beta=4", "beta is an unknown key: the keys here are law, measure, dynamics, run, output, mo"),
+    ("beta=4", "output, monitors; did you mean dynamics.beta?"),
     ("sav_at=4", "monitors; did you mean run.save_at?"),
     ("dynamic.beta=5", "dynamic is an unknown key: the keys here are law, me"),
-    (
-        "dynamics.beta=high",
-        'case.toml with --set dynamics.beta="high": dynamics.beta must be a valid number, got',
-    ),
-    (
-        "dynamics.beta=-1",
-        "case.toml with --set dynamics.beta=-1: dynamics.beta must be a finite number >= 0 and <= ",
-    ),
+    ("dynamics.beta=high", f'{BETA}"high": dynamics.beta must be a valid number, got'),
+    ("dynamics.beta=-1", f"{BETA}-1: dynamics.beta must be a finite number >= 0 and <= "),
     ("run.t_end.x=1", "case.toml: run.t_end must be a table for run.t_end.x, got 0.2"),
     ("law.cos[3]=1", "case.toml: law.cos must be a list of more than 3 for law.cos[3]"),
     ("measure.space.kmax=9", "measure.space.kmax is an unknown key: the keys here are type, n"),
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("text", "message"), BAD_SETTINGS)
-@pytest.mark.parametrize("command", [["run"], ["study", "mean-field-limit"]])
-def test_bad_settings(folder, capsys, command, text, message):
+def test_bad_settings(folder, capsys, text, message):
     (folder / "case.toml").write_text(test_cli.CIRCLE)
-    assert main([*command, "case.toml", "--set", text]) == 2
+    assert main(["run", "case.toml", "--set", text]) == 2
     said = capsys.readouterr().err
-    assert len(said.splitlines()) == 1
-    assert " ".join(message.split()) in said
+    assert said.count("\n") == 1
+    assert message in said
     assert [path.name for path in folder.iterdir()] == ["case.toml"]
 
 
@@ -354,9 +342,7 @@ def test_the_text_that_is_kept_is_the_one_that_was_run(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["case.toml", "run.nc"])
-def test_limit_with_settings(folder, capsys, case):
-    import xarray as xr
-
+def test_limit_with_settings(folder, case):
     (folder / "case.toml").write_text(test_cli.CIRCLE)
     assert main(["run", "case.toml", "-q"]) == 0
     argv = ["study", "mean-field-limit", case, "--n", "20,40", "--repeats", "2", "-q"]
@@ -390,7 +376,6 @@ def test_a_run_is_repeated_from_its_result(folder, capsys, name):
         assert not np.array_equal(mf.load("c.nc").final.points, one.final.points)
 
 
-@pytest.mark.slow
 def test_other_numbers_are_told(folder, capsys, monkeypatch):
     (folder / "case.toml").write_text(test_cli.CIRCLE)
     assert main(["run", "case.toml", "-q"]) == 0
@@ -455,8 +440,6 @@ def test_tokens_that_are_gone_or_changed(folder, capsys):
 def test_a_run_without_a_case_has_none():
     mu = mf.Density(mf.Circle(32), mf.Uniform(2))
     sol = mf.evolve(mu, mf.SA(1.0), 0.1, 1)
-    from pathlib import Path
-
     with pytest.raises(CaseError, match="it must be of a run from a case file"):
         case_of(sol, Path("run.nc"))
 
@@ -547,7 +530,6 @@ def test_a_repository_that_tells_no_commit(head, folder):
     assert "git_commit" not in read_case("case.toml")._build()[2]["about"]
 
 
-@pytest.mark.slow
 def test_a_resumed_run_keeps_where_it_comes_from(folder):
     (folder / "case.toml").write_text(test_cli.PARTICLES)
     assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0

@@ -19,6 +19,7 @@ from meanfield.evolution import solve
 from meanfield.functionals.transport.distance import _Watch
 from meanfield.plot.runs import SUFFIXES
 from tests.children import handled
+from tests.handmade import names
 
 DYNAMICS = '[dynamics]\ntype = "USA"\nbeta = 1.0\n[run]\nt_end = 0.2\nsave_at = 4\n'
 CIRCLE = f"""
@@ -86,7 +87,7 @@ def test_run(name, folder, capsys, request):
     assert "finished at t = 0.2" in said.out
     assert re.search(r"\|E\(t\) - E\(0\) - work\|/\|E\(δ\)\| <= \d\.\de-1\d", said.out)
     assert lines[-1] == "wrote out.nc, out.png"
-    assert sorted(path.name for path in folder.iterdir()) == ["case.toml", "out.nc", "out.png"]
+    assert names(folder) == ["case.toml", "out.nc", "out.png"]
     assert (folder / "out.png").read_bytes().startswith(PNG) is (name == "circle")
     solution = mf.load("out.nc")
     assert solution.status == "finished"
@@ -97,21 +98,14 @@ def test_run(name, folder, capsys, request):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_quiet_run(folder, capsys):
+def test_options_win_over_the_case(folder, capsys):
+    """A quiet run says nothing."""
     (folder / "case.toml").write_text(f'{CIRCLE}[output]\nfile = "a.nc"\nfigure = "b.pdf"\n')
     assert main(["run", "case.toml", "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
-    assert (folder / "a.nc").is_file()
-    assert (folder / "b.pdf").is_file()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("undrawn")
-def test_options_win_over_the_case(folder, capsys):
-    (folder / "case.toml").write_text(f'{CIRCLE}[output]\nfile = "a.nc"\nfigure = "b.pdf"\n')
     assert main(["run", "case.toml", "-o", "c.nc", "--figure", "d.svg"]) == 0
     assert capsys.readouterr().out.endswith("wrote c.nc, d.svg\n")
-    assert sorted(path.name for path in folder.iterdir()) == ["c.nc", "case.toml", "d.svg"]
+    assert names(folder) == ["a.nc", "b.pdf", "c.nc", "case.toml", "d.svg"]
 
 
 STOP = 'on_unresolved = "stop"'
@@ -190,7 +184,6 @@ def test_plot(run_file, folder, capsys):
     assert run_file.with_suffix(".png").read_bytes().startswith(PNG)
 
 
-@pytest.mark.slow
 def test_info_of_a_run(run_file, capsys):
     assert main(["info", str(run_file)]) == 0
     said = capsys.readouterr()
@@ -318,7 +311,6 @@ save_at = 2
     assert mf.load("run.nc").final.dim == 3
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_noisy_tokens_from_a_case(folder, capsys):
     text = PARTICLES.replace("beta = 1.0", "beta = 1.0\nnoise = 0.1")
@@ -330,7 +322,6 @@ def test_noisy_tokens_from_a_case(folder, capsys):
     assert re.search(r"balance error +not available", capsys.readouterr().out)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_layers_from_a_case(folder, capsys):
     layers = 'type = "LayerMap"\nstep = 0.05\ndynamics = { beta = 1.0 }'
@@ -347,12 +338,6 @@ def test_one_table_of_statuses(capsys):
     for status in STATUSES:
         assert re.search(rf"^ +{status}  \S", told, re.MULTILINE)
         assert re.search(rf"^\| {status} \| \S", page.read_text("utf-8"), re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", ["run", "resume", "plot", "info", "movie", "report", "schema"])
-def test_no_such_option(name, capsys):
-    assert main([name, "--no-such"]) == 2
-    assert re.fullmatch(r"meanfield: No such option: --no-such.*\n", capsys.readouterr().err)
 
 
 STUDIES = {
@@ -448,7 +433,7 @@ def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
         assert ("under-resolved at t" in said.err) is not is_good
         assert ("nothing written" in said.out) is (is_good and has_figure)
         assert ("wrote run.png, which was missing" in said.out) is (is_good and not has_figure)
-        assert sorted(path.name for path in folder.iterdir()) == ["run.nc", "run.png"]
+        assert names(folder) == ["run.nc", "run.png"]
         after = (folder / "run.nc").stat()
         assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -477,7 +462,6 @@ def test_what_can_not_be_computed_is_one_line(folder, capsys, monkeypatch):
         main(["run", "case.toml", "-q"])
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("number", "ctrl_c"),

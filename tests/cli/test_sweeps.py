@@ -202,7 +202,6 @@ def test_a_cell_is_a_result(folder):
     assert np.array_equal(mf.load("again.nc").final.points, sol.final.points)
 
 
-@pytest.mark.slow
 def test_tokens_of_another_content_are_other_cells(folder):
     def written(seed):
         points = mf.Uniform(3).sample(6, np.random.default_rng(seed))
@@ -307,7 +306,6 @@ def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, sp
     assert main(argv) == 0
 
 
-@pytest.mark.slow
 def test_a_cell_that_can_not_be_written_is_not_finished(folder, capsys, monkeypatch):
     def full(solution, path):
         raise OSError(f"can't write {path}: No space left on device")
