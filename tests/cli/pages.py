@@ -36,6 +36,8 @@ RUNS = {
     "tokens in d = 8": (tokens(8, 30), mf.DoublyStochastic(2.0), {"t_end": 1.0}),
 }
 PAIR = "two runs"
+# a page has its numbers in single precision, to 6e-8 of lengths and angles up to 2π
+SINGLE = 1e-6
 
 
 @cache

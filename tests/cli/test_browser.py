@@ -99,6 +99,7 @@ DARK = """() => ({
   page: getComputedStyle(document.body).backgroundColor,
   texts: [...document.querySelectorAll(".plot text")].map((e) => getComputedStyle(e).fill),
 })"""
+# a frame is a save, and two saves are farther apart
 MOVED = "t => Math.abs(document.getElementById('energy').layout.shapes[0].x0 - t) < 1e-3"
 
 

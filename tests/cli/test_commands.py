@@ -93,6 +93,7 @@ def test_run(name, folder, capsys, request):
     assert solution.status == "finished"
     assert solution._case == CASES[name]
     energies = solution.dataset["energy"].values
+    # the table has ten digits
     assert [float(row[1]) for row in rows] == pytest.approx(energies, rel=1e-8)
     assert np.all(np.diff(energies) > 0.0)
 
@@ -150,6 +151,7 @@ def test_under_resolved_run_keeps_what_it_has(folder, capsys):
     assert "wrote run.nc, run.png" in said.out
     solution = mf.load("run.nc")
     assert solution.status == "under-resolved"
+    # the line has six digits
     assert solution.t[-1] == pytest.approx(float(stopped[1]), rel=1e-5)
     assert 0.0 < solution.t[-1] < 20.0
     assert (folder / "run.png").is_file()
@@ -192,6 +194,7 @@ def test_info_of_a_run(run_file, capsys):
     assert entries["status"] == "finished"
     assert entries["dynamics"] == "USA(beta=1.0, sign=1, noise=0.0)"
     assert entries["times"] == "5 from 0 to 0.2"
+    # the tolerance of a run that is asked for none
     assert float(entries["balance error"]) < 1e-9
 
 

@@ -20,7 +20,7 @@ from meanfield.cli import explore
 from meanfield.cli.commands import main
 from meanfield.cli.explore import Explorer
 from meanfield.cli.report.document import part_of_page
-from tests.cli.pages import numbers, view
+from tests.cli.pages import SINGLE, numbers, view
 
 SHORT = {"run.t_end": 0.4, "run.save_at": 4}
 START = mf.Case(part_of_page("explore/case.toml"))
@@ -80,13 +80,13 @@ def test_a_page_shows_what_the_run_has(name):
         drawn = frame[len(measure["data"]) - 1]
         if "scene" in measure["layout"]:
             at = np.stack([numbers(drawn[name]) for name in "xyz"], axis=1)
-            np.testing.assert_allclose(at, 1.012 * some.points, atol=1e-6)
+            np.testing.assert_allclose(at, 1.012 * some.points, atol=SINGLE)
         elif some.dim == 2:
             angles = np.arctan2(*some.points.T[::-1]) % (2.0 * np.pi)
-            np.testing.assert_allclose(numbers(drawn["x"]), angles, atol=1e-6)
+            np.testing.assert_allclose(numbers(drawn["x"]), angles, atol=SINGLE)
         else:
             heights = some.points @ expected.measures[0].axis
-            np.testing.assert_allclose(np.cos(numbers(drawn["x"])), heights, atol=1e-6)
+            np.testing.assert_allclose(np.cos(numbers(drawn["x"])), heights, atol=SINGLE)
 
 
 def test_a_run_without_tokens_or_of_tokens_has_one_figure_of_them():

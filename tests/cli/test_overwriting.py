@@ -447,6 +447,7 @@ def test_info_knows_a_sweep(folder, capsys):
     assert entries["over dynamics.type"] == "SA, USA"
     with xr.open_dataset("sweep.nc", engine="h5netcdf") as found:
         low, high = entries["final energy"].split(" to ")
+        # a summary has twelve digits
         assert float(low) == pytest.approx(float(found.final_energy.min()), rel=1e-11)
         assert float(high) == pytest.approx(float(found.final_energy.max()), rel=1e-11)
     content = bytearray(Path("sweep.nc").read_bytes())

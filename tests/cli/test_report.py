@@ -18,7 +18,7 @@ from meanfield.cli.text import table
 from meanfield.evolution.system import System
 from meanfield.plot.panels import look
 from meanfield.spaces.geometry import circle_points
-from tests.cli.pages import LAW, RUNS, SLANTED, data, numbers, page_of, solution_of, view
+from tests.cli.pages import LAW, RUNS, SINGLE, SLANTED, data, numbers, page_of, solution_of, view
 from tests.handmade import interrupted, tokens
 
 START = mf.Density(mf.Circle(32), LAW)
@@ -194,7 +194,7 @@ def test_two_runs_are_seen_at_the_same_times():
             drawn = [numbers(frame["3"][x]) for x in "xyz"]
             height = np.linalg.norm(drawn, axis=0)[0]
             points = sol.measures[list(sol.t).index(t)].points
-            np.testing.assert_allclose(np.transpose(drawn), height * points, atol=1e-6)
+            np.testing.assert_allclose(np.transpose(drawn), height * points, atol=SINGLE)
 
 
 def test_two_runs_must_be_on_one_sphere():
@@ -211,8 +211,8 @@ def test_every_figure_has_words_and_a_table_of_its_numbers():
         assert re.search(r'role="img" aria-label="[^"]+ from t = 0 to 1: [^"]+"', figure)
     (energy,) = (figure for figure in figures if 'id="energy"' in figure)
     rows = re.findall("<tr>(?:<td>(.*?)</td>)(?:<td>(.*?)</td>)</tr>", energy)
-    told = np.array(rows, float).T
-    assert told == pytest.approx(np.array([sol.t, sol.dataset.energy]), rel=1e-7)
+    # the table has eight digits
+    assert pytest.approx(np.array([sol.t, sol.dataset.energy]), rel=1e-7) == np.array(rows, float).T
 
 
 def test_the_page_opens_with_what_came_out():
@@ -271,13 +271,13 @@ def test_tokens_are_where_they_are_and_as_large_as_their_weights():
     flat = mf.Particles(circle_points([0.3, 2.0, 2.02, 4.0]), weights)
     data, _, (frame,), _ = tokens_view([flat], look([flat], [flat]))
     assert np.column_stack([numbers(frame[1][name]) for name in "xy"]) == pytest.approx(
-        flat.points, abs=1e-7
+        flat.points, abs=SINGLE
     )
     diameters = numbers(data[1]["marker"]["size"])
-    assert diameters**2 / diameters[-1] ** 2 == pytest.approx(weights / 0.4, rel=1e-6)
+    assert diameters**2 / diameters[-1] ** 2 == pytest.approx(weights / 0.4, rel=SINGLE)
     # the histogram has the mass of each bar, as a density with respect to σ
     heights = numbers(frame[2]["y"])
-    assert heights[heights > 0.0] / len(heights) == pytest.approx([0.1, 0.5, 0.4], rel=1e-6)
+    assert heights[heights > 0.0] / len(heights) == pytest.approx([0.1, 0.5, 0.4], rel=SINGLE)
     round_ = mf.Particles(mf.Uniform(3).sample(4, np.random.default_rng(1)), weights)
     _, _, (frame,), _ = sphere_view([round_], look([round_], [round_]))
     points = frame[3]
@@ -285,9 +285,9 @@ def test_tokens_are_where_they_are_and_as_large_as_their_weights():
     # just above the sphere
     lengths = np.linalg.norm(place, axis=1)
     assert np.all((lengths > 1.0) & (lengths < 1.05))
-    assert place / lengths[:, None] == pytest.approx(round_.points, abs=1e-6)
+    assert place / lengths[:, None] == pytest.approx(round_.points, abs=SINGLE)
     diameters = numbers(points["marker.size"])
-    assert diameters**2 / diameters[-1] ** 2 == pytest.approx(weights / 0.4, rel=1e-6)
+    assert diameters**2 / diameters[-1] ** 2 == pytest.approx(weights / 0.4, rel=SINGLE)
 
 
 CASE = """# a template's comment

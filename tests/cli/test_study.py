@@ -25,6 +25,7 @@ def test_mean_field_limit(folder, capsys):
     with xr.open_dataset(folder / "l.nc", engine="h5netcdf") as found:
         assert found.sizes == {"n": 2, "repeat": 3, "t": 5, "axis": 2, "quantity": 5}
         rate = float(found.rate.sel(quantity="w1")[-1])
+    # the table has three decimals
     assert float(lines[3].split()[2]) == pytest.approx(rate, abs=1e-3)
 
 

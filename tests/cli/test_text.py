@@ -22,5 +22,6 @@ def test_rows_of_a_table_are_at_equal_strides(saves, stride):
     if stride > 1:
         assert rows.pop() == f"{len(shown)} of {saves + 1} saves shown, the file has all"
     found = [float(row.split()[0]) * saves for row in rows]
+    # the table has five digits of t, here below 1, and so 1e-5 of up to 99 saves
     assert found == pytest.approx(shown, abs=1e-3)
     assert header.split()[0] == "t"
