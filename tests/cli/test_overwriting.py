@@ -5,8 +5,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,7 +22,7 @@ from meanfield.cli.sweeps import load_sweep
 from meanfield.evolution import loop, netcdf, solve
 from meanfield.evolution.files import is_made_from
 from meanfield.evolution.run import Plan, Run
-from tests.children import ENVIRONMENT, child, hearing_ctrl_c
+from tests.children import hearing_ctrl_c
 from tests.handmade import CASE
 
 OTHER = CASE.replace("t_end = 0.2", "t_end = 0.1")
@@ -310,8 +308,16 @@ def left(tmp_path_factory):
         return SimpleNamespace(copies=copies, before=before, new=evolved("other.toml"))
 
 
-def check_left(moment, left, capsys):
-    """What a kill at a moment has left in the present folder is never taken for another run."""
+@pytest.mark.usefixtures("painted")
+@pytest.mark.parametrize(
+    "replaced", [REPLACED[0], pytest.param(REPLACED[1], marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_killed_run_is_never_taken_for_the_one_that_it_replaces(
+    moment, replaced, left, capsys, monkeypatch
+):
+    """A program that is killed in truth is in test_resume.py."""
+    monkeypatch.chdir(left.copies / f"{moment}, {replaced}")
     name = MOMENTS[moment][1]
     is_earlier = name == "earlier"
     assert (Path("run.nc").exists() and Path("run.nc").read_bytes() == left.before) is is_earlier
@@ -332,53 +338,6 @@ def check_left(moment, left, capsys):
         datasets = [sol.dataset.assign_attrs(case_file="") for sol in (mf.load("run.nc"), left.new)]
         assert datasets[0].identical(datasets[1])
         assert list(Path().glob(".*")) == []
-
-
-@pytest.mark.usefixtures("painted")
-@pytest.mark.parametrize(
-    "replaced", [REPLACED[0], pytest.param(REPLACED[1], marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_killed_run_is_never_taken_for_the_one_that_it_replaces(
-    moment, replaced, left, capsys, monkeypatch
-):
-    monkeypatch.chdir(left.copies / f"{moment}, {replaced}")
-    check_left(moment, left, capsys)
-
-
-# it waits to be killed between two checkpoints
-KILLED = """
-import sys
-from meanfield.cli.commands import main
-from meanfield.evolution import netcdf
-
-calls, write = [], netcdf.write
-
-def hold(*given, **named):
-    calls.append(1)
-    if len(calls) == 2:
-        print("there", flush=True)
-        sys.stdin.read()
-    return write(*given, **named)
-
-netcdf.write = hold
-main(sys.argv[1:])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("painted")
-def test_a_program_that_is_killed_leaves_what_a_copy_has(left, capsys, tmp_path, monkeypatch):
-    """And no lock."""
-    start = left.copies / f"before the case is read, {REPLACED[1]}"
-    monkeypatch.chdir(shutil.copytree(start, tmp_path / "killed"))
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    command = [sys.executable, "-c", KILLED, *REPLACING]
-    with child(command, env=ENVIRONMENT, **pipes) as process:
-        assert process.stdout.readline() == "there\n"
-        process.kill()
-        process.wait()
-    check_left("between two checkpoints", left, capsys)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
