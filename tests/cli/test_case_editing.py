@@ -376,6 +376,7 @@ def test_a_run_is_repeated_from_its_result(folder, capsys, name):
         assert not np.array_equal(mf.load("c.nc").final.points, one.final.points)
 
 
+@pytest.mark.slow
 def test_other_numbers_are_told(folder, capsys, monkeypatch):
     (folder / "case.toml").write_text(test_cli.CIRCLE)
     assert main(["run", "case.toml", "-q"]) == 0
@@ -530,6 +531,7 @@ def test_a_repository_that_tells_no_commit(head, folder):
     assert "git_commit" not in read_case("case.toml")._build()[2]["about"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_where_it_comes_from(folder):
     (folder / "case.toml").write_text(test_cli.PARTICLES)
     assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0

@@ -235,6 +235,7 @@ def here(tmp_path_factory):
     return unfinished(mf.sweep, file, EARLY, overrides=LONG)
 
 
+@pytest.mark.slow
 def test_one_warning_tells_of_all_cells_that_ended_early(here, folder, capfd):
     ds = unfinished(mf.sweep, "case.toml", EARLY, overrides=LONG)
     assert ds.status.sel(on_unresolved="stop").values.tolist() == ["under-resolved"] * 2
