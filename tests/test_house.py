@@ -4,6 +4,7 @@ A new door is a decision: it goes into docs/decisions.md and then into DOORS.
 """
 
 import ast
+import functools
 import graphlib
 import re
 import subprocess
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import meanfield as mf
+from tests.children import ENVIRONMENT
 
 PACKAGE = Path(__file__).parent.parent / "meanfield"
 
@@ -54,6 +57,7 @@ DOORS = {
 }
 
 
+@functools.cache
 def modules(package: Path) -> dict[str, ast.Module]:
     """Every file of the package, by its dotted name below the package ("" is the package)."""
     found = {}
@@ -108,6 +112,7 @@ def door_fault(module: str, target: str, package: str) -> str | None:
     return f"imports {root}, whose doors are {sorted(doors)}"
 
 
+@functools.cache
 def import_graph(package: Path) -> dict[str, dict[str, int]]:
     """What each file imports, inside functions and for types too, with a line where it does."""
     graph: dict[str, dict[str, int]] = {}
@@ -201,7 +206,6 @@ def face_faults(package: Path) -> list[str]:
 CHECKS = [import_faults, apart_faults, name_faults, face_faults]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS)
 def test_house(check):
     assert (PACKAGE / "__init__.py").is_file()
@@ -209,69 +213,76 @@ def test_house(check):
 
 
 @pytest.mark.slow
-def test_nothing_is_loaded_before_it_is_used():
-    """They are loaded when they, or what the package has of them, are asked for."""
+def test_what_is_not_used_is_not_loaded(tmp_path):
+    """In a fresh process: by the package, its help, a run, one function of a study, a figure."""
     script = """if True:
-        import sys
+        import gc, sys, weakref
         import meanfield as mf
 
-        def loaded():
-            return {"meanfield.plot", "meanfield.studies", "matplotlib"} & set(sys.modules)
+        def are_loaded(*names):
+            return set(names) & set(sys.modules)
 
-        heavy = {"scipy", "ducc0", "pyfftw", "xarray", "pydantic", "meanfield.evolution"}
-        assert not loaded() and not {"typer", *heavy} & set(sys.modules)
+        rooms = "meanfield.plot", "meanfield.studies", "matplotlib"
+        heavy = "scipy", "ducc0", "pyfftw", "xarray", "meanfield.evolution"
+        assert not are_loaded(*rooms, *heavy, "pydantic", "typer")
         from meanfield.cli.commands import main
-        assert main(["--help"]) == 0 and not loaded() and not heavy & set(sys.modules)
-        # with which typer itself reads the words of a command
-        heavy -= {"pydantic"}
+        assert main(["--help"]) == 0 and not are_loaded(*rooms, *heavy, "pydantic")
+        # typer itself reads the words of a command with pydantic
         asked = [["run", "--help"], ["study", "metastability", "--help"], ["walk"]]
         assert [main(words) for words in asked] == [0, 0, 2]
-        assert not loaded() and not heavy & set(sys.modules)
+        assert not are_loaded(*rooms, *heavy)
+
+        import meanfield.cli.case
+        law = mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)
+        sol = mf.evolve(mf.Density(mf.Sphere(31), law), mf.SA(1.0), 0.1, 1)
+        transport = "meanfield.functionals.transport.sphere"
+        others = "xarray", "tqdm", "pyfftw", "scipy.ndimage", "scipy.stats", transport
+        assert not are_loaded(*rooms, *others)
+        near = mf.Density(mf.Sphere(31), mf.Uniform(3))
+        pair = mf.Particles([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+        assert mf.wasserstein(pair, near).upper > 1.0 and are_loaded(transport)
+
         assert mf.evolve_free([[1.0, 0.0], [0.0, 1.0]], 1.0, 1).status == "finished"
-        assert loaded() == {"meanfield.studies"}
+        assert are_loaded(*rooms) == {"meanfield.studies"}
         asked = [name for name in sys.modules if name.startswith("meanfield.studies.")]
         assert asked == ["meanfield.studies.free_tokens"]
         assert mf.FreeTokens in vars(sys.modules[asked[0]]).values()
+
+        # no figure is kept, and no window opens
+        kept = []
+        for _ in range(3):
+            figure, ax = mf.plot.solution(sol, panels=1), near.plot()
+            kept += [weakref.ref(figure), weakref.ref(ax.figure)]
+        ax.plot([0.0, 1.0], [1.0, 1.0])
+        ax.figure.savefig("mine.png")
+        del figure, ax
+        gc.collect()
+        assert not any(each() for each in kept)
+        assert not are_loaded("matplotlib.pyplot")
     """
-    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    command = [sys.executable, "-c", script]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, env=ENVIRONMENT)
+    with Image.open(tmp_path / "mine.png") as picture:
+        assert picture.size == (680, 480)
 
 
-@pytest.mark.slow
-def test_a_run_loads_what_it_uses():
-    """No figure, dataset, bar, plans of another space, or distance that is not asked for."""
-    script = """if True:
-        import sys
-        import meanfield as mf
-        import meanfield.cli.case
-
-        law = mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)
-        mf.evolve(mf.Density(mf.Sphere(31), law), mf.SA(1.0), 0.1, 1)
-        waiting = {"matplotlib", "xarray", "tqdm", "pyfftw", "scipy.ndimage", "scipy.stats"}
-        waiting |= {"meanfield.functionals.transport.sphere", "meanfield.studies"}
-        assert not waiting & set(sys.modules)
-        near = mf.Density(mf.Sphere(31), mf.Uniform(3))
-        assert mf.wasserstein(mf.Particles([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), near).upper > 1.0
-        assert "meanfield.functionals.transport.sphere" in sys.modules
-    """
-    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
-
-
-CIRCLE, TWO = mf.FourierSeries(cos=[0.5]), np.random.default_rng(0)
+CIRCLE, RNG = mf.FourierSeries(cos=[0.5]), np.random.default_rng(0)
 BUMPS = mf.Mixture([mf.VonMisesFisher(np.eye(3)[i], 2.0) for i in range(2)])
 # where the velocity of each measure is computed
 VELOCITIES = {
     "DensityTendency._evaluate": lambda: mf.Density(mf.Circle(32), CIRCLE),
     "AngularField.velocity": lambda: mf.FlowMap(CIRCLE),
-    "SphereField.rates": lambda: mf.FlowMap(BUMPS, tol=1e-3),
-    "KernelField.__call__": lambda: mf.Particles.sample(mf.Uniform(5), 20, TWO),
-    "CellField.__call__": lambda: mf.Particles.sample(mf.Uniform(2), 2000, TWO),
+    "SphereField.rates": lambda: mf.FlowMap(BUMPS, tol=1e-2),
+    "KernelField.__call__": lambda: mf.Particles.sample(mf.Uniform(5), 20, RNG),
+    "CellField.__call__": lambda: mf.Particles.sample(mf.Uniform(2), 2000, RNG),
 }
 
 
 @pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.USA(2.0)], ids=lambda one: one.name)
 @pytest.mark.parametrize("place", VELOCITIES)
 def test_the_velocity_is_nine_frames_in_six_files_below_evolve(place, dynamics):
-    measure, ways = VELOCITIES[place](), []
+    # the function itself is loaded here, and not while its frames are noted
+    measure, evolve, ways = VELOCITIES[place](), mf.evolve, []
 
     def note(frame, event, _):
         if event != "call" or frame.f_code.co_qualname != place:
@@ -286,7 +297,7 @@ def test_the_velocity_is_nine_frames_in_six_files_below_evolve(place, dynamics):
 
     sys.setprofile(note)
     try:
-        mf.evolve(measure, dynamics, 0.01, 1)
+        evolve(measure, dynamics, 0.01, 1)
     finally:
         sys.setprofile(None)
     # of those on which a step asks for it; a save does from elsewhere
@@ -295,7 +306,6 @@ def test_the_velocity_is_nine_frames_in_six_files_below_evolve(place, dynamics):
     assert max(len(set(way)) for way in ways) <= 6
 
 
-@pytest.mark.slow
 def test_data_and_physics_meet_only_where_they_may():
     graph = import_graph(PACKAGE)
     reached = {m.partition(".")[2] for m in reach(graph, "meanfield.dynamics")}
@@ -397,7 +407,6 @@ def test_planted_fault_is_seen(tmp_path, files, message):
     assert message in found[0]
 
 
-@pytest.mark.slow
 def test_the_table_of_fields_names_what_there_is():
     """Each cell of the table in docs/architecture.md is a method in the file of its column."""
     page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")

@@ -4,12 +4,12 @@ import inspect
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 import xarray as xr
 
 import meanfield as mf
 from meanfield.cli.case import json_schema
+from tests.small_studies import STUDIES, study
 
 ROOT = Path(__file__).parent.parent
 BUMP = mf.FourierSeries(cos=[0.5])
@@ -111,26 +111,8 @@ RUNS = {
         mf.OscillatorDensity(mf.Circle(16), BUMP, [0.0, 0.1]), mf.Kuramoto(1.0), 0.1, 1
     ),
 }
-STUDIES = {
-    "compare": lambda: mf.compare(RUNS["density"](), RUNS["line"]()),
-    "mean_field_limit": lambda: mf.studies.mean_field_limit(
-        BUMP, mf.SA(1.0), 0.1, [4, 8], repeats=2, save_at=1
-    ),
-    "phase_diagram": lambda: mf.studies.phase_diagram(
-        [mf.SA(1.0), mf.SA(2.0)], 3, 4, 1.0, repeats=2, save_at=2
-    ),
-    "metastability": lambda: mf.studies.metastability(mf.SA(5.0), t_end=1.0, save_at=10),
-    "stationary_states": lambda: mf.studies.stationary_states([mf.USA(1.0)], 2),
-    "proposition_3_4": lambda: mf.studies.proposition_3_4(1.0, 3, n_measures=20, repeats=1),
-    "two_token_correlation": lambda: mf.studies.two_token_correlation(
-        1.0, 4, 0.2, repeats=4, save_at=2, rng=0
-    ),
-    "energy_extremisers": lambda: mf.studies.energy_extremisers([np.diag([1.0, 2.0])]),
-    "limits_without_normalisation": lambda: mf.studies.limits_without_normalisation(n=8, t_end=2.0),
-}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_variables_of_runs_and_files_are_in_the_table(name, tmp_path):
     sol, known = RUNS[name](), set(table(*VARIABLES[:2]))
@@ -144,10 +126,9 @@ def test_variables_of_runs_and_files_are_in_the_table(name, tmp_path):
         assert {*map(str, ds.variables), *map(str, ds.dims)} <= {*known, *table(GRID)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_variables_of_studies_are_in_the_table(name):
-    data = STUDIES[name]()
+    data = study(name)
     assert len(data.data_vars) > 1
     assert {*map(str, data.variables), *map(str, data.dims)} <= set(table(*VARIABLES))
 

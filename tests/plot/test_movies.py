@@ -6,26 +6,16 @@ import stat
 import numpy as np
 import pytest
 from matplotlib import rcParams
-from matplotlib.animation import PillowWriter
 from matplotlib.figure import Figure
 from PIL import Image
 
 import meanfield as mf
 from meanfield.cli.commands import main
 from meanfield.plot import movies
-from tests.handmade import SERIES, bump, names, run
+from tests.handmade import SERIES, names, run
+from tests.plot.drawn import KINDS
 
 KAPPAS = 0.5, 2.0, 5.0
-LAWS = {
-    "line": lambda kappa: mf.VonMisesFisher([1.0, 0.0], kappa),
-    "axis": lambda kappa: mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], kappa),
-    "patches": lambda kappa: bump(3, kappa),
-}
-KINDS = {
-    **SERIES,
-    **{name: lambda kappa, law=law: mf.FlowMap(law(kappa), tol=1e-4) for name, law in LAWS.items()},
-    "oscillators": lambda kappa: mf.Oscillators(np.linspace(0.0, 3.0 / kappa, 40), np.ones(40)),
-}
 
 
 def moved(measures):
@@ -36,12 +26,11 @@ def moved(measures):
 
 
 def frames(path):
+    """The pictures of a movie, and how long each is shown."""
     with Image.open(path) as movie:
-        found = []
         for number in range(movie.n_frames):
             movie.seek(number)
-            found.append((np.asarray(movie.convert("RGB"), dtype=int), movie.info["duration"]))
-    return found
+            yield np.asarray(movie.convert("RGB"), dtype=int), movie.info["duration"]
 
 
 @pytest.fixture(scope="module")
@@ -59,24 +48,27 @@ def gif(sol, tmp_path_factory):
 
 
 # oscillators are tokens of the circle
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted({*KINDS} - {"tokens d=2"}))
-def test_every_kind_of_measure_moves(kind, tmp_path):
-    sol = moved([KINDS[kind](kappa) for kappa in (0.5, 5.0)])
-    sol.animate().save(tmp_path / "run.gif", PillowWriter(fps=10), dpi=50)
-    first, last = (image for image, _ in frames(tmp_path / "run.gif"))
-    height = len(first)
-    # the measure alone, without titles and energy; a palette moves colours by less
-    bodies = [image[height // 6 : height // 2] for image in (first, last)]
+def test_every_kind_of_measure_moves(kind):
+    moving = moved([KINDS[kind](kappa) for kappa in (0.5, 5.0)]).animate()
+    bodies = []
+    moving._fig.set_dpi(50)
+    for number in (0, 1):
+        moving._func(number)
+        moving._fig.canvas.draw()
+        image = np.asarray(moving._fig.canvas.buffer_rgba())[..., :3].astype(int)
+        # the measure alone, without titles and energy
+        bodies.append(image[len(image) // 6 : len(image) // 2])
+    moving._draw_was_started = True
     assert np.sum(np.abs(bodies[0] - bodies[1]).max(axis=2) > 50) > 20
 
 
 @pytest.mark.slow
 def test_a_movie_has_its_frames_its_times_and_nothing_beside_it(gif):
-    found = frames(gif)
-    assert [duration for _, duration in found] == 3 * [250]
-    assert all(image.shape == found[0][0].shape for image, _ in found)
-    assert not np.array_equal(found[0][0], found[1][0])
+    images, durations = zip(*frames(gif), strict=True)
+    assert durations == (250, 250, 250)
+    assert len({image.shape for image in images}) == 1
+    assert not np.array_equal(images[0], images[1])
     assert names(gif.parent) == ["run.gif"]
 
 
@@ -129,7 +121,7 @@ def test_axes_that_are_given_are_drawn_on(sol):
 
 
 @pytest.mark.parametrize(
-    ("given", "frames", "fps"),
+    ("asked", "frames", "fps"),
     [
         ({}, 21, 10.0),
         ({"frames": 5}, 5, 10.0),
@@ -139,12 +131,12 @@ def test_axes_that_are_given_are_drawn_on(sol):
         ({"frames": 5, "fps": 50.0}, 5, 50.0),
     ],
 )
-def test_pace(given, frames, fps):
-    assert movies.pace(21, **given, fastest=50.0) == (frames, fps)
+def test_pace(asked, frames, fps):
+    assert movies.pace(21, **asked, fastest=50.0) == (frames, fps)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("asked", "message"),
     [
         ({"frames": 22}, "frames must be an integer >= 1 and <= 21, got 22"),
         ({"frames": 0}, "frames must be an integer >= 1 and <= 21, got 0"),
@@ -157,9 +149,9 @@ def test_pace(given, frames, fps):
         ({"seconds": 2.0, "fps": 5.0, "frames": 3}, "frames must be left out"),
     ],
 )
-def test_paces_that_are_refused(given, message):
+def test_paces_that_are_refused(asked, message):
     with pytest.raises(ValueError, match=message):
-        movies.pace(21, **given, fastest=50.0)
+        movies.pace(21, **asked, fastest=50.0)
 
 
 def test_very_many_saves_are_thinned_from_the_first_to_the_last():
@@ -207,7 +199,7 @@ def test_command(sol, tmp_path, capsys):
     assert main(command) == 0
     assert capsys.readouterr().out == f"wrote {path}\n"
     first = path.read_bytes()
-    assert len(frames(path)) == 1
+    assert len(list(frames(path))) == 1
     path.write_bytes(b"earlier")
     assert main(command) == 2
     assert "--force replaces what is there" in capsys.readouterr().err

@@ -8,13 +8,12 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 from matplotlib import rcParams
-from matplotlib.figure import Figure
 from PIL import Image
 
 import meanfield as mf
 from meanfield.plot import runs
 from tests.handmade import SERIES, run
-from tests.plot.test_movies import KINDS
+from tests.plot.drawn import KINDS, points
 
 
 def parsed(shown):
@@ -32,7 +31,6 @@ def picture(tree):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data, validate=True))))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_cards_of_measures(kind):
     measure = KINDS[kind](2.0)
@@ -40,29 +38,27 @@ def test_cards_of_measures(kind):
     assert len(text) < 150_000
     tree = ET.fromstring(text)
     assert np.ptp(picture(tree)[..., :3]) > 100
-    found = entries(tree)
-    assert float(found["length of the mean"]) == pytest.approx(
+    rows = entries(tree)
+    assert float(rows["length of the mean"]) == pytest.approx(
         np.linalg.norm(measure.mean()), rel=1e-5
     )
-    # of the classes, the public name
+    # the public name of its class
     assert tree.find(".//caption").text in repr(measure)
 
 
-@pytest.mark.slow
 def test_card_of_a_run():
     sol = run([SERIES["sphere"](kappa) for kappa in (0.5, 5.0)])
     before = dict(rcParams)
     tree = parsed(sol)
     assert dict(rcParams) == before
-    found = entries(tree)
-    assert found["dynamics"] == repr(sol.dynamics)
+    rows = entries(tree)
+    assert rows["dynamics"] == repr(sol.dynamics)
     first, last = (f"{sol.dataset.energy.values[i]:.6g}" for i in (0, -1))
-    assert found["energy E_β"] == f"{first} → {last}"
+    assert rows["energy E_β"] == f"{first} → {last}"
     height, width, _ = picture(tree).shape
     assert width > 2 * height
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dynamics", "name"),
     [
@@ -72,8 +68,8 @@ def test_card_of_a_run():
 )
 def test_a_card_tells_which_energy_it_shows(dynamics, name):
     sol = mf.evolve(mf.Particles([[1.0, 0.0], [0.0, 1.0]]), dynamics, 1e-3)
-    found = entries(parsed(sol))[name]
-    assert re.fullmatch(r"[\d.e-]+ → [\d.e-]+", found)
+    row = entries(parsed(sol))[name]
+    assert re.fullmatch(r"[\d.e-]+ → [\d.e-]+", row)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +83,12 @@ def test_a_card_tells_which_energy_it_shows(dynamics, name):
 )
 def test_dynamics_laws_and_clusters_are_tables(made, fields):
     tree = parsed(made)
-    found = entries(tree)
-    assert fields.items() <= found.items()
-    assert max(map(len, found.values())) <= 200
+    rows = entries(tree)
+    assert fields.items() <= rows.items()
+    assert max(map(len, rows.values())) <= 200
     assert tree.find("caption").text == type(made).__name__
 
 
-@pytest.mark.slow
 def test_texts_are_escaped():
     hostile = '</table><script>alert("σ & τ")</script>'
     sol = run([SERIES["circle"](1.0)], message=hostile)
@@ -102,7 +97,6 @@ def test_texts_are_escaped():
     assert entries(ET.fromstring(text))["status"] == hostile
 
 
-@pytest.mark.slow
 def test_cards_of_odd_states():
     single = run([mf.Particles([[0.0, 0.0, 0.0, 1.0]])])
     single.dataset["energy"][:] = np.nan
@@ -125,12 +119,10 @@ def test_a_card_without_a_picture_says_why(monkeypatch):
     assert entries(tree)["space"] == "Circle(128)"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3, 10])
 def test_cards_draw_few_tokens(dim):
     many = mf.Particles.sample(mf.Uniform(dim), 20_000, np.random.default_rng(1))
-    (dots,) = runs._figure(many).axes[0].collections
-    assert len(dots.get_offsets()) == 1000
+    assert len(points(runs._figure(many).axes[0])) == 1000
     assert entries(parsed(many))["tokens"] == "20000"
     heavy = np.zeros(20_000)
     heavy[1] = 1.0
@@ -144,6 +136,7 @@ def test_cards_of_large_spaces_keep_their_peaks():
     angles, heights = curve.get_data()
     assert len(angles) < 800
     assert heights.max() == 1.0
+    # half the distance of its places
     assert angles[heights.argmax()] == pytest.approx(np.arctan2(0.8, 0.6), abs=np.pi / 6144)
     assert (angles[0], angles[-1]) == (0.0, 2.0 * np.pi)
     assert heights[-1] == heights[0]
@@ -164,21 +157,3 @@ def test_cards_of_brackets():
         }
         assert repr(bracket).endswith(f", proved={ends == 'proven'})")
     assert "no picture: a bound is infinite" in mf.Bracket(1.0, 0.0, np.inf)._repr_html_()
-
-
-def test_runs_draw_on_the_axes_that_are_given():
-    sol = run([SERIES["circle"](kappa) for kappa in (0.5, 2.0)])
-    sol.dataset["w1"] = "t", [1.0, 2.0]
-    for name in ("energy", "dissipation", "resolution", "distances", "size"):
-        ax = Figure().add_subplot()
-        assert sol.plot(name, ax) is ax
-        assert ax.lines
-    assert sol.plot().get_title(loc="left").startswith("energy, ")
-    own = sol.plot("size").lines[0].get_xydata()
-    assert np.array_equal(own, np.column_stack([sol.t, [128, 128]]))
-    names = ["dissipation", "distances", "energy", "energy_share", "nodes", "resolution", "size"]
-    names += ["tail", "w1"]
-    for wrong in ("mass", "t", None):
-        message = f"name must be one of {names}, got {wrong!r}"
-        with pytest.raises(ValueError, match=re.escape(message)):
-            sol.plot(wrong)
