@@ -371,7 +371,7 @@ HOLES = (
         "meanfield/plot/panels.py",
         "np.maximum(0.5, _AREA * measure.weights[n:])",
         "np.full(len(x) - n, _AREA)",
-        ("tests/plot/test_curves.py::test_particles_are_drawn_by_their_mass",),
+        ("tests/plot/test_panels.py::test_particles_are_drawn_by_their_mass",),
     ),
     Fault(
         "histograms of the page without weights",
