@@ -34,7 +34,7 @@ STUDIES = {
         LAW, mf.USA(0.5), 0.1, [4, 8], repeats=4, save_at=2
     ),
     "phase_diagram": lambda: phases([mf.SA(0.0), mf.SA(2.0), mf.SA(4.0)]),
-    "metastability": lambda: mf.studies.metastability(mf.SA(5.0), t_end=20.0, save_at=20),
+    "metastability": lambda: mf.studies.metastability(mf.SA(5.0), t_end=2.0, save_at=10),
     "stationary_states": lambda: mf.studies.stationary_states([mf.USA(1.0)], 2),
     "proposition_3_4": lambda: mf.studies.proposition_3_4(1.0, 3, n_measures=20, repeats=1),
     "two_token_correlation": lambda: mf.studies.two_token_correlation(
@@ -49,3 +49,7 @@ STUDIES = {
 def study(name):
     """The dataset of a study."""
     return STUDIES[name]()
+
+
+# more than a second
+SLOW = {"proposition_3_4"}

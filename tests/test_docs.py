@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 import meanfield as mf
+from tests.plot.drawn import rows
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -33,8 +34,11 @@ def has_code(page):
     return any(block.language in RUN for block in blocks(read(page)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", [p for p in PAGES if has_code(p)])
+# a second of work at most
+QUICK = "docs/howto/choosing_a_measure.md", "docs/howto/scripts.md"
+
+
+@pytest.mark.parametrize("page", rows([page for page in PAGES if has_code(page)], *QUICK))
 def test_page_runs(page, folder):
     names = run_page(read(page), page)
     check = CHECKS.get(page)

@@ -18,6 +18,7 @@ from PIL import Image
 
 import meanfield as mf
 from tests.children import ENVIRONMENT
+from tests.plot.drawn import rows
 
 PACKAGE = Path(__file__).parent.parent / "meanfield"
 
@@ -278,9 +279,9 @@ VELOCITIES = {
 }
 
 
-@pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.USA(2.0)], ids=lambda one: one.name)
+@pytest.mark.parametrize("kind", rows([mf.SA, mf.USA], mf.SA))
 @pytest.mark.parametrize("place", VELOCITIES)
-def test_the_velocity_is_nine_frames_in_six_files_below_evolve(place, dynamics):
+def test_the_velocity_is_nine_frames_in_six_files_below_evolve(place, kind):
     # the function itself is loaded here, and not while its frames are noted
     measure, evolve, ways = VELOCITIES[place](), mf.evolve, []
 
@@ -297,7 +298,7 @@ def test_the_velocity_is_nine_frames_in_six_files_below_evolve(place, dynamics):
 
     sys.setprofile(note)
     try:
-        evolve(measure, dynamics, 0.01, 1)
+        evolve(measure, kind(2.0), 0.01, 1)
     finally:
         sys.setprofile(None)
     # of those on which a step asks for it; a save does from elsewhere
@@ -422,7 +423,7 @@ def test_the_table_of_fields_names_what_there_is():
         for file, cell in zip(columns, cells, strict=True):
             names = re.findall(r"`(\w+)\.(\w+)`", cell)
             assert names or cell in ("none", "`energy_in_unit`")
-            tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+            tree = modules(PACKAGE)[file.removesuffix(".py").replace("/", ".")]
             classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
             for owner, method in names:
                 defined = {d.name for d in classes[owner].body if isinstance(d, ast.FunctionDef)}

@@ -9,7 +9,8 @@ import xarray as xr
 
 import meanfield as mf
 from meanfield.cli.case import json_schema
-from tests.small_studies import STUDIES, study
+from tests.plot.drawn import rows
+from tests.small_studies import SLOW, STUDIES, study
 
 ROOT = Path(__file__).parent.parent
 BUMP = mf.FourierSeries(cos=[0.5])
@@ -113,7 +114,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", rows(RUNS, *{*RUNS} - {"mesh"}))
 def test_variables_of_runs_and_files_are_in_the_table(name, tmp_path):
     sol, known = RUNS[name](), set(table(*VARIABLES[:2]))
     assert {*map(str, sol.dataset.variables), *map(str, sol.dataset.dims)} <= known
@@ -126,7 +127,7 @@ def test_variables_of_runs_and_files_are_in_the_table(name, tmp_path):
         assert {*map(str, ds.variables), *map(str, ds.dims)} <= {*known, *table(GRID)}
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", rows(STUDIES, *{*STUDIES} - SLOW))
 def test_variables_of_studies_are_in_the_table(name):
     data = study(name)
     assert len(data.data_vars) > 1

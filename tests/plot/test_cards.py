@@ -13,7 +13,7 @@ from PIL import Image
 import meanfield as mf
 from meanfield.plot import runs
 from tests.handmade import SERIES, run
-from tests.plot.drawn import KINDS, points
+from tests.plot.drawn import KINDS, points, rows
 
 
 def parsed(shown):
@@ -31,7 +31,7 @@ def picture(tree):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data, validate=True))))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", rows(KINDS, "circle", "patches"))
 def test_cards_of_measures(kind):
     measure = KINDS[kind](2.0)
     text = measure._repr_html_()
@@ -119,7 +119,7 @@ def test_a_card_without_a_picture_says_why(monkeypatch):
     assert entries(tree)["space"] == "Circle(128)"
 
 
-@pytest.mark.parametrize("dim", [2, 3, 10])
+@pytest.mark.parametrize("dim", rows([2, 3, 10], 3))
 def test_cards_draw_few_tokens(dim):
     many = mf.Particles.sample(mf.Uniform(dim), 20_000, np.random.default_rng(1))
     assert len(points(runs._figure(many).axes[0])) == 1000

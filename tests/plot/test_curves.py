@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 import meanfield as mf
 from tests.handmade import SERIES, bump, curve, run, texts
-from tests.plot.drawn import flow, held, mixed_run, titled
+from tests.plot.drawn import flow, held, mixed_run, rows, titled
 
 KAPPAS = 0.5, 2.0, 5.0, 30.0
 # the energy of a Dirac at β = 4, e^4/8
@@ -45,7 +45,7 @@ def test_runs_draw_on_the_axes_that_are_given():
 
 
 @pytest.mark.parametrize("beta", [0.0, 1e-6, 4.0, 600.0, 5000.0])
-@pytest.mark.parametrize("kind", ["circle", "tokens d=10"])
+@pytest.mark.parametrize("kind", rows(["circle", "tokens d=10"], "circle"))
 def test_bounds_of_the_energy(beta, kind):
     sol = run([SERIES[kind](kappa) for kappa in (0.1, 30.0)], mf.SA(beta))
     ax = mf.plot.energy(sol)

@@ -13,7 +13,7 @@ import meanfield as mf
 from meanfield.cli.commands import main
 from meanfield.plot import movies
 from tests.handmade import SERIES, names, run
-from tests.plot.drawn import KINDS
+from tests.plot.drawn import KINDS, rows
 
 KAPPAS = 0.5, 2.0, 5.0
 
@@ -48,7 +48,7 @@ def gif(sol, tmp_path_factory):
 
 
 # oscillators are tokens of the circle
-@pytest.mark.parametrize("kind", sorted({*KINDS} - {"tokens d=2"}))
+@pytest.mark.parametrize("kind", rows(sorted({*KINDS} - {"tokens d=2"}), "circle", "patches"))
 def test_every_kind_of_measure_moves(kind):
     moving = moved([KINDS[kind](kappa) for kappa in (0.5, 5.0)]).animate()
     bodies = []

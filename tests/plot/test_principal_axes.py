@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 import meanfield as mf
@@ -15,6 +14,7 @@ from meanfield.cli.explore import Explorer
 from meanfield.cli.report.document import part_of_page
 from meanfield.plot import runs
 from tests.handmade import solution
+from tests.plot.drawn import measure_panels, points
 
 DIM, N, SAVES = 10, 60, 10
 RNG = np.random.default_rng(11)
@@ -50,11 +50,6 @@ def components(measures):
     return axes, 100.0 * lengths[:2] ** 2 / np.sum(lengths**2)
 
 
-def dots(ax):
-    (scatter,) = ax.findobj(PathCollection)
-    return np.asarray(scatter.get_offsets())
-
-
 def labels(ax):
     return [ax.get_xlabel(), ax.get_ylabel()]
 
@@ -79,40 +74,26 @@ def page_labels(view):
 
 
 def page_views(page):
-    found = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])["views"]
-    return [view for view in found if view["name"].startswith("measure")]
+    views = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])["views"]
+    return [view for view in views if view["name"].startswith("measure")]
 
 
-def panels(figure):
-    """The panels of measures, each with its time."""
-    return [ax for ax in figure.axes if ax.get_title().startswith("(")]
-
-
-def test_axes_are_those_of_all_saves():
+@pytest.mark.parametrize("count", [1, 2, SAVES])
+def test_axes_are_those_of_all_saves(count):
+    """However few are shown."""
     axes, shares = components(MEASURES)
-    figure = mf.plot.solution(run(MEASURES), panels=SAVES)
-    for ax, measure in zip(panels(figure), MEASURES, strict=True):
-        assert dots(ax) == pytest.approx(measure.points @ axes.T, abs=1e-12)
-    assert labels(panels(figure)[0]) == named(shares)
+    shown = measure_panels(mf.plot.solution(run(MEASURES), panels=count))
+    chosen = MEASURES if count == SAVES else [MEASURES[0], MEASURES[-1]][-count:]
+    for ax, measure in zip(shown, chosen, strict=True):
+        assert points(ax) == pytest.approx(measure.points @ axes.T, abs=1e-12)
+    assert labels(shown[0]) == named(shares)
 
 
-def test_an_early_split_is_seen_on_the_first_axis():
-    """The clusters are as far apart as they are in space, although all but two saves hide them."""
-    ax = panels(mf.plot.solution(run(MEASURES)))[0]
-    x = dots(ax)[:, 0]
-    first, second = x[SIDES > 0].mean(), x[SIDES < 0].mean()
-    assert abs(first - second) == pytest.approx(2.0 * np.sin(TILTS[0]), rel=0.05)
-
-
-def test_few_panels_and_frames_have_the_axes_of_all_saves():
+def test_frames_have_the_axes_of_all_saves():
     axes, shares = components(MEASURES)
-    sol = run(MEASURES)
-    for figure in (mf.plot.solution(sol, panels=2), mf.plot.solution(sol, panels=1)):
-        last = panels(figure)[-1]
-        assert dots(last) == pytest.approx(MEASURES[-1].points @ axes.T, abs=1e-12)
     ax = Figure().add_subplot()
-    moving = sol.animate(ax, frames=2)
-    assert dots(ax) == pytest.approx(MEASURES[0].points @ axes.T, abs=1e-12)
+    moving = run(MEASURES).animate(ax, frames=2)
+    assert points(ax) == pytest.approx(MEASURES[0].points @ axes.T, abs=1e-12)
     assert labels(ax) == named(shares)
     moving._draw_was_started = True
 
@@ -139,19 +120,21 @@ def test_a_page_has_the_axes_of_the_figure(monkeypatch):
     assert "The principal axes are those of all saves together." in page
 
 
+@pytest.mark.slow
 def test_two_runs_on_a_page_have_the_same_axes(monkeypatch):
     other = [cloud(tilt, 0.02) for tilt in TILTS]
     stills = []
     still = report.document.still
     monkeypatch.setattr(
-        report.document, "still", lambda *given: stills.append(still(*given)) or stills[-1]
+        report.document, "still", lambda *asked: stills.append(still(*asked)) or stills[-1]
     )
     views = page_views(report.page(run(MEASURES), run(other)))
     axes, shares = components(MEASURES + other)
     for view, figure, measures in zip(views, stills, (MEASURES, other), strict=True):
+        ax = measure_panels(figure)[0]
         assert page_dots(view, 0) == pytest.approx(measures[0].points @ axes.T, abs=1e-6)
-        assert page_labels(view) == named(shares) == labels(panels(figure)[0])
-        assert dots(panels(figure)[0]) == pytest.approx(measures[0].points @ axes.T, abs=1e-12)
+        assert page_labels(view) == named(shares) == labels(ax)
+        assert points(ax) == pytest.approx(measures[0].points @ axes.T, abs=1e-12)
 
 
 def test_the_explorer_has_the_axes_of_the_figure():
@@ -161,40 +144,29 @@ def test_the_explorer_has_the_axes_of_the_figure():
     lines = []
     Explorer(case).run({}, lines.append, int)
     shown = json.loads(json.dumps(lines[-1]))
-    view = next(one for one in shown["views"] if one["name"] == "measure0")
+    view = next(view for view in shown["views"] if view["name"] == "measure0")
     sol = case.run()
     axes, shares = components(sol.measures)
     assert page_labels(view) == named(shares)
     assert page_dots(view, 0) == pytest.approx(sol.measures[0].points @ axes.T, abs=1e-6)
 
 
-def test_a_measure_alone_has_its_own_axes():
-    axes, shares = components(MEASURES[:1])
-    ax = MEASURES[0].plot()
-    assert dots(ax) == pytest.approx(MEASURES[0].points @ axes.T, abs=1e-12)
+def few(dim):
+    """Seven tokens, in whose span the axes are."""
+    places = np.random.default_rng(3).normal(size=(7, dim))
+    return mf.Particles(places / np.linalg.norm(places, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("measure", [MEASURES[0], few(4), few(9), few(300)])
+def test_a_measure_alone_has_its_own_axes(measure):
+    axes, shares = components([measure])
+    ax = measure.plot()
+    assert points(ax) == pytest.approx(measure.points @ axes.T, abs=1e-12)
     assert labels(ax) == named(shares)
-
-
-@pytest.mark.parametrize("dim", [4, 9, 300])
-def test_few_tokens_in_many_dimensions(dim):
-    """In the span of all rows, whose axes are those of the space."""
-    points = np.random.default_rng(3).normal(size=(7, dim))
-    some = mf.Particles(points / np.linalg.norm(points, axis=1, keepdims=True))
-    axes, shares = components([some])
-    ax = some.plot()
-    assert dots(ax) == pytest.approx(some.points @ axes.T, abs=1e-12)
-    assert labels(ax) == named(shares)
-
-
-def test_the_order_of_tokens_turns_no_axis():
-    order = np.random.default_rng(4).permutation(N)
-    turned = [mf.Particles(one.points[order], one.weights[order]) for one in MEASURES]
-    seen, again = (dots(panels(mf.plot.solution(run(some)))[0]) for some in (MEASURES, turned))
-    assert again == pytest.approx(seen[order], abs=1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 40])
 def test_tokens_in_one_place_have_no_principal_axes(count):
     ax = mf.Particles(np.tile(POLE, (count, 1))).plot()
-    assert dots(ax) == pytest.approx(np.tile(POLE[:2], (count, 1)))
+    assert points(ax) == pytest.approx(np.tile(POLE[:2], (count, 1)))
     assert labels(ax) == ["x₁\nno variance", "x₂\nno variance"]

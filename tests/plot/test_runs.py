@@ -11,12 +11,12 @@ from matplotlib.image import AxesImage
 import meanfield as mf
 from meanfield.plot import runs
 from tests.handmade import DENSITIES, PROJECTIONS, SERIES, curve, names, run, texts
-from tests.plot.drawn import measure_panels, mixed_run, stems, times, titled
+from tests.plot.drawn import measure_panels, mixed_run, rows, stems, times, titled
 
 KAPPAS = 0.5, 2.0, 5.0, 30.0
 
 
-@pytest.fixture(scope="module", params=SERIES)
+@pytest.fixture(scope="module", params=rows(SERIES, "circle", "sphere"))
 def drawn(request):
     sol = run([SERIES[request.param](kappa) for kappa in KAPPAS])
     figure = mf.plot.solution(sol, panels=3)
@@ -103,7 +103,7 @@ def test_times_are_at_equal_steps_of_energy(energies, panels, expected):
     assert runs.instants(sol, panels) == expected
 
 
-@pytest.mark.parametrize("kind", SERIES)
+@pytest.mark.parametrize("kind", rows(SERIES, "tokens d=10"))
 def test_a_run_that_saved_once(kind):
     """Its monitored distance has a panel, for every kind of measure."""
     sol = run([SERIES[kind](2.0)], status="under-resolved")
@@ -115,7 +115,7 @@ def test_a_run_that_saved_once(kind):
     assert len(titled(figure, "distance")) == 1
 
 
-@pytest.mark.parametrize("dim", [2, 10])
+@pytest.mark.parametrize("dim", rows([2, 10], 2))
 def test_a_run_from_density_to_flow_map(dim):
     figure = mf.plot.solution(mixed_run(dim))
     figure.draw_without_rendering()
@@ -140,7 +140,10 @@ def test_one_scale_for_all_panels():
     assert bar.get_ylim() == pytest.approx((0.1, highest))
 
 
-@pytest.mark.parametrize("values", [(1, 2, 4, 5), (5, 4, 2, 1), (1, 5, 5, 1)])
+RISING, FALLING, BOTH = (1, 2, 4, 5), (5, 4, 2, 1), (1, 5, 5, 1)
+
+
+@pytest.mark.parametrize("values", rows([RISING, FALLING, BOTH], BOTH))
 def test_no_letter_lies_on_the_curve(values):
     sol = run([SERIES["zonal"](kappa) for kappa in KAPPAS])
     sol.dataset["energy"][:] = np.array(values, float)
