@@ -31,7 +31,7 @@ def phases(dynamics):
 STUDIES = {
     "compare": lambda: mf.compare(density_run(), flow_run()),
     "mean_field_limit": lambda: mf.studies.mean_field_limit(
-        LAW, mf.USA(0.5), 0.1, [4, 8], repeats=4, save_at=2
+        LAW, mf.USA(0.5), 0.1, [4, 8], repeats=2, save_at=2
     ),
     "phase_diagram": lambda: phases([mf.SA(0.0), mf.SA(2.0), mf.SA(4.0)]),
     "metastability": lambda: mf.studies.metastability(mf.SA(5.0), t_end=2.0, save_at=10),

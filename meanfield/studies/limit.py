@@ -79,11 +79,11 @@ def normality(fluctuations: Array) -> Array:
 
     nan for fewer than three repeats, or where they are all equal.
     """
-    from scipy.stats import shapiro  # slow to import, and workers need none
-
     differ = np.ptp(fluctuations, axis=0) > 0.0
     found = np.full(differ.shape, np.nan)
     if len(fluctuations) >= _FEWEST_FOR_A_TEST and differ.any():
+        from scipy.stats import shapiro  # slow to import, and workers need none
+
         found[differ] = shapiro(fluctuations[:, differ], axis=0).pvalue
     return found
 

@@ -60,6 +60,13 @@ def mixed_run(dim):
     return sol
 
 
+def animated(sol, *asked, **named):
+    """The animation of a run, which does not warn that it is never played."""
+    moving = sol.animate(*asked, **named)
+    moving._draw_was_started = True
+    return moving
+
+
 def points(ax):
     """Where the dots are, in the coordinates of the axes."""
     (dots,) = ax.findobj(PathCollection)

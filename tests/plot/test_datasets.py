@@ -114,7 +114,6 @@ def test_what_is_no_figure_is_refused(files):
             call()
 
 
-@pytest.mark.slow
 def test_plot_draws_sweeps_and_single_numbers(files, capsys):
     assert main(["plot", str(files / "sweep.nc")]) == 0
     assert main(["plot", str(files / "a.nc"), "--name", "dissipation"]) == 0

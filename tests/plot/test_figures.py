@@ -5,7 +5,7 @@ import pytest
 import meanfield as mf
 from meanfield.plot import __all__ as public
 from tests.handmade import SERIES, run
-from tests.plot.drawn import rows
+from tests.plot.drawn import animated, rows
 from tests.small_studies import SLOW, STUDIES, density_run, flow_run, phases, study
 
 AXIS = mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], 2.0)
@@ -15,13 +15,6 @@ TOKENS = mf.Particles.sample(AXIS, 40, rng=0)
 def swept(**grid):
     """A number of any sign over one that is not negative."""
     return mf.sweep(lambda beta, omega: beta + omega, grid)
-
-
-def animated(sol):
-    """The figure of an animation that is never played."""
-    moving = sol.animate()
-    moving._draw_was_started = True
-    return moving._fig
 
 
 # each function with one figure or several
@@ -57,7 +50,7 @@ FIGURES = {
     "proposition_3_4, a part": lambda: mf.plot.proposition_3_4(
         mf.studies.proposition_3_4(1.0, 3, parts=["coefficients"])
     ),
-    "animation": lambda: animated(density_run()),
+    "animation": lambda: animated(density_run())._fig,
 }
 # what writes a file, and a movie is an animation
 WRITERS = {"save", "movie"}

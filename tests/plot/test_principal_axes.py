@@ -14,7 +14,7 @@ from meanfield.cli.explore import Explorer
 from meanfield.cli.report.document import part_of_page
 from meanfield.plot import runs
 from tests.handmade import solution
-from tests.plot.drawn import measure_panels, points
+from tests.plot.drawn import animated, measure_panels, points
 
 DIM, N, SAVES = 10, 60, 10
 RNG = np.random.default_rng(11)
@@ -92,10 +92,9 @@ def test_axes_are_those_of_all_saves(count):
 def test_frames_have_the_axes_of_all_saves():
     axes, shares = components(MEASURES)
     ax = Figure().add_subplot()
-    moving = run(MEASURES).animate(ax, frames=2)
+    animated(run(MEASURES), ax, frames=2)
     assert points(ax) == pytest.approx(MEASURES[0].points @ axes.T, abs=1e-12)
     assert labels(ax) == named(shares)
-    moving._draw_was_started = True
 
 
 def test_the_card_of_a_run_has_the_axes_of_its_figure(monkeypatch):
