@@ -26,10 +26,10 @@ WEIGHTS = RNG.uniform(0.5, 1.5, N)
 
 def cloud(tilt, spread):
     """Two clusters at this angle from the pole; spreads of rounding are those of a collapse."""
-    points = np.cos(tilt) * POLE + np.sin(tilt) * np.outer(SIDES, SPLIT)
-    points = points + spread * RNG.normal(size=(N, DIM))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    return mf.Particles(points, WEIGHTS, unit_mass=True)
+    places = np.cos(tilt) * POLE + np.sin(tilt) * np.outer(SIDES, SPLIT)
+    places = places + spread * RNG.normal(size=(N, DIM))
+    places /= np.linalg.norm(places, axis=1, keepdims=True)
+    return mf.Particles(places, WEIGHTS, unit_mass=True)
 
 
 TILTS = [0.9, 0.3, *(SAVES - 2) * [0.0]]
