@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import meanfield as mf
-from tests.plot.drawn import rows
+from tests.tiers import rows
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

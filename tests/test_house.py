@@ -18,7 +18,7 @@ from PIL import Image
 
 import meanfield as mf
 from tests.children import ENVIRONMENT
-from tests.plot.drawn import rows
+from tests.tiers import rows
 
 PACKAGE = Path(__file__).parent.parent / "meanfield"
 

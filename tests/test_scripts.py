@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plot.drawn import rows
+from tests.tiers import rows
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "scripts"

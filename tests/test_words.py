@@ -9,8 +9,8 @@ import xarray as xr
 
 import meanfield as mf
 from meanfield.cli.case import json_schema
-from tests.plot.drawn import rows
 from tests.small_studies import SLOW, STUDIES, study
+from tests.tiers import rows
 
 ROOT = Path(__file__).parent.parent
 BUMP = mf.FourierSeries(cos=[0.5])

@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 import meanfield as mf
@@ -23,11 +22,6 @@ KINDS = {
 TWO_BUMPS = mf.Mixture(
     [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.0, 1.0, 0.0], 3.0)]
 )
-
-
-def rows(names, *quick):
-    """Parameters, slow but for these: one or two kinds say quickly what all of them do."""
-    return [pytest.param(x, marks=[] if x in quick else pytest.mark.slow) for x in names]
 
 
 def flow(dim=2):

@@ -13,7 +13,8 @@ from PIL import Image
 import meanfield as mf
 from meanfield.plot import runs
 from tests.handmade import SERIES, run
-from tests.plot.drawn import KINDS, points, rows
+from tests.plot.drawn import KINDS, points
+from tests.tiers import rows
 
 
 def parsed(shown):

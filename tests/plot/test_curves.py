@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 import meanfield as mf
 from tests.handmade import SERIES, bump, curve, run, texts
-from tests.plot.drawn import flow, held, mixed_run, rows, titled
+from tests.plot.drawn import flow, held, mixed_run, titled
+from tests.tiers import rows
 
 KAPPAS = 0.5, 2.0, 5.0, 30.0
 # the energy of a Dirac at β = 4, e^4/8

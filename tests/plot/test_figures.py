@@ -5,8 +5,9 @@ import pytest
 import meanfield as mf
 from meanfield.plot import __all__ as public
 from tests.handmade import SERIES, run
-from tests.plot.drawn import animated, rows
+from tests.plot.drawn import animated
 from tests.small_studies import SLOW, STUDIES, density_run, flow_run, phases, study
+from tests.tiers import rows
 
 AXIS = mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], 2.0)
 TOKENS = mf.Particles.sample(AXIS, 40, rng=0)

@@ -13,7 +13,8 @@ import meanfield as mf
 from meanfield.cli.commands import main
 from meanfield.plot import movies
 from tests.handmade import SERIES, names, run
-from tests.plot.drawn import KINDS, animated, rows
+from tests.plot.drawn import KINDS, animated
+from tests.tiers import rows
 
 KAPPAS = 0.5, 2.0, 5.0
 

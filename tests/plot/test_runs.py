@@ -11,7 +11,8 @@ from matplotlib.image import AxesImage
 import meanfield as mf
 from meanfield.plot import runs
 from tests.handmade import DENSITIES, PROJECTIONS, SERIES, curve, names, run, texts
-from tests.plot.drawn import measure_panels, mixed_run, rows, stems, times, titled
+from tests.plot.drawn import measure_panels, mixed_run, stems, times, titled
+from tests.tiers import rows
 
 KAPPAS = 0.5, 2.0, 5.0, 30.0
 
