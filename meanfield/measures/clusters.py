@@ -318,8 +318,10 @@ class _Neighbours:
         if n == 0:
             return nearest
         if self._tree is not None:
-            apart, index = self._tree.query(others)
-            return np.where(apart <= distance, labels[index], -1)
+            # beyond the bound nothing is looked for, and the index is n
+            bound = (1.0 + _ROUNDING) * distance
+            apart, index = self._tree.query(others, distance_upper_bound=bound)
+            return np.where(apart <= distance, labels[np.minimum(index, n - 1)], -1)
         for start in range(0, len(others), _ROWS):
             rows = slice(start, start + _ROWS)
             for first in range(0, n, _COLUMNS):
