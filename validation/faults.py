@@ -159,7 +159,7 @@ HOLES = (
         "meanfield/evolution/restart.py",
         "run.system.collapses = [",
         "_ = [",
-        ("tests/evolution/test_resume.py::test_a_resumed_run_keeps_its_collapses",),
+        ("tests/evolution/test_restart.py::test_a_resumed_run_keeps_its_collapses",),
     ),
     Fault(
         "sign of |slope|²/2λ in a basin",
