@@ -148,7 +148,16 @@ SPOILT = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "number"), [("circle", np.inf), *((kind, np.nan) for kind in SPOILT)]
+    ("kind", "number"),
+    [
+        ("circle", np.inf),
+        ("tokens", np.nan),
+        *(
+            pytest.param(kind, np.nan, marks=pytest.mark.slow)
+            for kind in SPOILT
+            if kind != "tokens"
+        ),
+    ],
 )
 def test_a_state_that_is_no_number_does_not_replace_a_good_one(kind, number, tmp_path, monkeypatch):
     path, (start, dynamics, t_end) = tmp_path / "run.nc", SPOILT[kind]()
@@ -210,7 +219,6 @@ DEEP = mf.Layers([mf.SA(1.0), mf.SA(2.0), mf.USA(0.5)] * 50, step=0.009)
 KILLED = {
     "density": lambda: (mf.Density(START.space, BUMPS, max_size=2048), mf.SA(4.0), 2.2, 400),
     "flow map saved where layers end": lambda: (flow_map(), DEEP, 1.35, 150),
-    "tokens saved where layers end": lambda: (tokens(4, 50), DEEP, 1.35, 150),
 }
 # one process imports the package, and each run has a copy of it
 KILLING = """
