@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,13 +12,12 @@ from pathlib import Path
 import pytest
 
 import meanfield as mf
-from meanfield.cli.case import read_case
 from meanfield.cli.commands import main
-from meanfield.evolution import solve
 from meanfield.evolution.files import file_lock, is_being_written
 from meanfield.exceptions import FileInUseError
 from tests.children import child
-from tests.handmade import CASE, interrupted
+from tests.evolution.interruptions import START, Interruption
+from tests.handmade import CASE, interrupted, names
 
 # as a run of another process holds it; to import the package there takes seconds
 HOLDING = """
@@ -27,7 +27,6 @@ fcntl.flock(lock, fcntl.LOCK_EX)
 print("holds", flush=True)
 sys.stdin.read()
 """
-START = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
 
 
 @pytest.fixture
@@ -51,14 +50,23 @@ WRITERS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", WRITERS)
-def test_every_command_has_its_file_to_itself(name, folder, capsys):
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The file of a run, which is copied."""
+    path = tmp_path_factory.mktemp("run") / "run.nc"
+    mf.Case(CASE).run(progress=False).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n == "compare" else pytest.mark.slow) for n in WRITERS]
+)
+def test_every_command_has_its_file_to_itself(name, run, folder, capsys):
     text, option = WRITERS[name]
     command, file = text.split(), Path(text.split()[-1])
     Path("case.toml").write_text(CASE)
     for other in "a.nc", "b.nc":
-        assert main(["run", "case.toml", "-q", "-o", other]) == 0
+        shutil.copy(run, other)
     before = {path.name for path in folder.rglob("*")}
     # what a process that was killed has left
     Path(f".{file}.lock").touch()
@@ -79,18 +87,16 @@ def test_every_command_has_its_file_to_itself(name, folder, capsys):
     assert list(folder.glob(".*")) == []
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("holder")
-def test_a_second_run_is_refused_and_the_file_stays(capsys):
+def test_a_second_run_is_refused_and_the_file_stays(run, capsys):
     Path("case.toml").write_text(CASE)
-    start, dynamics, keywords = read_case("case.toml")._build()
-    solve(start, dynamics, **keywords).save("run.nc")
+    shutil.copy(run, "run.nc")
     before = Path("run.nc").read_bytes()
     beside = Path(".run.nc.writing-x")
     beside.mkdir()
     told = r"no other run writes, got '.*run\.nc', which another process is writing"
     with pytest.raises(FileInUseError, match=told):
-        mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint="run.nc")
+        mf.evolve(START, mf.SA(4.0), 0.1, 1, checkpoint="run.nc")
     with pytest.raises(FileInUseError, match=told):
         mf.resume("run.nc")
     for command in ["run", "case.toml"], ["resume", "run.nc"]:
@@ -103,21 +109,17 @@ def test_a_second_run_is_refused_and_the_file_stays(capsys):
     # what the first is just writing is not taken away from it
     assert beside.exists()
     # another file is free
-    assert mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint="other.nc").status == "finished"
+    assert mf.evolve(START, mf.SA(4.0), 0.1, 1, checkpoint="other.nc").status == "finished"
 
 
-@pytest.mark.slow
 def test_info_tells_a_run_that_goes_on(holder, capsys):
-    def stop(_):
-        raise KeyboardInterrupt
-
-    sol = interrupted(mf.evolve, START, mf.SA(4.0), 0.1, 1, monitors={"m": stop})
+    sol = interrupted(mf.evolve, START, mf.SA(4.0), 0.1, 1, monitors={"m": Interruption(1)})
     assert sol.status == "interrupted"
     sol.save("run.nc")
     assert main(["info", "run.nc"]) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"^status +running$", told, re.MULTILINE)
-    assert "resume" not in told
+    printed = capsys.readouterr().out
+    assert re.search(r"^status +running$", printed, re.MULTILINE)
+    assert "resume" not in printed
     assert Path(".run.nc.lock").exists()
     # to look is not to hold
     assert is_being_written(Path("run.nc"))
@@ -126,12 +128,11 @@ def test_info_tells_a_run_that_goes_on(holder, capsys):
     holder.kill()
     holder.wait()
     assert main(["info", "run.nc"]) == 0
-    told = capsys.readouterr().out
-    assert "running" not in told
-    assert "interrupted" in told
+    printed = capsys.readouterr().out
+    assert "running" not in printed
+    assert "interrupted" in printed
 
 
-@pytest.mark.slow
 def test_a_run_holds_its_file_until_it_ends(tmp_path):
     path, refused = tmp_path / "run.nc", []
 
@@ -143,16 +144,15 @@ def test_a_run_holds_its_file_until_it_ends(tmp_path):
 
     mf.evolve(START, mf.SA(4.0), 0.1, 2, monitors={"m": again}, checkpoint=path)
     assert len(refused) == 3
-    assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
+    assert names(tmp_path) == ["run.nc"]
 
 
-@pytest.mark.slow
 def test_a_dead_run_holds_nothing(holder, tmp_path):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     assert (tmp_path / ".run.nc.lock").exists()
     mf.evolve(START, mf.SA(4.0), 0.1, 1, checkpoint=tmp_path / "run.nc")
-    assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
+    assert names(tmp_path) == ["run.nc"]
 
 
 def test_a_run_that_is_still_dying_is_waited_for(holder, tmp_path, monkeypatch):
@@ -193,13 +193,13 @@ def test_a_lock_that_leads_elsewhere_is_refused(plant, tmp_path):
     """As an unpacked or shared folder may have it: what it leads to keeps its content."""
     (tmp_path / "target.txt").write_text("precious")
     plant(tmp_path / ".run.nc.lock", tmp_path / "target.txt")
-    before = sorted(path.name for path in tmp_path.iterdir())
+    before = names(tmp_path)
     told = r"must be a file that can be locked, got '.*run\.nc', .*\.run\.nc\.lock, which"
     with pytest.raises(FileInUseError, match=told):
         mf.evolve(START, mf.SA(4.0), 0.1, 1, checkpoint=tmp_path / "run.nc")
     assert not is_being_written(tmp_path / "run.nc")
     assert (tmp_path / "target.txt").read_text() == "precious"
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert names(tmp_path) == before
 
 
 def test_a_file_with_the_name_of_the_lock_keeps_its_content(tmp_path):

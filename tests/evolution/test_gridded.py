@@ -1,6 +1,7 @@
 """`Solution.to_dataset`: densities on grids, with coordinates that other tools understand."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,6 +25,12 @@ RUNS = {
 }
 
 
+@cache
+def run(name):
+    """A run that tests share and do not change."""
+    return RUNS[name]()
+
+
 def mass(density: xr.DataArray) -> xr.DataArray:
     """∫ f dσ over t, by Gauss's rule over latitudes or cosines and the mean around."""
     if "angle" in density.dims:
@@ -41,10 +48,15 @@ def exact_grid(sol):
     return 200 if dim == 2 else {"lat": np.degrees(np.arcsin(GAUSS)), "lon": 80}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if n in ("circle", "axis", "S^2") else pytest.mark.slow)
+        for n in RUNS
+    ],
+)
 def test_densities_on_a_grid_are_those_at_its_points_with_mass_one(name):
-    sol = RUNS[name]()
+    sol = run(name)
     ds = sol.to_dataset(exact_grid(sol))
     assert float(ds.density.max() - ds.density.min()) > 0.5
     assert np.abs(mass(ds.density) - 1.0).max() < (1e-6 if name == "mesh" else 1e-8)
@@ -64,7 +76,7 @@ def test_densities_on_a_grid_are_those_at_its_points_with_mass_one(name):
 
 @pytest.mark.slow
 def test_a_map_is_one_that_geographers_know(tmp_path):
-    sol = RUNS["S^2"]()
+    sol = run("S^2")
     sol.to_dataset(grid=36).to_netcdf(tmp_path / "map.nc", engine="h5netcdf")
     with xr.open_dataset(tmp_path / "map.nc", engine="h5netcdf") as ds:
         assert ds.density.dims == ("t", "lat", "lon")
@@ -89,7 +101,7 @@ def test_a_map_is_one_that_geographers_know(tmp_path):
 
 
 def test_a_measure_about_an_axis_has_a_map_too():
-    sol = RUNS["axis"]()
+    sol = run("axis")
     ds = sol.to_dataset({"lat": [90.0, 0.0, -90.0], "lon": 8})
     assert float(ds.density.std("lon").max()) < 1e-12
     along = sol.to_dataset({"cosine": [1.0, 0.0, -1.0]}).density
@@ -121,20 +133,19 @@ def test_the_mass_of_a_grid_is_of_second_order(axis):
 
 
 def test_a_map_has_its_mass_wherever_longitudes_start():
-    sol = RUNS["axis"]()
+    sol = run("axis")
     whole = sol.to_dataset(90).grid_mass
     assert np.abs(whole - 1.0).max() < 1e-3
     mapped = {"lat": 90, "lon": [170.0, -350.0, 95.0, 340.0, -180.0]}
     other = sol.to_dataset(mapped)
     assert np.abs(other.grid_mass - 1.0).max() < 1e-3
     # a meridian near a peak is not the sphere, and nobody is warned of it
-    circle = RUNS["circle"]()
+    circle = run("circle")
     assert abs(float(circle.to_dataset({"angle": [0.0]}).grid_mass[0]) - 1.0) > 0.1
 
 
-@pytest.mark.slow
 def test_without_a_grid_it_is_what_the_file_holds(tmp_path):
-    sol = RUNS["S^2"]()
+    sol = run("S^2")
     sol.save(tmp_path / "run.nc")
     with xr.open_dataset(tmp_path / "run.nc", engine="h5netcdf") as stored:
         xr.testing.assert_identical(sol.to_dataset(), stored.load())
@@ -148,7 +159,7 @@ def test_without_a_grid_it_is_what_the_file_holds(tmp_path):
 @pytest.mark.parametrize("kind", ["S^2", "polar", "circle"])
 def test_a_grid_that_memory_does_not_hold_is_refused(kind, monkeypatch):
     """Before a number of it is made, at any number of points; its neighbour is made."""
-    sol = RUNS[kind]()
+    sol = run(kind)
     too_many = r"grid must have at most (\d+) points for 3 saves, (\d+) bytes each, .* got (\d+),"
     for grid in (10**12, 10**15):
         with pytest.raises(ValueError, match=too_many):
@@ -169,7 +180,7 @@ def test_a_grid_that_memory_does_not_hold_is_refused(kind, monkeypatch):
 
 
 def test_what_is_no_grid_is_refused():
-    sol, line = RUNS["S^2"](), RUNS["polar"]()
+    sol, line = run("S^2"), run("polar")
     for grid in (1, 2.5, "x", [1.0, 2.0]):
         with pytest.raises(ValueError, match="grid must be an integer >= 2, got"):
             sol.to_dataset(grid)

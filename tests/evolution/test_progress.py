@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from itertools import count
 
 import numpy as np
 import pytest
@@ -85,7 +86,6 @@ def test_ctrl_c_does_not_wait_for_a_first_right_hand_side(kind, blocks):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["SA", "layers"])
 def test_ctrl_c_drops_a_step_and_keeps_what_was_before_it(kind, blocks, tmp_path):
     start, dynamics = KINDS[kind]
@@ -323,7 +323,6 @@ def test_a_short_right_hand_side_is_not_measured(monkeypatch, caplog):
     assert "right-hand side" not in caplog.text
 
 
-@pytest.mark.slow
 def test_a_flow_map_under_a_steep_kernel_says_what_it_does(caplog, capsys):
     start = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 2.0))
     with caplog.at_level(logging.INFO, logger="meanfield"):
@@ -332,3 +331,13 @@ def test_a_flow_map_under_a_steep_kernel_says_what_it_does(caplog, capsys):
     assert tables == "tables of the kernel for a reach of 1500"
     assert nodes == f"{len(sol.measures[0])} nodes, for a reach of 1500"
     assert nodes in capsys.readouterr().err
+
+
+def test_lines_of_progress(capsys, monkeypatch):
+    # two minutes pass at each look at the clock
+    monkeypatch.setattr("time.monotonic", count(0.0, 120.0).__next__)
+    start = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    mf.evolve(start, mf.SA(4.0), 0.1, progress="lines")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert all(line.startswith("t = ") and "E_β/|E_β(δ)| = " in line for line in lines)
