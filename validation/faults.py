@@ -276,7 +276,7 @@ HOLES = (
         "meanfield/evolution/system.py",
         '**self._balance(measure), "mass": measure.mass()',
         '**self._balance(measure), "mass": 1.0',
-        ("tests/evolution/test_run.py::test_a_save_has_the_mass_of_its_measure",),
+        ("tests/evolution/test_system.py::test_a_save_has_the_mass_of_its_measure",),
     ),
     Fault(
         "fields are refused at a hundred times the share of rounding",

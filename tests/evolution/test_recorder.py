@@ -12,7 +12,7 @@ START = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.5], sin=[0.2]))
 
 def test_clouds_have_brackets():
     monitors = {"w": mf.DistanceTo("start", every=2)}
-    sol = mf.evolve(tokens(3, 40), mf.SA(1.0), 1.0, 2, monitors=monitors)
+    sol = mf.evolve(tokens(3, 15), mf.SA(1.0), 1.0, 2, monitors=monitors)
     expected = mf.wasserstein(sol.final, sol.measures[0])
     assert isinstance(expected, Bracket)
     data = sol.dataset

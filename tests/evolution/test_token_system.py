@@ -42,6 +42,9 @@ def test_gram_matrix_moves_points(dynamics):
     assert np.abs(runs[0].final.points - points).max() > 0.1
 
 
+TOKENS, FIELD = some(4, 3), mf.Attention(1.0, [mf.Head(np.eye(3))])
+
+
 def attention(dim, seed=0):
     rng = np.random.default_rng(seed)
     shapes = (3, dim), (3, dim), (dim, dim)
@@ -54,8 +57,11 @@ def attention(dim, seed=0):
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("field", [attention(5)[0], mf.DoublyStochastic(3.0)], ids=str)
+@pytest.mark.parametrize(
+    "field",
+    [attention(5)[0], pytest.param(mf.DoublyStochastic(3.0), marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_layers_are_euler_steps(field):
     """x ← N(x + h V A x) is the flow to first order in h."""
     tokens = some(8, 5)
@@ -67,7 +73,6 @@ def test_layers_are_euler_steps(field):
     assert off[0] > 1e-3
 
 
-@pytest.mark.slow
 def test_layers_hand_over_where_they_should():
     """Three layers in one run are three runs, saved in between or not."""
     tokens, (field, perceptron) = some(6, 5), attention(5)
@@ -86,9 +91,6 @@ def test_layers_hand_over_where_they_should():
         points /= np.linalg.norm(points, axis=1, keepdims=True)
     assert np.abs(discrete.final.points - points).max() < 1e-14
     assert discrete.dataset.steps.values.tolist() == [0, 3]
-
-
-# ---------------------------------------------------------------- noise
 
 
 @pytest.mark.parametrize("degree", [1, 2])
@@ -138,12 +140,6 @@ def test_noise_alone_is_brownian_motion(dim):
         error = values.std() / np.sqrt(n)
         assert abs(values.mean() - np.exp(-rate * noise * t_end)) < 4 * error
         assert error < 0.01
-
-
-# ---------------------------------------------------------------- discrete layers
-
-TOKENS = some(4, 3)
-FIELD = mf.Attention(1.0, [mf.Head(np.eye(3))])
 
 
 @pytest.mark.parametrize("step", [0.1, 0.3, 0.35, 0.7])
