@@ -104,8 +104,9 @@ dynamics = st.one_of(
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["law", "space", "head", "dynamics"])
+@pytest.mark.parametrize(
+    "kind", ["space", "head", "dynamics", pytest.param("law", marks=pytest.mark.slow)]
+)
 @given(st.data())
 def test_a_record_is_its_constructor_call(kind, data):
     drawn = {"law": laws, "space": spaces, "head": dims.flatmap(heads), "dynamics": dynamics}
@@ -130,7 +131,6 @@ def test_a_record_is_its_constructor_call(kind, data):
         setattr(thing, names[0], getattr(thing, names[0]))
 
 
-@pytest.mark.slow
 @given(spaces)
 def test_a_space_of_another_process_transforms_alike(space):
     again = pickle.loads(pickle.dumps(space))

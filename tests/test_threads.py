@@ -1,17 +1,18 @@
 """Objects that threads share answer as those that nobody shares, bit for bit.
 
-Each question is first asked of an object of its own. Then four threads ask one object all of its
+Each question is first asked of an object of its own. Then threads ask one object all of its
 questions, each in another order, and are interrupted a million times a second: what a call leaves
 in the object, for as long as it runs or for ever, would be seen by the others.
 """
 
+import copy
 import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from inspect import getattr_static
 from pathlib import Path
 from types import FunctionType
@@ -27,7 +28,6 @@ from meanfield.spaces import sphere
 from tests.handmade import CASE
 from tests.refusals.bad_calls import NAMES, call, called, good_arguments
 
-THREADS = 4
 BUMPS = mf.Mixture(
     [mf.VonMisesFisher([0.0, 0.0, 1.0], 3.0), mf.VonMisesFisher([0.0, 0.8, -0.6], 2.0)], [0.6, 0.4]
 )
@@ -53,11 +53,15 @@ def slope(t: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Row:
-    """A kind of object, what it is asked, and how often by each thread: quick answers often."""
+    """A kind of object, what it is asked, how often by each thread, and by how many threads.
+
+    Quick answers are asked for often, slow ones by two threads.
+    """
 
     make: Callable[[], Any]
     questions: list[Callable[[Any], Any]]
     times: int = 1
+    threads: int = 4
 
 
 def of_law(law: Callable[[], Any], times: int = 40, *more: Callable[[Any], Any]) -> Row:
@@ -82,7 +86,9 @@ def of_space(space: Callable[[], Any], times: int = 20) -> Row:
     return Row(space, [*forth, *back, *grid, lambda x: mf.Density(x, mf.Uniform(x.dim))], times)
 
 
-def of_measure(measure: Callable[[], Any], times: int = 2, *more: Callable[[Any], Any]) -> Row:
+def of_measure(
+    measure: Callable[[], Any], times: int = 2, *more: Callable[[Any], Any], threads: int = 4
+) -> Row:
     """Numbers of a measure, fields over it, and its distances."""
     dynamics = mf.SA(2.0), mf.USA(9.0), mf.Interaction([1.0, 1.0, 0.25])
     asked: list[Callable[[Any], Any]] = [
@@ -96,7 +102,7 @@ def of_measure(measure: Callable[[], Any], times: int = 2, *more: Callable[[Any]
         *(lambda x, f=f: mf.metric_speed(x, f) for f in dynamics[:2]),
         *more,
     ]
-    return Row(measure, asked, times)
+    return Row(measure, asked, times, threads)
 
 
 def of_dynamics(dynamics: Callable[[], Any], measures: list[Any], times: int = 10) -> Row:
@@ -111,7 +117,11 @@ def of_dynamics(dynamics: Callable[[], Any], measures: list[Any], times: int = 1
 
 
 def of_run(run: Callable[[], Any]) -> Row:
-    """Between the saves, on a grid, and from a file."""
+    """Between the saves, on a grid, and from a file.
+
+    The run is done once, and copied before anything is asked of it.
+    """
+    done = cache(run)
     asked = [
         lambda x: x.at(0.15),
         lambda x: x.at(0.05),
@@ -122,7 +132,7 @@ def of_run(run: Callable[[], Any]) -> Row:
         lambda x: (x.dataset, list(x), x[1], x.final, x.success, len(x), repr(x)),
         stored,
     ]
-    return Row(run, asked, 1)
+    return Row(lambda: copy.deepcopy(done()), asked)
 
 
 def stored(sol: mf.Solution) -> mf.Solution:
@@ -197,7 +207,10 @@ ROWS: dict[str, Row] = {
     ),
     "FlowMap about an axis": of_measure(lambda: mf.FlowMap(RING, tol=1e-6), 1),
     "FlowMap on S²": of_measure(
-        lambda: mf.FlowMap(BUMPS, tol=1e-4), 1, lambda x: (x.entropy(), x.atoms, x.log_density)
+        lambda: mf.FlowMap(BUMPS, tol=1e-4),
+        1,
+        lambda x: (x.entropy(), x.atoms, x.log_density),
+        threads=2,
     ),
     "Particles on the circle": of_measure(
         tokens(WAVES, 400),
@@ -278,7 +291,8 @@ ROWS: dict[str, Row] = {
 # files, of which `stored` asks; what matplotlib draws, which is for one thread; runs of seconds
 LEFT = {"resume", "load", "save", "from_file", "plot", "animate", "metastability"}
 CALLS = [name for name in NAMES if not LEFT & set(name.split("."))]
-SLOW = "FlowMap on S²", "Solution of a mesh", "all calls"
+SLOW = "FlowMap on S²", "Density on S²", "Particles on S²", "runs of one start", "all calls"
+SLOW += "Solution of a mesh", "Solution of a flow map", "Solution of a density on S²"
 
 
 def ask_as_usual(name: str) -> Any:
@@ -288,7 +302,7 @@ def ask_as_usual(name: str) -> Any:
     return call(name, given | {"rng": 0} if drawn else given)
 
 
-ROWS["all calls"] = Row(lambda: None, [lambda _, n=n: ask_as_usual(n) for n in CALLS], 1)
+ROWS["all calls"] = Row(lambda: None, [lambda _, n=n: ask_as_usual(n) for n in CALLS], threads=2)
 
 
 def bits(answer: Any) -> Any:
@@ -351,13 +365,13 @@ def together(tasks: list[Callable[[], Any]]) -> None:
 
 
 def disagreements(row: Row) -> list[str]:
-    """What four threads heard of one object, and not of objects of their own."""
+    """What threads heard of one object, and not of objects of their own."""
     alone = [bits(question(row.make())) for question in row.questions]
     count, heard = len(alone), []
 
     def ask(shared: Any, first: int) -> None:
         for place in range(row.times * count):
-            which = (place + first * count // THREADS) % count
+            which = (place + first * count // row.threads) % count
             try:
                 same = bits(row.questions[which](shared)) == alone[which]
             except Exception as error:
@@ -366,8 +380,8 @@ def disagreements(row: Row) -> list[str]:
                 heard.append("" if same else f"question {which}: another answer")
 
     shared = row.make()
-    together([partial(ask, shared, first) for first in range(THREADS)])
-    assert len(heard) == row.times * THREADS * count
+    together([partial(ask, shared, first) for first in range(row.threads)])
+    assert len(heard) == row.times * row.threads * count
     return [line for line in heard if line]
 
 
@@ -399,7 +413,7 @@ def test_a_shared_buffer_is_seen():
 
 def test_an_answer_that_hangs_on_earlier_questions_is_seen():
     asked = [lambda x, s=s: x.setdefault("first", s) for s in range(8)]
-    assert len(disagreements(Row(dict, asked, 1))) == 7 * THREADS
+    assert len(disagreements(Row(dict, asked))) == 7 * 4
 
 
 # modules, and what functions answer with
@@ -427,7 +441,7 @@ def test_threads_get_one_dataset():
     start, datasets = mf.Density(mf.Circle(32), WAVES), []
     for _ in range(10):
         sol, heard = evolved(start), []
-        together([lambda sol=sol, heard=heard: heard.append(sol.dataset)] * THREADS)
+        together([lambda sol=sol, heard=heard: heard.append(sol.dataset)] * 4)
         datasets.append(len({id(dataset) for dataset in heard}))
     assert datasets == [1] * 10
 
@@ -438,7 +452,7 @@ def test_threads_that_import_a_library_leave_the_output_as_it_was(monkeypatch, t
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "shtns", raising=False)
     before = sys.stdout
-    together([sphere._imported.__wrapped__] * THREADS)
+    together([sphere._imported.__wrapped__] * 4)
     monkeypatch.delitem(sys.modules, "shtns")
     assert sys.stdout is before
     assert capsys.readouterr().out == ""
