@@ -27,6 +27,7 @@ def test_refinement_keeps_the_state(dynamics):
     assert sizes[0] == 16
     assert sizes[-1] >= (64 if dynamics.noise else 128)
     assert np.all(np.diff(sizes) >= 0)
+    # the rtol of both runs, for f a hundred times, which is up to some ten at its peak
     for one, other in zip(grown.measures, large.measures, strict=True):
         assert mf.energy(one, 4.0) == pytest.approx(mf.energy(other, 4.0), abs=1e-11)
     points = large.final.space.points
@@ -38,6 +39,7 @@ def test_initial_law_is_resolved_from_the_law_itself():
     sol = mf.evolve(mf.Density(mf.Circle(64), sharp), mf.SA(1.0), 0.01, 1)
     assert sol.dataset["size"][0] > 64
     start = sol.measures[0]
+    # the tail of a law, which a start resolves to rounding
     assert np.max(np.abs(start.values - sharp.pdf(start.space.points))) < 1e-12
 
 
@@ -73,6 +75,7 @@ def test_under_resolved_keeps_what_it_had(field):
     assert sol.final.tail <= 1e-8
     assert np.all(np.diff(sol.t) > 0)
     again = mf.evolve(mu(256), field, float(sol.t[-1]), 1)
+    # the tail at which a space is left, of all below
     assert abs(float(again.dataset.energy[-1] - sol.dataset.energy[-1])) < 1e-8
 
 

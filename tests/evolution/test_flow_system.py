@@ -30,6 +30,7 @@ def test_records(sol):
     data = sol.dataset
     assert sol.status == "finished"
     gap = np.abs(data.energy - data.energy[0] - data.work)
+    # the tolerance of the flow map, as of its mass and density below
     assert np.max(gap) < 1e-8 * mf.theory.energy_dirac(4.0)
     assert np.max(np.abs(data.mass - 1)) < 1e-8
     assert float(data.energy[-1]) > 1.2 * float(data.energy[0])
@@ -53,6 +54,7 @@ BALANCED = [mf.DoublyStochastic(4.0, sign=sign) for sign in (1, -1)]
 def test_energy_changes_by_the_work(dynamics):
     run = mf.evolve(mf.FlowMap(BUMPS, tol=1e-6), dynamics, 0.3, 1)
     assert isinstance(run.final, SphereFlowMap)
+    # the tolerance of the flow map
     energy, work = run.dataset.energy, run.dataset.work
     assert dynamics.sign * float(work[-1]) > 1e-3
     assert np.max(np.abs(energy - energy[0] - work)) < 1e-6 * abs(float(work[-1]))
@@ -89,6 +91,7 @@ def test_clusters_become_particles():
 def test_density_at_nodes(sol):
     flow = sol.measures[2]
     f = sol.pdf(flow.points[: flow.n_nodes][::40], sol.t[2])
+    # f at a foot that is known to 1e-8, between nodes of which f has a slope of some hundred
     assert np.max(np.abs(np.exp(flow.log_density)[: flow.n_nodes][::40] / f - 1)) < 1e-5
 
 

@@ -59,6 +59,7 @@ def test_densities_on_a_grid_are_those_at_its_points_with_mass_one(name):
     sol = run(name)
     ds = sol.to_dataset(exact_grid(sol))
     assert float(ds.density.max() - ds.density.min()) > 0.5
+    # the tolerance of the mesh, or of the tail
     assert np.abs(mass(ds.density) - 1.0).max() < (1e-6 if name == "mesh" else 1e-8)
     if "lat" in ds.dims:
         lat, lon = (np.radians(one) for one in xr.broadcast(ds.lat, ds.lon))
@@ -70,6 +71,7 @@ def test_densities_on_a_grid_are_those_at_its_points_with_mass_one(name):
     points = np.stack([one.values.ravel() for one in points], axis=1)
     for t in sol.t:
         there = sol.pdf(points, t).reshape(ds.density.shape[1:])
+        # rounding of a series of some hundred terms
         assert np.abs(ds.density.sel(t=t) / there - 1.0).max() < 1e-11
     assert ds.energy.equals(sol.dataset.energy)
 

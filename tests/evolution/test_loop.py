@@ -30,11 +30,13 @@ def test_a_run_begins_at_t_start(start):
     assert np.array_equal(late.t, [3.0, 3.5, 4.0])
     assert late.message.startswith("finished at t = 4 after")
     assert np.abs(early.final.mean() - start.mean()).max() > 1e-3
+    # the same steps, but for the rounding of their times
     assert np.abs(early.final.mean() - late.final.mean()).max() < 1e-12
     layers = mf.Layers([mf.SA(2.0), mf.SA(3.0, sign=-1), mf.USA(1.0)], step=0.5)
     whole = mf.evolve(start, layers, 1.5, [0.7])
     rest = mf.evolve(whole.at(0.7), layers, 1.5, 1, t_start=0.7)
     assert np.abs(whole.at(0.7).mean() - rest.final.mean()).max() > 1e-3
+    # steps of rtol = 1e-9, which differ
     assert np.abs(whole.final.mean() - rest.final.mean()).max() < 1e-8
 
 
@@ -42,6 +44,7 @@ def test_the_density_of_a_run_from_t_start_on():
     flow, points = STARTS["flow map"], np.eye(2)
     early, late = (mf.evolve(flow, mf.SA(2.0), t + 1.0, 1, t_start=t) for t in (0.0, 3.0))
     assert np.array_equal(late.pdf(points, 3.0), early.pdf(points, 0.0))
+    # roundings of times, which the sharpest density multiplies by some ten
     assert late.pdf(points, 3.4) == pytest.approx(early.pdf(points, 0.4), rel=1e-11)
     with pytest.raises(ValueError, match=r"t must be a finite number >= 3 and <= 4, got 0\.4"):
         late.pdf(points, 0.4)
@@ -50,6 +53,7 @@ def test_the_density_of_a_run_from_t_start_on():
 def test_saves_do_not_change_the_answer():
     few = mf.evolve(mu(), mf.SA(4.0), 2.0, 1, rtol=1e-11, atol=1e-13)
     many = mf.evolve(mu(), mf.SA(4.0), 2.0, 37, rtol=1e-11, atol=1e-13)
+    # the rtol of both runs
     assert abs(float(few.dataset.energy[-1] - many.dataset.energy[-1])) < 1e-11
     assert many.dataset.steps[-1] < 3 * few.dataset.steps[-1] + 37
 
@@ -72,5 +76,6 @@ def test_particles_stay_on_the_sphere():
     sol = mf.evolve(cloud, mf.SA(2.0), 3.0, 3)
     assert sol.status == "finished"
     assert np.allclose(np.linalg.norm(sol.final.points, axis=1), 1, rtol=0, atol=1e-15)
+    # the rtol of the steps
     assert abs(float(sol.dataset.energy[-1] - sol.dataset.energy[0] - sol.dataset.work[-1])) < 1e-9
     assert "tail" not in sol.dataset

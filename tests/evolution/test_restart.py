@@ -28,7 +28,7 @@ from tests.evolution.interruptions import (
 )
 from tests.handmade import interrupted, previous, tokens
 
-COARSE = mf.Density(mf.Circle(16), BUMPS)
+COARSE = mf.Circle(16)
 AXIS = [0.0, 0.6, 0.0, 0.8, 0.0]
 NORTH, SLANTED = mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)
 HEAD = mf.Head(*np.random.default_rng(3).normal(size=(3, 4, 4)))
@@ -37,6 +37,7 @@ DEPTH = mf.Layers([HEADS, mf.SA(2.0), mf.USA(0.5)], step=0.4)
 SINES = mf.CircleInteraction(sin=[1.0, 0.3], coupling=2.0)
 BALANCED = mf.DoublyStochastic(2.0)
 ATTENTION = mf.Attention(1.0, [HEAD])
+TWENTY = mf.Layers([mf.SA(1.0)] * 10 + [ATTENTION] * 10)
 
 
 def turned(*values):
@@ -51,119 +52,90 @@ def oscillators(n):
     )
 
 
+def limited(max_size):
+    return mf.Density(START.space, BUMPS, max_size=max_size)
+
+
 def two_bumps():
     return mf.FlowMap(mf.Mixture([NORTH, SLANTED], [0.6, 0.4]), tol=1e-4)
 
 
-# the start of a run, and the arguments of evolve; a quick run of each kind of measure first
+CLOUD, UNDER_LAYERS, TO_FLOW_MAP = tokens(3, 40), tokens(4, 20), {"on_unresolved": "flow-map"}
+# the start of a run or what makes a new one, the dynamics and the arguments of evolve; first a
+# quick run of each kind of measure
 QUICK = {
-    "circle": lambda: (START, mf.SA(4.0), {"t_end": 1.5}),
-    "flow map": lambda: (flow_map(), mf.SA(4.0), {"t_end": 15.0}),
-    "tokens": lambda: (tokens(3, 40), mf.SA(4.0), {"t_end": 3.0}),
-    "noisy tokens": lambda: (
-        tokens(3, 20),
-        mf.SA(1.0, noise=0.1),
-        {"t_end": 1.0, "rng": np.random.default_rng(7)},
-    ),
-    "hand-over where layers end": lambda: (
-        mf.Density(START.space, START.law, max_size=32),
-        SIX,
-        {"on_unresolved": "flow-map", **SAVED_AT_ENDS},
-    ),
+    "circle": (START, mf.SA(4.0), {"t_end": 1.5}),
+    "flow map": (flow_map, mf.SA(4.0), {"t_end": 15.0}),
+    "tokens": (CLOUD, mf.SA(4.0), {"t_end": 3.0}),
+    "noisy tokens": (tokens(3, 20), mf.SA(1.0, noise=0.1), {"t_end": 1.0, "rng": 7}),
+    "hand-over where layers end": (limited(32), SIX, TO_FLOW_MAP | SAVED_AT_ENDS),
 }
 KINDS = QUICK | {
-    "sphere": lambda: (mf.Density(mf.Sphere(15), SLANTED), mf.USA(1.0), {"t_end": 0.5}),
-    "zonal": lambda: (
+    "sphere": (mf.Density(mf.Sphere(15), SLANTED), mf.USA(1.0), {"t_end": 0.5}),
+    "zonal": (
         mf.Density(mf.Zonal(5, 31, AXIS), mf.ZonalSeries(5, [0.5], AXIS)),
-        mf.SA(2.0),
-        {"t_end": 1.0},
+        *(mf.SA(2.0), {"t_end": 1.0}),
     ),
-    "noise": lambda: (START, mf.USA(1.0, noise=0.3), {"t_end": 1.0}),
-    "about an axis": lambda: (mf.FlowMap(mf.VonMisesFisher(AXIS, 2.0)), mf.USA(1.0), {"t_end": 2}),
+    "noise": (START, mf.USA(1.0, noise=0.3), {"t_end": 1.0}),
+    "about an axis": (lambda: mf.FlowMap(mf.VonMisesFisher(AXIS, 2.0)), mf.USA(1.0), {"t_end": 2}),
     # meshes are laid anew at 1.459 and 2.404, before and after the save that a restart begins at
-    "on S^2": lambda: (
-        two_bumps(),
-        mf.SA(4.0),
-        {"t_end": 3.2, "save_at": [0.0, 1.0, 2.0, 3.2]},
-    ),
-    "hand-over": lambda: (
-        mf.Density(START.space, START.law, max_size=256),
-        mf.SA(4.0),
-        {"t_end": 6.0, "on_unresolved": "flow-map"},
-    ),
-    "tokens on the circle": lambda: (tokens(2, 3000), mf.SA(4.0), {"t_end": 3.0}),
-    "gram": lambda: (tokens(64, 8), mf.SA(4.0), {"t_end": 3.0}),
-    "discrete": lambda: (
-        tokens(4, 20),
-        mf.LayerMap(
-            mf.Layers([layer for layer in (mf.SA(1.0), ATTENTION) for _ in range(10)]), step=0.1
-        ),
-        {"t_end": 2.0},
-    ),
-    "balanced density": lambda: (START, BALANCED, {"t_end": 1.0}),
-    "balanced flow map": lambda: (flow_map(), BALANCED, {"t_end": 1.0}),
-    "balanced tokens": lambda: (tokens(3, 40), BALANCED, {"t_end": 1.0}),
-    "balanced on S^2": lambda: (two_bumps(), BALANCED, {"t_end": 0.2, "save_at": 2}),
-    "layers on a density": lambda: (START, DEPTH, {"t_end": 1.1}),
-    "layers on a flow map": lambda: (flow_map(), DEPTH, {"t_end": 1.1}),
+    "on S^2": (two_bumps, mf.SA(4.0), {"t_end": 3.2, "save_at": [0.0, 1.0, 2.0, 3.2]}),
+    "hand-over": (limited(256), mf.SA(4.0), TO_FLOW_MAP | {"t_end": 6.0}),
+    "tokens on the circle": (tokens(2, 3000), mf.SA(4.0), {"t_end": 3.0}),
+    "gram": (tokens(64, 8), mf.SA(4.0), {"t_end": 3.0}),
+    "discrete": (UNDER_LAYERS, mf.LayerMap(TWENTY, step=0.1), {"t_end": 2.0}),
+    "balanced density": (START, BALANCED, {"t_end": 1.0}),
+    "balanced flow map": (flow_map, BALANCED, {"t_end": 1.0}),
+    "balanced tokens": (CLOUD, BALANCED, {"t_end": 1.0}),
+    "balanced on S^2": (two_bumps, BALANCED, {"t_end": 0.2, "save_at": 2}),
+    "layers on a density": (START, DEPTH, {"t_end": 1.1}),
+    "layers on a flow map": (flow_map, DEPTH, {"t_end": 1.1}),
     # each save is where a layer ends but for rounding
-    "layers on S^2": lambda: (
-        two_bumps(),
+    "layers on S^2": (
+        two_bumps,
         mf.Layers([mf.SA(1.0), turned(1.0, -1.0, 0.5), mf.USA(0.5)], step=0.35),
         {"t_end": 1.05, "save_at": 3},
     ),
-    "kuramoto density": lambda: (COARSE, SINES, {"t_end": 2.0}),
-    "kuramoto noise": lambda: (COARSE, mf.Kuramoto(3.0, noise=0.3), {"t_end": 1.0}),
-    "kuramoto flow map": lambda: (flow_map(), SINES, {"t_end": 12.0}),
-    "kuramoto tokens": lambda: (tokens(2, 40), SINES, {"t_end": 3.0}),
-    "oscillator density": lambda: (
-        mf.OscillatorDensity(mf.Circle(16), BUMPS, *mf.gaussian_frequencies(1.0, 5, centre=7.0)),
-        SINES,
-        {"t_end": 1.5},
+    "kuramoto density": (mf.Density(COARSE, BUMPS), SINES, {"t_end": 2.0}),
+    "kuramoto noise": (mf.Density(COARSE, BUMPS), mf.Kuramoto(3.0, noise=0.3), {"t_end": 1.0}),
+    "kuramoto flow map": (flow_map, SINES, {"t_end": 12.0}),
+    "kuramoto tokens": (tokens(2, 40), SINES, {"t_end": 3.0}),
+    "oscillator density": (
+        mf.OscillatorDensity(COARSE, BUMPS, *mf.gaussian_frequencies(1.0, 5, centre=7.0)),
+        *(SINES, {"t_end": 1.5}),
     ),
-    "oscillator density with widths": lambda: (
-        mf.OscillatorDensity(mf.Circle(16), BUMPS, [-5.0, 1.0], [1, 2], [0.5, 0.2], unit_mass=True),
-        mf.Kuramoto(2.0, noise=0.1),
-        {"t_end": 2.0},
+    "oscillator density with widths": (
+        mf.OscillatorDensity(COARSE, BUMPS, [-5.0, 1.0], [1, 2], [0.5, 0.2], unit_mass=True),
+        *(mf.Kuramoto(2.0, noise=0.1), {"t_end": 2.0}),
     ),
-    "oscillators": lambda: (oscillators(60), SINES, {"t_end": 3.0}),
-    "noisy oscillators": lambda: (
-        oscillators(20),
-        mf.Kuramoto(1.0, noise=0.2),
-        {"t_end": 1.0, "rng": np.random.default_rng(7)},
-    ),
-    "tied layers": lambda: (tokens(4, 20), mf.Layers([ATTENTION] * 4, step=0.5), {"t_end": 2.0}),
-    "equal layers": lambda: (
+    "oscillators": (oscillators(60), SINES, {"t_end": 3.0}),
+    "noisy oscillators": (oscillators(20), mf.Kuramoto(1.0, noise=0.2), {"t_end": 1.0, "rng": 7}),
+    "tied layers": (UNDER_LAYERS, mf.Layers([ATTENTION] * 4, step=0.5), {"t_end": 2.0}),
+    "equal layers": (
         tokens(2, 20),
         mf.Layers([mf.SA(1.0), mf.SA(1.0), turned(1, -1), turned(1, -1)], step=0.5),
         {"t_start": 0.3, "t_end": 2.0},
     ),
     # saves on the ends of layers but for rounding
-    "flow map saved where layers end": lambda: (flow_map(), SIX, SAVED_AT_ENDS),
-    "tokens saved where layers end": lambda: (tokens(4, 20), SIX, SAVED_AT_ENDS),
-    "saved where discrete layers end": lambda: (
-        tokens(4, 20),
-        mf.LayerMap(SIX, step=0.35),
-        SAVED_AT_ENDS,
-    ),
-    "saved where layers end after a start": lambda: (
-        START,
-        mf.Layers([mf.SA(1.0 + k % 3) for k in range(10)], step=0.3),
+    "flow map saved where layers end": (flow_map, SIX, SAVED_AT_ENDS),
+    "tokens saved where layers end": (UNDER_LAYERS, SIX, SAVED_AT_ENDS),
+    "saved where discrete layers end": (UNDER_LAYERS, mf.LayerMap(SIX, step=0.35), SAVED_AT_ENDS),
+    "saved where layers end after a start": (
+        *(START, mf.Layers([mf.SA(1.0 + k % 3) for k in range(10)], step=0.3)),
         {"t_start": 0.3, "t_end": 2.7, "save_at": 8},
     ),
-    "USA at large beta": lambda: (START, mf.USA(300.0), {"t_end": 1e-131}),
-    "balanced noisy tokens": lambda: (
-        tokens(3, 12),
-        mf.DoublyStochastic(2.0, noise=0.05),
-        {"t_start": 0.1, "t_end": 0.4, "max_step": 0.02, "rng": np.random.default_rng(7)},
+    "USA at large beta": (START, mf.USA(300.0), {"t_end": 1e-131}),
+    "balanced noisy tokens": (
+        *(tokens(3, 12), mf.DoublyStochastic(2.0, noise=0.05)),
+        {"t_start": 0.1, "t_end": 0.4, "max_step": 0.02, "rng": 7},
     ),
 }
 
 
 def run(kind, monitor=MASS["m"], path=None):
-    measure, dynamics, asked = KINDS[kind]()
+    start, dynamics, asked = KINDS[kind]
     asked = {"save_at": 4, "monitors": {"m": monitor}, "checkpoint": path} | asked
-    return mf.evolve(measure, dynamics, **asked)
+    return mf.evolve(start() if callable(start) else start, dynamics, **asked)
 
 
 @cache
@@ -181,7 +153,7 @@ def rows(quick, *others):
 def test_a_resumed_run_is_the_uninterrupted_one(kind, tmp_path):
     """It goes on from the save before the last, in which Ctrl-C comes."""
     path = tmp_path / "run.nc"
-    whole, (_, _, asked) = whole_run(kind), KINDS[kind]()
+    whole, (_, _, asked) = whole_run(kind), KINDS[kind]
     times = save_times(asked.get("t_start", 0.0), asked["t_end"], asked.get("save_at", 4))
     assert whole.t.tolist() == times.tolist()
     if "hand-over" in kind:

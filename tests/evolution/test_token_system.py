@@ -35,6 +35,7 @@ def test_gram_matrix_moves_points(dynamics):
         for sums in ("direct", "gram")
     ]
     for one, other in zip(runs[0].measures, runs[1].measures, strict=True):
+        # a hundred times the rtol, as of the sums of layers below
         assert np.abs(one.points - other.points).max() < 1e-10
     for name in "energy", "dissipation", "work":
         one, other = (run.dataset[name].values for run in runs)
