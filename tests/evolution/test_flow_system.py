@@ -91,8 +91,8 @@ def test_clusters_become_particles():
 def test_density_at_nodes(sol):
     flow = sol.measures[2]
     f = sol.pdf(flow.points[: flow.n_nodes][::40], sol.t[2])
-    # f at a foot that is known to 1e-8, between nodes of which f has a slope of some hundred
-    assert np.max(np.abs(np.exp(flow.log_density)[: flow.n_nodes][::40] / f - 1)) < 1e-5
+    # the foot of a node is off by the tolerance of 1e-8, log f by its slope of some ten times that
+    assert np.max(np.abs(np.exp(flow.log_density)[: flow.n_nodes][::40] / f - 1)) < 1e-6
 
 
 @pytest.mark.slow
