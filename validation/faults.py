@@ -55,8 +55,8 @@ BROAD = (
         "return nodes, weights / weights.sum()",
         "return nodes, 2.0 * weights / weights.sum()",
         (
-            "tests/kernels/test_harmonics.py::test_gauss_nodes_integrate_powers",
-            "tests/kernels/test_harmonics.py::test_polynomials_are_orthonormal",
+            "tests/spaces/test_gegenbauer.py::test_gauss_nodes_integrate_powers",
+            "tests/spaces/test_gegenbauer.py::test_polynomials_are_orthonormal",
             GRIDS + "test_grid",
         ),
     ),
@@ -68,9 +68,9 @@ BROAD = (
         "    return tuple(a[1:] for a in _right(beta, dim, kmax + 1))\n\n\n"
         "def _right(beta: float, dim: int, kmax: int)",
         (
-            "tests/kernels/test_harmonics.py::test_published_eigenvalues",
-            "tests/kernels/test_harmonics.py::test_eigenvalues_against_mpmath",
-            "tests/kernels/test_harmonics.py::test_bandwidth_is_enough_for_the_kernel",
+            "tests/kernels/test_multipliers.py::test_published_eigenvalues",
+            "tests/kernels/test_multipliers.py::test_eigenvalues_against_mpmath",
+            "tests/kernels/test_multipliers.py::test_bandwidth_is_enough_for_the_kernel",
             MULTIPLIERS,
         ),
     ),

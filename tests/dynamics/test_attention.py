@@ -15,8 +15,6 @@ from meanfield.equations.density import GridTendency, LostDigitsError
 from meanfield.equations.tendency import tendency
 from meanfield.evolution import solve
 from meanfield.exceptions import UnfinishedWarning
-from meanfield.kernels import harmonics
-from meanfield.kernels.token_sums import score_sums
 
 SPACES = {
     "circle": lambda: mf.Circle(64),
@@ -102,23 +100,6 @@ def test_what_a_run_records(tmp_path):
         again = mf.load(tmp_path / "run.nc")
         assert gap(again.final, sol.final) == 0.0
         assert np.array_equal(again.dynamics.heads[1].Q, moving.heads[1].Q)
-
-
-# ------------------------------------------------------------------------------ sums over tokens
-
-
-@pytest.mark.slow
-def test_tokens_that_have_lost_all_digits_are_summed_directly(monkeypatch):
-    """On S^2 under a matrix that most tokens do not answer to, however many they are."""
-    monkeypatch.setattr(harmonics, "_MOST_PAIRS", 1000)
-    points = mf.Particles.quantise(mf.Uniform(3), 3000).points
-    points = points[np.abs(points[:, 0]) < 0.3]
-    matrix = np.diag([60.0, 1.0, 0.5])
-    masses = np.full(len(points), 1.0 / len(points))
-    [found] = score_sums([matrix]).log_moments(points, masses, points)
-    expected = mf.Particles(points, sums="direct").log_moment(points @ matrix.T)
-    # shares below 1e-6 of the scale are summed; above, a series keeps 2e-13 of the scale
-    assert np.abs(found[1] - expected[1]).max() < 1e-6
 
 
 # ------------------------------------------------------------------------------ what is refused

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meanfield.kernels import direct
-from meanfield.kernels.direct import log_moment, pull_of_others
+from meanfield.kernels.direct import Lost, log_moment, pull_of_others
 
 EPS = np.finfo(float).eps
 seeds = st.integers(0, 2**32 - 1)
@@ -135,3 +135,30 @@ def test_arguments_stay_as_they_are():
     log_moment(sources, masses, z)
     for array, copy in zip((sources, masses, z), copies, strict=True):
         assert np.array_equal(array, copy)
+
+
+# ---------------------------------------------------------------- where a series is lost
+
+POTENTIAL = np.array([1.0, 1e-5, 2e-8, 1e-7, 3e-4])
+
+
+def test_lost_places_are_the_smallest_that_may_be_summed():
+    """All below the share; as many as pairs allow, smallest first; below the last share always."""
+    assert Lost(1e-3).places(POTENTIAL, 1.0, 100).tolist() == [1, 2, 3, 4]
+    assert Lost(1e-3).places(POTENTIAL, 0.01, 100).tolist() == [2, 3]
+    assert Lost(1e-3, most_pairs=250).places(POTENTIAL, 1.0, 100).tolist() == [2, 3]
+    assert Lost(1e-3, 100, always=1e-4).places(POTENTIAL, 1.0, 100).tolist() == [2, 3, 1]
+    assert Lost(1e-9).places(POTENTIAL, 1.0).tolist() == []
+
+
+def test_lost_places_are_summed_held_or_refused():
+    summed, floored = POTENTIAL.copy(), np.append(POTENTIAL, -1e-17)
+    assert Lost(1e-6).settle(summed, 1.0, "sum", "maximum").tolist() == [2, 3]
+    assert summed.tolist() == [1.0, 1e-5, 1.0, 1.0, 3e-4]
+    assert len(Lost(1e-6).settle(floored, 2.0, "floor", "maximum")) == 0
+    assert floored.tolist() == [*POTENTIAL, 2e-14]
+    with pytest.raises(
+        ArithmeticError, match="at 2 points G is down to 2e-08 of its maximum: give"
+    ):
+        Lost(1e-6).settle(POTENTIAL.copy(), 1.0, "refuse", "maximum")
+    assert len(Lost(1e-9).settle(POTENTIAL.copy(), 1.0, "refuse", "maximum")) == 0

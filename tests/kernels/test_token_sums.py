@@ -1,5 +1,7 @@
 """Sums over tokens in O(n) against sums over all pairs."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,6 @@ from hypothesis import strategies as st
 import meanfield as mf
 from meanfield.equations.tendency import tendency
 from meanfield.kernels import direct
-from meanfield.kernels.direct import log_moment
 from meanfield.kernels.harmonics import SphereScoreSums, SphereSums
 from meanfield.kernels.kernel import Exponential
 from meanfield.kernels.line import CircleLine, LineSums
@@ -20,7 +21,6 @@ from meanfield.kernels.token_sums import (
     fewest_score_pairs,
     kernel_sums,
 )
-from meanfield.spaces.geometry import project
 
 BETAS = [0.0, 0.1, 1.0, 9.0, 25.0, 100.0]
 
@@ -37,21 +37,9 @@ def cloud(dim, n, seed=0):
     return points, masses / masses.sum()
 
 
-def test_few_terms_first_where_g_is_smallest():
-    """With a limit on terms, what is left of the small ones keeps nine digits here."""
-    points, masses = cloud(3, n=3000)
-    exact = project(points, log_moment(points, masses, 25.0 * points)[1])
-    for most_pairs, limit in ({"most_pairs": 30_000}, 1e-9), ({}, 1e-12):
-        pull, unit, log_g = SphereSums(Exponential(25.0)).pull_of_others(
-            points, masses, **most_pairs
-        )
-        assert np.abs(pull * np.exp(unit - log_g)[:, None] - exact).max() < limit
-
-
-@pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1), beta=st.sampled_from(BETAS), dim=st.sampled_from([2, 3]))
 def test_rotation_and_permutation(seed, beta, dim):
-    points, masses = cloud(dim, n=200, seed=seed)
+    points, masses = cloud(dim, n=60, seed=seed)
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(rng.normal(size=(dim, dim)))[0]
     order = rng.permutation(len(points))
@@ -248,7 +236,6 @@ def test_layers_tell_all_of_their_sums():
     assert alone.dataset.attrs["sums"] == "none"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sums", ["auto", "direct", "transforms", "gram"])
 def test_files_keep_how_tokens_are_summed(sums, tmp_path):
     run = mf.evolve(mf.Particles(np.eye(3), sums=sums), mf.SA(1.0), 1.0, 2)
@@ -291,23 +278,21 @@ KERNELS = {
 
 @pytest.mark.parametrize("dim", [2, 3])
 @pytest.mark.parametrize("spread", [0.0, 50.0])
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow if n == "long" else ()) for n in KERNELS]
-)
+@pytest.mark.parametrize("name", KERNELS)
 def test_any_kernel_through_its_multipliers_against_all_pairs(name, spread, dim):
     """At tokens and elsewhere: velocity, what layers add, energy; small potentials, too."""
-    bump = mf.VonMisesFisher(np.eye(dim)[0], spread)
-    tokens = mf.Particles.sample(bump, 2000, np.random.default_rng(0))
+    law, rng = mf.VonMisesFisher(np.eye(dim)[0], spread), np.random.default_rng(0)
+    tokens = mf.Particles.sample(law, 400, rng, sums="transforms")
     pairs = mf.Particles(tokens.points, sums="direct")
-    others = mf.Uniform(dim).sample(200, np.random.default_rng(1))
+    others = mf.Uniform(dim).sample(100, np.random.default_rng(1))
     for normalised in (False, True) if name in ("square", "function") else (False,):
         dynamics = mf.Interaction(KERNELS[name], normalised=normalised)
         kernel = dynamics.kernel
-        assert tokens._series_sums(kernel, 2000) is not None
+        assert tokens._series_sums(kernel, 400) is not None
         scale = 1.0 if normalised else kernel.largest
-        for at in tokens.points, np.concatenate([others] * 3):
-            for asked in dynamics.velocity, dynamics.output:
-                assert np.abs(asked(tokens, at) - asked(pairs, at)).max() < 1e-12 * scale
+        # rounding of the largest term
+        for at, asked in product((tokens.points, others), (dynamics.velocity, dynamics.output)):
+            assert np.abs(asked(tokens, at) - asked(pairs, at)).max() < 1e-12 * scale
         largest = max(map(abs, kernel.energy_bounds()[:2]))
         gap = mf.energy(tokens, dynamics) - mf.energy(pairs, dynamics)
         assert abs(gap) < 1e-12 * largest
@@ -321,7 +306,7 @@ def test_any_kernel_through_its_multipliers_against_all_pairs(name, spread, dim)
         mf.USA(1.0),
         mf.DoublyStochastic(1.0),
         mf.Attention(1.0, [mf.Head(Q=-1.0)]),
-        *(mf.Interaction(kernel) for kernel in KERNELS.values()),
+        mf.Interaction(KERNELS["function"]),
         mf.Interaction(KERNELS["square"], normalised=True),
         mf.Layers([mf.DoublyStochastic(1.0), mf.SA(1.0)], step=0.05),
         mf.LayerMap(mf.Interaction(KERNELS["square"]), step=0.05),
@@ -338,7 +323,7 @@ def test_a_run_of_many_tokens_sums_no_pairs(dynamics, dim, monkeypatch):
         return plain(rows, columns, *most)
 
     monkeypatch.setattr(direct, "blocks", noted)
-    tokens = mf.Particles.sample(mf.Uniform(dim), 3000, np.random.default_rng(0))
+    tokens = mf.Particles.sample(mf.Uniform(dim), 2000, np.random.default_rng(0))
     mf.evolve(tokens, dynamics, 0.1, 2, rtol=1e-4, atol=1e-6)
     dynamics.velocity(tokens, tokens.points[::2])
     if not isinstance(dynamics, mf.Layers | mf.LayerMap):

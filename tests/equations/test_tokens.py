@@ -42,24 +42,22 @@ def test_dissipation_of_four_tokens():
     assert rate == mf.dissipation(mf.Particles(tokens(4, 16).points), mf.SA(30.0))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, [1e-12, 1, 2, 1e-300, 0]], ids=["equal", "unequal"])
-@pytest.mark.parametrize("sums", ["direct", "gram"])
-@pytest.mark.parametrize("dim", [3, 8, 64])
+@pytest.mark.parametrize("dim", [3, 64])
 @pytest.mark.parametrize(
     "dynamics",
     [mf.SA(0.0), mf.SA(1.0), mf.SA(30.0), mf.SA(300.0), mf.USA(2.0), mf.USA(30.0), mf.USA(300.0)],
     ids=str,
 )
-def test_dissipation_keeps_its_digits(dynamics, dim, sums, weights):
+def test_dissipation_keeps_its_digits(dynamics, dim, weights):
     """Also where e^β is 10^130 times what the other tokens pull with."""
-    particles = tokens(5, dim, weights, sums=sums)
-    exact = exact_dissipation(particles, dynamics)
+    exact = exact_dissipation(tokens(5, dim, weights), dynamics)
     assert exact > 0.0
     # an exponent β<x,y> has an error of rounding times β, here in e^{2β<x,y>}
     bound = ROUNDING * max(1.0, dynamics.beta)
-    rate = scaled_dissipation(particles, dynamics)
-    assert rate == pytest.approx(exact, rel=bound, abs=0.0)
+    for sums in "direct", "gram":
+        rate = scaled_dissipation(tokens(5, dim, weights, sums=sums), dynamics)
+        assert rate == pytest.approx(exact, rel=bound, abs=0.0)
 
 
 def test_dissipation_late_in_a_run():
@@ -73,6 +71,7 @@ def test_dissipation_late_in_a_run():
         limit = np.e * float(np.mean(np.sum(gaps**2, axis=1)))
         assert 1e-24 < limit < 1e-15
         assert rate == pytest.approx(limit, rel=1e-3, abs=0.0)
+    # e^{-2t}, and errors of 1e-26 of the last rate
     assert np.log(rates[1] / rates[2]) == pytest.approx(4.0, rel=0.02)
 
 
@@ -115,9 +114,8 @@ def test_a_token_alone_rests(dynamics):
         assert np.abs(run.final.points[0] - particles.points[0]).max() < 1e-14
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sums", ["direct", "gram"])
-@pytest.mark.parametrize("beta", [150.0, 250.0, 345.0, 355.0, 500.0, 700.0])
+@pytest.mark.parametrize("beta", [150.0, 345.0, 355.0, 700.0])
 def test_two_tokens_under_usa_at_large_beta(beta, sums):
     """γ = <x_1, x_2> rises by γ' = (1 - γ²) e^{βγ}, in time e^{-βγ}/β: 40 orders of e^β apart."""
     start = 0.5
