@@ -76,6 +76,11 @@ def particles(count=3):
     return [mf.Particles(cloud, rng.uniform(size=50), unit_mass=True) for cloud in clouds]
 
 
+def unit_points(dim, n, seed):
+    points = np.random.default_rng(seed).normal(size=(n, dim))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
 def same_bits(a, b):
     a, b = np.asarray(a), np.asarray(b)
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()

@@ -82,7 +82,7 @@ BROAD = (
         (
             GROWTH,
             "tests/evolution/test_between_saves.py::test_pdf_between_saves_is_that_of_the_measure",
-            "tests/equations/test_velocity.py::test_right_hand_side_has_the_same_velocity",
+            "tests/equations/test_density.py::test_right_hand_side_has_the_same_velocity",
         ),
     ),
     Fault(
@@ -93,7 +93,7 @@ BROAD = (
         (
             GRIDS + "test_grid",
             GRIDS + "test_exact_size_is_exact_and_no_larger_than_needed",
-            "tests/equations/test_velocity.py::test_products_on_the_circle_do_not_alias",
+            "tests/equations/test_density.py::test_products_on_the_circle_do_not_alias",
         ),
     ),
     Fault(
@@ -143,12 +143,10 @@ BROAD = (
 )
 
 BALANCED = "tests/dynamics/test_doubly_stochastic.py::"
-LABELS = ("tests/equations/test_sphere.py::test_the_label_error_is_the_mass_that_is_misplaced",)
-SUMMED = "tests/equations/test_velocity.py::"
+LABELS = ("tests/equations/test_meshes.py::test_the_label_error_is_the_mass_that_is_misplaced",)
+SUMMED = "tests/equations/test_tendency.py::"
 SUMMED += "test_terms_are_summed_below_a_millionth_of_the_largest_potential[{}-{}]"
-LOST = (
-    "tests/equations/test_driven_sphere.py::test_the_share_of_its_largest_value_at_which_g_is_lost",
-)
+LOST = ("tests/equations/test_sphere.py::test_the_share_of_its_largest_value_at_which_g_is_lost",)
 PICTURES = ("tests/plot/test_panels.py::test_tokens_are_drawn_by_their_weight",)
 PAGE = ("tests/cli/test_report.py::test_tokens_are_where_they_are_and_as_large_as_their_weights",)
 
@@ -268,7 +266,7 @@ HOLES = (
         "owners > first, owners - 1, owners",
         "owners > first, owners, owners",
         (
-            "tests/measures/test_flow_map.py::test_atoms_that_meet_are_one_and_the_others_keep_their_nodes",
+            "tests/equations/test_atoms.py::test_atoms_that_meet_are_one_and_the_others_keep_their_nodes",
         ),
     ),
     Fault(

@@ -1,16 +1,11 @@
 """Flow maps: panels, agreement with densities, concentration, atoms, and what a run keeps."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield.equations.atoms import collapsed
-from meanfield.equations.line import FlowTendency
-from meanfield.kernels import direct
 from tests.handmade import scaled_dissipation, unfinished
 
 EPS = np.finfo(float).eps
@@ -163,38 +158,6 @@ def test_a_beta_beyond_memory_is_refused_before_work_starts():
         mf.evolve(mf.FlowMap(LAW, max_nodes=1 << 22), mf.SA(1e5), 1.0)
 
 
-def test_far_nodes_come_in_blocks(monkeypatch):
-    """Where G is small pairs of nodes are compared, a row at a time where there are many."""
-    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))
-    rate = FlowTendency(flow._resolving(150.0), mf.SA(150.0))
-    whole, rows = np.empty_like(rate.initial_state), np.empty_like(rate.initial_state)
-    rate(rate.initial_state, whole)
-    monkeypatch.setattr(direct, "blocks", partial(direct.blocks, most=1))
-    rate(rate.initial_state, rows)
-    assert np.isfinite(whole).all()
-    # a product with one row is summed in another order
-    np.testing.assert_allclose(rows, whole, rtol=1e-12, atol=1e-13)
-
-
-def test_far_nodes_move_as_positive_sums_tell():
-    """X against sums over all nodes, div X against differences, where G is tiny."""
-    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))._resolving(150.0)
-    for dynamics in mf.SA(150.0), mf.SA(150.0, sign=-1):
-        rate = FlowTendency(flow, dynamics)
-        found = np.empty_like(rate.initial_state)
-        rate(rate.initial_state, found)
-        count = len(flow.angles)
-
-        def speed(angles, dynamics=dynamics):
-            at = np.column_stack([np.cos(angles), np.sin(angles)])
-            along = np.column_stack([-np.sin(angles), np.cos(angles)])
-            return np.sum(dynamics.velocity(flow, at) * along, axis=1)
-
-        np.testing.assert_allclose(found[:count], speed(flow.angles), atol=1e-9)
-        slope = (speed(flow.angles + 1e-6) - speed(flow.angles - 1e-6)) / 2e-6
-        np.testing.assert_allclose(found[count:], slope, atol=1e-6 * np.abs(slope).max())
-
-
 def test_density_at_nodes_is_the_density_there():
     sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 2.0, 1)
     error = sol.pdf(sol.final.points, 2.0) / np.exp(sol.final.log_density) - 1
@@ -242,30 +205,6 @@ def test_atoms_across_the_seam():
     assert sol.status == "clustered"
     assert np.abs(sol.final.atoms.centres - [1.0, 0.0]).max() < 1e-8
     assert np.ptp(sol.final.angles) == pytest.approx(2 * np.pi)
-
-
-def test_repelling_nodes_are_no_cluster():
-    mu = mf.FlowMap(LAW)
-    assert collapsed(mu, np.ones(len(mu.angles)), 10.0) is mu
-    held = collapsed(mu, -np.ones(len(mu.angles)), 10.0)
-    assert len(held.atoms) == 1
-    assert held.atoms.masses[0] == pytest.approx(1)
-
-
-def test_atoms_that_meet_are_one_and_the_others_keep_their_nodes():
-    """The second and third of five come within the radius: they meet at their mean."""
-    places, masses = np.array([0.5, 2.0, 2.0005, 4.0, 5.0]), np.array([0.1, 0.2, 0.3, 0.15, 0.25])
-    flow = mf.FlowMap(mf.PointCloud(circle(places), masses))
-    met = collapsed(flow, np.zeros(len(flow.angles)), 1e-3)
-    middle = 0.4 * 2.0 + 0.6 * 2.0005
-    # the heaviest first
-    assert met.atoms.masses == pytest.approx([0.5, 0.25, 0.15, 0.1], rel=1e-14)
-    np.testing.assert_allclose(
-        met.atoms.centres, circle(np.array([middle, 5.0, 4.0, 0.5])), rtol=0, atol=1e-15
-    )
-    expected = np.repeat([0.5, middle, middle, 4.0, 5.0], len(flow.angles) // 5)
-    np.testing.assert_allclose(met.angles, expected, rtol=0, atol=1e-15)
-    assert met.mean() == pytest.approx(flow.mean(), abs=1e-7)
 
 
 def test_a_tight_law_is_an_atom_after_a_step():
