@@ -1,4 +1,4 @@
-"""Any heads on densities: the field, runs, noise, layers; sums over tokens; both agree."""
+"""Heads and feed-forward layers: the field of tokens, any heads on densities, case files."""
 
 import re
 from contextlib import nullcontext
@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.special import iv
+from scipy.special import erf, iv
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text
@@ -15,6 +15,7 @@ from meanfield.equations.density import GridTendency, LostDigitsError
 from meanfield.equations.tendency import tendency
 from meanfield.evolution import solve
 from meanfield.exceptions import UnfinishedWarning
+from tests.dynamics.weighted import heads, tokens
 
 SPACES = {
     "circle": lambda: mf.Circle(64),
@@ -37,10 +38,10 @@ def from_series(density):
     return mf.Density.from_coefficients(density.space, density.coefficients)
 
 
-def heads(dim, score, count=2, seed=5):
+def scored(dim, score):
     """Heads with |KᵀQ| = score and |V| of order 1."""
-    rng, made = np.random.default_rng(seed), []
-    for _ in range(count):
+    rng, made = np.random.default_rng(5), []
+    for _ in range(2):
         query, key, value = rng.normal(size=(3, dim, dim)) / np.sqrt(dim)
         query *= score / np.linalg.norm(key.T @ query, 2)
         made.append(mf.Head(query, key, value))
@@ -55,11 +56,73 @@ def velocity(density, dynamics):
     return np.einsum("cj,cjr,dr->jd", components, frame.tangents, frame.basis)
 
 
-def gap(one, other):
-    return float(np.abs(one.coefficients - other.coefficients).max())
+def gap(density, other):
+    return float(np.abs(density.coefficients - other.coefficients).max())
 
 
-# ----------------------------------------------------------------------------------- the field
+# ----------------------------------------------------------------------------------- on tokens
+
+
+def by_loops(particles, x, beta, heads, normalised):
+    """(2.7) as it stands in the paper, token by token."""
+    total = np.zeros_like(x)
+    for head in heads:
+        scores = [beta * (head.Q @ x) @ (head.K @ y) for y in particles.points]
+        shares = particles.weights * np.exp(scores)
+        if normalised:
+            shares /= shares.sum()
+        total += sum(s * head.V @ y for s, y in zip(shares, particles.points, strict=True))
+    return total - (total @ x) * x
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize(("dim", "rank"), [(2, 1), (5, 3), (5, 7)])
+def test_attention_is_equation_2_7(dim, rank, normalised):
+    particles, three = tokens(6, dim), heads(dim, 3, rank)
+    field = mf.Attention(0.7, three, normalised=normalised)
+    velocities = field.velocity(particles, particles.points)
+    for x, velocity in zip(particles.points, velocities, strict=True):
+        expected = by_loops(particles, x, 0.7, three, normalised)
+        assert np.abs(velocity - expected).max() < 1e-13 * max(1.0, np.abs(expected).max())
+    assert np.abs(velocities).max() > 0.1
+
+
+def test_a_number_times_a_matrix_is_that_multiple():
+    rng = np.random.default_rng(4)
+    key = rng.normal(size=(3, 3))
+    assert np.array_equal(mf.Head(2.0, key).matrix, 2.0 * key.T)
+    assert np.array_equal(mf.Head(key, 0.5).matrix, 0.5 * key)
+    assert mf.Head(2.0, 3.0).matrix == 6.0
+    assert mf.Head()._dim is None
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "tanh"])
+def test_feed_forward(activation):
+    rng = np.random.default_rng(2)
+    W, A, b = rng.normal(size=(3, 5)), rng.normal(size=(5, 3)), rng.normal(size=5)
+    particles = tokens(4, 3)
+
+    def output(x):
+        hidden = A @ x + b
+        if activation == "relu":
+            return W @ np.where(hidden > 0, hidden, 0.0)
+        if activation == "gelu":
+            return W @ (hidden * (1 + erf(hidden / 2**0.5)) / 2)
+        return W @ ((np.exp(2 * hidden) - 1) / (np.exp(2 * hidden) + 1))
+
+    layer = mf.FeedForward(W, A, b, activation=activation)
+    velocity = layer.velocity(particles, particles.points)
+    divergence = layer._divergence(particles.points)
+    for i, x in enumerate(particles.points):
+        drift = output(x)
+        assert np.abs(velocity[i] - (drift - (drift @ x) * x)).max() < 1e-13
+        slopes = [(output(x + h) - output(x - h)) / 2e-4 for h in 1e-4 * np.eye(3)]
+        spread = np.trace(slopes) - x @ slopes @ x - 2.0 * (drift @ x)
+        # a third derivative times h²/6
+        assert divergence[i] == pytest.approx(spread, abs=1e-6)
+
+
+# ----------------------------------------------------------------------------------- on densities
 
 
 @pytest.mark.parametrize("normalised", [True, False])
@@ -85,9 +148,8 @@ def test_potential_far_below_its_largest_about_an_axis():
 # -------------------------------------------------------------------------------------- runs
 
 
-@pytest.mark.slow
 def test_what_a_run_records(tmp_path):
-    mu, dynamics = density(mf.Circle(64)), mf.Attention(1.0, heads(2, 2.0))
+    mu, dynamics = density(mf.Circle(64)), mf.Attention(1.0, scored(2, 2.0))
     for noise, further in ((0.0, set()), (0.1, {"entropy"})):
         moving = mf.Attention(1.0, dynamics.heads, noise=noise)
         sol = mf.evolve(mu, moving, 0.2, 2)
@@ -130,7 +192,7 @@ BAD = [
         (density(mf.Zonal(200, 15)), mf.Attention(1e5, [mf.Head(np.eye(200))])),
         r"beta \|KᵀQ\| must be smaller on Zonal.*got 100000",
     ),
-    ((CIRCLE, mf.Attention(1.0, heads(3, 1.0))), "measure must have dim = "),
+    ((CIRCLE, mf.Attention(1.0, scored(3, 1.0))), "measure must have dim = "),
     (
         (CIRCLE, mf.Layers([mf.SA(1.0), mf.Attention(11_000.0, [mf.Head()])])),
         r"beta \|KᵀQ\| must be <= 10000",
@@ -145,7 +207,6 @@ def test_what_no_density_can_be_moved_by_is_refused(given, message):
         mf.evolve(*given, 0.5)
 
 
-@pytest.mark.slow
 def test_a_flow_map_takes_over_from_a_density_under_heads():
     """At once where rounding would move the density, else where its space ends."""
     law = mf.VonMisesFisher([1.0, 0.0], 20.0)
@@ -187,7 +248,6 @@ save_at = 1
 """
 
 
-@pytest.mark.slow
 def test_case_with_heads(capsys, tmp_path, undrawn):
     measure, dynamics, keywords = case_from_text(CASE, "a.toml")._build()
     assert np.array_equal(dynamics.heads[0].Q, [[1.0, 0.0], [0.0, 2.0]])
@@ -276,11 +336,11 @@ def test_one_head_of_numbers_runs_as_sa_and_usa(space, attention, plain):
 
 def test_other_heads_do_not():
     """More heads, matrices, a negative KᵀQ, or a V that is not ±1."""
-    for heads in (
+    for other in (
         [mf.Head()] * 2,
         [mf.Head(np.eye(2))],
         [mf.Head(Q=-1.0)],
         [mf.Head(V=0.5)],
         [mf.Head(V=np.eye(2))],
     ):
-        assert mf.Attention(1.0, heads)._plain is None
+        assert mf.Attention(1.0, other)._plain is None

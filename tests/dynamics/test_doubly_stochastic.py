@@ -1,7 +1,5 @@
 """Doubly stochastic attention: the scaling u, its field, its energy, and runs on every measure."""
 
-from contextlib import nullcontext
-
 import mpmath
 import numpy as np
 import pytest
@@ -12,21 +10,15 @@ import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.equations.tendency import tendency
 from meanfield.evolution import solve
-from meanfield.kernels import sinkhorn
 from meanfield.kernels.direct import PairSums
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.spaces.geometry import project
-from tests.handmade import free_dissipation, free_energy
+from tests.handmade import free_dissipation, free_energy, unit_points
 
 E2 = np.exp(2.0)
 BETAS = [0.1, 1.0, 4.0, 9.0, 25.0, 100.0]
 SLANTED = np.array([0.48, 0.6, 0.64])
 WAVES = mf.FourierSeries(cos=[0.5, 0.2], sin=[0.1])
-
-
-def unit_points(dim, n, seed):
-    points = np.random.default_rng(seed).normal(size=(n, dim))
-    return points / np.linalg.norm(points, axis=1, keepdims=True)
 
 
 def bump(axis, kappa=4.0):
@@ -69,36 +61,15 @@ def test_two_tokens(beta, angle):
     np.testing.assert_allclose(field, mf.SA(beta).velocity(mu, mu.points), rtol=0, atol=1e-14)
 
 
-def counted(points, masses, beta):
-    sums, calls = PairSums(points, beta), []
-
-    def potential(given):
-        calls.append(1)
-        return sums.potential(given)
-
-    return scaling(potential, masses), len(calls)
-
-
-@pytest.mark.parametrize("beta", [*BETAS, 1e4])
-def test_few_sums_at_any_beta(beta):
-    """I + P has a condition of 2: 14 digits take 14/log10(5.8) = 18 steps, and a few to begin."""
-    points = unit_points(3, 300, 5)
-    for masses in (np.full(300, 1 / 300), np.random.default_rng(0).dirichlet(np.full(300, 0.1))):
-        log_u, steps = counted(points, masses, beta)
-        assert np.ptp(log_u) > 1e-3
-        assert 4 < steps <= 25
-
-
 def by_plain_iteration(points, masses, beta):
     """log u by the damped iteration in logarithms, one exponential after the other."""
     exponents = beta * points @ points.T + np.log(masses)
     log_u = np.zeros(len(masses))
-    for _ in range(100):
+    for _ in range(60):
         log_u = 0.5 * (log_u - logsumexp(exponents + log_u, axis=1))
     return log_u
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("beta", [25.0, 100.0])
 def test_concentrated_measures_keep_their_digits_far_away(beta):
     """G is e^{-2β} of its maximum at the antipode of a bump: only positive sums know it there."""
@@ -114,42 +85,6 @@ def test_concentrated_measures_keep_their_digits_far_away(beta):
         found = mf.DoublyStochastic(beta).velocity(mu, far)
         # 16-node panels and series with values down to e^{-600} of the peak
         np.testing.assert_allclose(found, exact, rtol=0, atol=1e-11)
-
-
-def test_sums_that_are_no_kernel_are_refused():
-    with pytest.raises(ArithmeticError, match="a residual of nan"):
-        scaling(lambda masses: np.full_like(masses, np.nan), np.full(2, 0.5))
-    noise = np.random.default_rng(0)
-    with pytest.raises(ArithmeticError, match="stands still at a residual of"):
-        scaling(lambda masses: noise.uniform(1, 2, len(masses)), np.full(3, 1 / 3))
-
-
-@pytest.mark.parametrize("size", [0.995e-7, 1.005e-7])
-def test_a_residual_above_1e_7_is_an_error(size, monkeypatch):
-    """One that stands still, whatever is tried."""
-    monkeypatch.setattr(sinkhorn, "_residual", lambda *given: np.full(9, size))
-    sums = PairSums(unit_points(3, 9, 2), 1.0).potential
-    with pytest.raises(ArithmeticError, match=r"1\.0e-07") if size > 1e-7 else nullcontext():
-        scaling(sums, np.full(9, 1 / 9))
-
-
-def test_log_u_is_no_farther_off_than_its_residual():
-    """δ + Pδ in the mean square of mu: P has eigenvalues from 1, of δ = 1, to nearly 0."""
-    beta, points = 4.0, unit_points(3, 60, 8)
-    masses = np.random.default_rng(1).dirichlet(np.ones(60))
-    log_u = scaling(PairSums(points, beta).potential, masses)
-    kernel = np.exp(beta * (points @ points.T - 1.0) + log_u[:, None] + log_u)
-    # symmetric in L²(mu)
-    roots = np.sqrt(masses)
-    _, vectors = np.linalg.eigh(roots[:, None] * kernel * roots)
-    for k, gain in (0, 1.0), (-1, 2.0):
-        off = 1e-6 * vectors[:, k] / roots
-        moved = log_u + off
-        residual = moved + np.log(PairSums(points, beta).potential(masses * np.exp(moved)))
-        size, found = (np.sqrt(masses @ each**2) for each in (off, residual))
-        # what is of second order in 1e-6
-        assert found >= size * (1.0 - 1e-5)
-        assert found == pytest.approx(gain * size, rel=1e-2)
 
 
 # ---------------------------------------------------------------- the field
@@ -168,7 +103,6 @@ def differences(balanced, beta, points, h=1e-3):
     return gradient / beta
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 @pytest.mark.parametrize("beta", [0.1, 4.0, 25.0])
 def test_the_field_is_the_gradient_of_log_u(name, beta):
@@ -182,8 +116,7 @@ def test_the_field_is_the_gradient_of_log_u(name, beta):
     np.testing.assert_allclose(field, exact, rtol=0, atol=tolerance)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("beta", [0.0, *BETAS])
+@pytest.mark.parametrize("beta", [0.0, 0.1, 4.0, 25.0, pytest.param(100.0, marks=pytest.mark.slow)])
 def test_measures_agree_on_field_and_energy(beta):
     """Densities on two spaces and a flow map of one law; each is resolved to 1e-13 or so."""
     points, dynamics = unit_points(3, 5, 2), mf.DoublyStochastic(beta)
@@ -329,7 +262,6 @@ def gap(sol):
     return float(np.abs(found - data.get("adaptation", 0.0)).max())
 
 
-@pytest.mark.slow
 def test_repulsion_leads_to_the_uniform_measure():
     dynamics = mf.DoublyStochastic(2.0, sign=-1)
     slowest = -mf.theory.growth_rates(dynamics, 2, 2)[1:].max()
@@ -345,7 +277,7 @@ def test_repulsion_leads_to_the_uniform_measure():
 def test_attraction_leads_to_clusters_held_as_atoms():
     """A symmetric bump leaves a twentieth of its mass at the antipode, as under SA at larger β."""
     # at t = 40 some 1e-11 of the mass is still on its way
-    sol = mf.evolve(mf.FlowMap(bump([1.0, 0.0], 1.0)), mf.DoublyStochastic(2.0), 60.0, 2)
+    sol = mf.evolve(mf.FlowMap(bump([1.0, 0.0], 1.0), tol=1e-9), mf.DoublyStochastic(2.0), 60.0, 2)
     flow = sol.final
     assert len(flow.atoms) == 2
     assert flow.atoms.masses.sum() == pytest.approx(1.0, abs=1e-14)
@@ -360,7 +292,6 @@ def test_attraction_leads_to_clusters_held_as_atoms():
     assert gap(sol) < 1e-10
 
 
-@pytest.mark.slow
 def test_large_beta_in_units():
     """E_DS and its balance are of order 1 where e^β overflows."""
     law = bump([1.0, 0.0], 3.0)
@@ -373,7 +304,6 @@ def test_large_beta_in_units():
 # ---------------------------------------------------------------- noise
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["circle", "zonal 3", "sphere"])
 @pytest.mark.parametrize("beta", [0.0, 3.0])
 def test_noise_keeps_both_balances(name, beta):
@@ -392,7 +322,6 @@ def test_noise_keeps_both_balances(name, beta):
     assert rate == pytest.approx(float(data.free_dissipation[-1]), rel=1e-6)
 
 
-@pytest.mark.slow
 def test_noisy_tokens_follow_the_density():
     dynamics, rng = mf.DoublyStochastic(2.0, noise=0.2), np.random.default_rng(1)
     density = mf.evolve(mf.Density(mf.Circle(64), WAVES), dynamics, 0.5, 1)
@@ -407,7 +336,6 @@ def test_noisy_tokens_follow_the_density():
 # ---------------------------------------------------------------- what goes around it
 
 
-@pytest.mark.slow
 def test_a_case_and_its_figure():
     text = """
     [law]
@@ -441,12 +369,6 @@ def test_what_is_refused():
         mf.energy(zonal, mf.DoublyStochastic(200.0))
     with pytest.raises(ValueError, match=r"beta must be <= 150 .* got 200"):
         tendency(zonal, mf.DoublyStochastic(200.0))
-    with pytest.raises(ValueError, match=r"beta must be a finite number >= 0"):
-        mf.DoublyStochastic(-1.0)
-    with pytest.raises(ValueError, match=r"beta must be a finite number >= 0"):
-        mf.sinkhorn_scaling(zonal, float("nan"))
-    with pytest.raises(ValueError, match="sign must be"):
-        mf.DoublyStochastic(1.0, sign=2)
     with pytest.raises(ValueError, match=r"dynamics must be SA or USA without noise.* got Doub"):
         mf.theory.dobrushin_constant(mf.DoublyStochastic(1.0))
     with pytest.raises(ValueError, match=r"sums must be .* got 'gram'"):
@@ -471,7 +393,6 @@ def test_tokens_without_mass_are_moved_and_scale_nothing(beta, sums):
     np.testing.assert_allclose(sol.final.points[[0, 2]], alone.final.points, atol=1e-8)
 
 
-@pytest.mark.slow
 def test_beta_beyond_tables_is_summed_by_pairs_or_refused():
     """At 10^8 moments on S^2 and tables of the circle would take tens of gigabytes."""
     for dim in 2, 3:

@@ -41,6 +41,8 @@ STEEP = (
 POLE = pole, lambda t: -np.log(1.0 - t / 1.5), mf.Interaction((pole, pole_slope), normalised=True)
 REPELLING = (*POLE[:2], mf.Interaction((pole, pole_slope), sign=-1))
 KINDS = {"square": SQUARE, "steep": STEEP, "pole": POLE, "repelling": REPELLING}
+# where the means have moved by a tenth, and spaces that hold the start hold the end
+END = {"square": 0.5, "steep": 0.2, "pole": 0.5, "repelling": 0.5}
 TIGHT = {"rtol": 1e-11, "atol": 1e-13}
 
 
@@ -54,7 +56,7 @@ def law(dim):
 
 @cache
 def by_characteristics(name, dim):
-    """Mean and energy at t = 1 of 176 weighted angles about the axis, by code of this file alone.
+    """Mean and energy at its end of 176 weighted angles about the axis, by code of this file alone.
 
     A density's integrals are those over its characteristics. Each latitude is a ring of Gauss
     points u, so that <x,y> = cos φ cos ψ + u sin φ sin ψ; on the circle the ring is two points.
@@ -79,25 +81,28 @@ def by_characteristics(name, dim):
             pull /= np.einsum("ijk,j,k->i", s(t), masses, w)
         return dynamics.sign * pull
 
-    end = solve_ivp(velocity, (0.0, 1.0), np.arccos(cosines), "DOP853", rtol=1e-12, atol=1e-13)
+    end = solve_ivp(
+        velocity, (0.0, END[name]), np.arccos(cosines), "DOP853", rtol=1e-12, atol=1e-13
+    )
     angles = end.y[:, -1]
     energy = 0.5 * np.einsum("ijk,i,j,k->", primitive(pairs(angles)[0]), masses, masses, w)
     return masses @ np.cos(angles), energy
 
 
 def measures(dim):
-    spaces = {2: [mf.Circle(96)], 3: [mf.Sphere(64), mf.Zonal(3, 96)], 5: [mf.Zonal(5, 96)]}
+    spaces = {2: [mf.Circle(96)], 3: [mf.Sphere(32), mf.Zonal(3, 63)], 5: [mf.Zonal(5, 63)]}
     return [mf.Density(space, law(dim)) for space in spaces[dim]] + [mf.FlowMap(law(dim))]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3, 5])
 @pytest.mark.parametrize("name", KINDS)
 def test_every_measure_agrees_with_characteristics(name, dim):
     mean, energy = by_characteristics(name, dim)
     for measure in measures(dim):
-        sol = mf.evolve(measure, KINDS[name][2], 1.0, 1, **TIGHT)
+        sol = mf.evolve(measure, KINDS[name][2], END[name], 1, **TIGHT)
         assert sol.status == "finished"
+        assert np.linalg.norm(sol.final.mean() - measure.mean()) > 0.05
+        # the default tolerance of a flow map, and the same of the steps here
         assert sol.final.mean() @ direction(dim) == pytest.approx(mean, abs=1e-8)
         assert sol.dataset.energy.values[-1] == pytest.approx(energy, abs=1e-8)
         assert np.abs(sol.dataset.balance_error.values).max() < 1e-10
@@ -108,18 +113,18 @@ BUMPS = mf.Mixture(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["square", "pole"])
 def test_without_an_axis(name):
     """A density on S² and a flow map of nodes on it, whose law has no axis."""
     dynamics = KINDS[name][2]
-    density = mf.evolve(mf.Density(mf.Sphere(64), BUMPS), dynamics, 1.0, 1, **TIGHT)
-    flow = mf.evolve(mf.FlowMap(BUMPS), dynamics, 1.0, 1)
+    density = mf.evolve(mf.Density(mf.Sphere(32), BUMPS), dynamics, 0.3, 1, **TIGHT)
+    flow = mf.evolve(mf.FlowMap(BUMPS), dynamics, 0.3, 1)
+    # a mesh is laid to 1e-9 in mass, and to a thousand times that in the density
     np.testing.assert_allclose(density.final.mean(), flow.final.mean(), atol=1e-8)
     energies = [sol.dataset.energy.values[-1] for sol in (density, flow)]
     assert energies[0] == pytest.approx(energies[1], abs=1e-8)
     points = mf.Particles.sample(mf.Uniform(3), 20, np.random.default_rng(1)).points
-    np.testing.assert_allclose(density.final.pdf(points), flow.pdf(points, 1.0), atol=1e-6)
+    np.testing.assert_allclose(density.final.pdf(points), flow.pdf(points, 0.3), atol=1e-6)
     for sol in density, flow:
         assert np.abs(sol.dataset.balance_error.values).max() < 1e-10
 
@@ -148,14 +153,12 @@ def test_tokens(name, dim):
     assert np.abs(sol.dataset.balance_error.values).max() < 1e-10
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("normalised", [False, True], ids=["USA", "SA"])
-@pytest.mark.parametrize("told", ["coefficients", "function"])
 @pytest.mark.parametrize(
     "measure",
     [
         mf.Density(mf.Circle(64), law(2)),
-        mf.Density(mf.Sphere(32), BUMPS),
+        mf.Density(mf.Sphere(24), BUMPS),
         mf.Density(mf.Zonal(4, 48), law(4)),
         mf.FlowMap(law(2)),
         mf.FlowMap(law(4)),
@@ -163,19 +166,17 @@ def test_tokens(name, dim):
     ],
     ids=repr,
 )
-def test_exponential_is_attention(measure, told, normalised):
+def test_exponential_is_attention(measure, normalised):
     """s = e^{βt}: the numbers of USA and SA, whose energy is larger by 1/(2β)."""
     beta = 1.5
-    kernel = [beta**j / factorial(j) for j in range(40)]
-    if told == "function":
-        kernel = (lambda t: np.exp(beta * t), lambda t: beta * np.exp(beta * t))
     known = mf.evolve(measure, (mf.SA if normalised else mf.USA)(beta), 0.5, 2).dataset
-    own = mf.evolve(measure, mf.Interaction(kernel, normalised=normalised), 0.5, 2)
-    found = own.dataset
-    np.testing.assert_allclose(found.energy + 0.5 / beta, known.energy, rtol=1e-11)
-    for name in "dissipation", "work", "metric_speed":
-        if name in known:
-            np.testing.assert_allclose(found[name], known[name], rtol=1e-9, atol=1e-12)
+    functions = (lambda t: np.exp(beta * t), lambda t: beta * np.exp(beta * t))
+    for kernel in [beta**j / factorial(j) for j in range(40)], functions:
+        own = mf.evolve(measure, mf.Interaction(kernel, normalised=normalised), 0.5, 2).dataset
+        np.testing.assert_allclose(own.energy + 0.5 / beta, known.energy, rtol=1e-11)
+        # steps may differ, each to 1e-9
+        for name in {"dissipation", "work", "metric_speed"} & set(known):
+            np.testing.assert_allclose(own[name], known[name], rtol=1e-9, atol=1e-12)
 
 
 def test_division_by_a_kernel_with_a_zero_is_refused():
@@ -185,27 +186,26 @@ def test_division_by_a_kernel_with_a_zero_is_refused():
         assert mf.Interaction(kernel).normalised is False
 
 
-@pytest.mark.slow
 def test_coefficients_are_kept_and_functions_are_not(tmp_path):
     """A run by coefficients goes on from its file alone, one by functions with its dynamics."""
-    density = mf.Density(mf.Circle(64), law(2))
+    density, path = mf.Density(mf.Circle(32), law(2)), tmp_path / "run.nc"
     for dynamics in mf.Interaction([1.0, 1.0]), mf.Interaction((pole, pole_slope)):
-        path = tmp_path / "run.nc"
-        whole = mf.evolve(density, dynamics, 1.0, 4)
+        whole = mf.evolve(density, dynamics, 0.2, 4)
         calls = iter([0.0, 0.0, KeyboardInterrupt, 0.0])
 
         def killed(_, calls=calls):
-            if (one := next(calls)) is KeyboardInterrupt:
-                raise one
-            return one
+            if (value := next(calls)) is KeyboardInterrupt:
+                raise value
+            return value
 
-        interrupted(
-            mf.evolve, density, dynamics, 1.0, 4, checkpoint=path, monitors={"calls": killed}
-        )
+        options = {"checkpoint": path, "monitors": {"calls": killed}}
+        interrupted(mf.evolve, density, dynamics, 0.2, 4, **options)
         again = {"monitors": {"calls": lambda _: 0.0}}
         if isinstance(dynamics.kernel, Sampled):
             with pytest.raises(ValueError, match="dynamics must be that of the run, Interaction"):
                 mf.resume(path, **again)
+            with pytest.raises(ValueError, match=r"must be that of the run, .*, got .*20.08"):
+                mf.resume(path, dynamics=steep(3.0), **again)
             again["dynamics"] = dynamics
         else:
             assert mf.load(path).dynamics == dynamics
@@ -255,13 +255,12 @@ def test_sums_in_linear_time_are_those_over_pairs(name, dim):
     np.testing.assert_allclose(fast.final.points, direct.final.points, atol=1e-10)
     for variable in "energy", "dissipation", "work":
         np.testing.assert_allclose(fast.dataset[variable], direct.dataset[variable], rtol=1e-9)
-    many = mf.Particles.sample(law(dim), 3000, np.random.default_rng(8))
+    many = mf.Particles.sample(law(dim), 2000, np.random.default_rng(8))
     assert many._kernel_sums(KINDS[name][2].kernel) is not None
-    few = mf.Particles.sample(law(4), 3000, np.random.default_rng(8))
+    few = mf.Particles.sample(law(4), 2000, np.random.default_rng(8))
     assert few._kernel_sums(KINDS[name][2].kernel) is None
 
 
-@pytest.mark.slow
 def test_where_a_potential_is_small_pairs_are_summed():
     """e^{30t} as a function, all tokens in a cap but one: G there is e^{-50} of its largest."""
     dynamics = mf.Interaction(
@@ -308,8 +307,7 @@ def steep(beta, **options):
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("space", [mf.Circle(256), mf.Sphere(63), mf.Zonal(3, 127)], ids=str)
+@pytest.mark.parametrize("space", [mf.Circle(256), mf.Sphere(47), mf.Zonal(3, 127)], ids=str)
 def test_densities_where_the_series_has_no_digits(space):
     """G falls to e^{-40} of its largest beside a sharp density: positive terms are summed."""
     start = mf.Density(space, mf.VonMisesFisher(np.eye(space.dim)[-1], 40.0))
@@ -321,16 +319,15 @@ def test_densities_where_the_series_has_no_digits(space):
     assert np.abs(rates[0] - rates[1]).max() < 1e-10 * np.abs(rates[1]).max()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3])
 def test_clusters_become_atoms(dim):
     """Beyond the time at which a cluster is a point: as SA, with the same atoms."""
-    flow = mf.FlowMap(law(dim))
-    one, other = (mf.evolve(flow, dynamics, 40.0, 4) for dynamics in (steep(4.0), mf.SA(4.0)))
-    assert len(one.final.atoms) == len(other.final.atoms) >= 1
-    np.testing.assert_allclose(one.final.mean(), other.final.mean(), atol=1e-9)
-    np.testing.assert_allclose(one.dataset.n_clusters, other.dataset.n_clusters)
-    np.testing.assert_allclose(one.dataset.energy + 0.125, other.dataset.energy, rtol=1e-9)
+    flow = mf.FlowMap(law(dim), atom_radius=1e-4)
+    own, known = (mf.evolve(flow, dynamics, 14.0, 4) for dynamics in (steep(4.0), mf.SA(4.0)))
+    assert len(own.final.atoms) == len(known.final.atoms) >= 1
+    np.testing.assert_allclose(own.final.mean(), known.final.mean(), atol=1e-9)
+    np.testing.assert_allclose(own.dataset.n_clusters, known.dataset.n_clusters)
+    np.testing.assert_allclose(own.dataset.energy + 0.125, known.dataset.energy, rtol=1e-9)
 
 
 @dataclass(frozen=True)
@@ -355,12 +352,11 @@ def test_a_kernel_tells_the_facts_of_its_dynamics(normalised, sign):
     assert (bare._fast, bare._keeps_clusters) == (whole._fast, whole._keeps_clusters)
     assert (bare._fast, bare._keeps_clusters) == (not normalised, sign > 0)
     flow = mf.FlowMap(law(2), atom_radius=1e-3)
-    one, other = (mf.evolve(flow, dynamics, 20.0, 4).final for dynamics in (bare, whole))
-    np.testing.assert_allclose(one.mean(), other.mean(), atol=1e-9)
-    assert len(one.atoms) == len(other.atoms) == (sign > 0)
+    own, known = (mf.evolve(flow, dynamics, 8.0, 1).final for dynamics in (bare, whole))
+    np.testing.assert_allclose(own.mean(), known.mean(), atol=1e-9)
+    assert len(own.atoms) == len(known.atoms) == (sign > 0)
 
 
-@pytest.mark.slow
 def test_nothing_is_held_where_neighbours_repel():
     """s(1) < 0: what comes near is no atom, though far tokens attract."""
     dynamics = mf.Interaction([1.0, -2.0])
@@ -379,21 +375,3 @@ def test_share_where_a_dirac_has_no_energy():
     gap = data.energy - data.energy[0] - data.work
     np.testing.assert_allclose(data.balance_error, gap, atol=1e-15)
     assert np.abs(gap).max() < 1e-10
-
-
-@pytest.mark.slow
-def test_a_run_goes_on_with_its_own_functions_only(tmp_path):
-    path, density = tmp_path / "run.nc", mf.Density(mf.Circle(64), law(2))
-    calls = iter([0.0, 0.0, KeyboardInterrupt])
-
-    def killed(_):
-        if (one := next(calls)) is KeyboardInterrupt:
-            raise one
-        return one
-
-    run = {"checkpoint": path, "monitors": {"calls": killed}}
-    interrupted(mf.evolve, density, steep(2.0), 1.0, 4, **run)
-    again = {"monitors": {"calls": lambda _: 0.0}}
-    with pytest.raises(ValueError, match=r"must be that of the run, .*7.389.*, got .*20.08"):
-        mf.resume(path, dynamics=steep(3.0), **again)
-    assert mf.resume(path, dynamics=steep(2.0), **again).status == "finished"

@@ -84,7 +84,6 @@ def test_a_wrapper_moves_by_its_own_output(tokens):
         mf.evolve(mf.Density(mf.Circle(32), mf.Uniform(2)), Half(mf.SA(2.0)), 1.0, 1)
 
 
-@pytest.mark.slow
 def test_a_part_of_ones_own_class_is_kept_by_its_name(tokens, tmp_path):
     class Mine(mf.Head):
         pass
@@ -113,7 +112,6 @@ def test_bounded_confidence_leaves_caps_that_do_not_see_each_other():
     np.testing.assert_allclose(ends, [0.1, 0.1, 0.1, 2.05, 2.05], atol=1e-6)
 
 
-@pytest.mark.slow
 def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
     path = tmp_path / "run.nc"
     calls = []
@@ -215,7 +213,6 @@ def test_an_output_that_stops_being_finite_ends_the_run(tokens, noise, is_discre
     assert 0.0 < sol.t[-1] < 20.0
 
 
-@pytest.mark.slow
 def test_figures_take_it(tokens, tmp_path):
     sol = mf.evolve(tokens, Bounded(0.0), 1.0, 2)
     mf.plot.save(mf.plot.solution(sol), tmp_path / "bounded.png")
@@ -267,7 +264,6 @@ def test_kernel_or_heads_move_every_measure(kind, measure):
     np.testing.assert_array_equal(own.final.mean(), known.final.mean())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", OWN)
 def test_flow_map_of_an_own_dynamics_goes_on(kind, tmp_path):
     """Its density anywhere comes from its history, and a run that was cut off is resumed."""
@@ -290,7 +286,6 @@ def test_flow_map_of_an_own_dynamics_goes_on(kind, tmp_path):
     np.testing.assert_array_equal(resumed.final.points, whole.final.points)
 
 
-@pytest.mark.slow
 def test_an_output_counts_before_a_kernel_that_is_handed_on(tokens):
     """`Half` tells the kernel of what it wraps, and its own output is what moves tokens."""
     half = mf.evolve(tokens, Half(mf.SA(2.0)), 1.0).final
@@ -341,7 +336,6 @@ def test_growth_rates_take_a_kernel_of_a_users_own():
         theory.growth_rates(Pole, 3, 6)
 
 
-@pytest.mark.slow
 def test_files_tell_a_class_by_its_name_and_its_kernel(tmp_path):
     """Two classes whose functions have one name are not one dynamics."""
     sol = mf.evolve(MEASURES[0], Pole(), 0.1, 1)
