@@ -81,6 +81,11 @@ def unit_points(dim, n, seed):
     return points / np.linalg.norm(points, axis=1, keepdims=True)
 
 
+def slow(*values):
+    """A row of a table of cases that `pytest` leaves out, as tests marked slow."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def same_bits(a, b):
     a, b = np.asarray(a), np.asarray(b)
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()

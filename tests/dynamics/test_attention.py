@@ -207,6 +207,7 @@ def test_what_no_density_can_be_moved_by_is_refused(given, message):
         mf.evolve(*given, 0.5)
 
 
+@pytest.mark.slow
 def test_a_flow_map_takes_over_from_a_density_under_heads():
     """At once where rounding would move the density, else where its space ends."""
     law = mf.VonMisesFisher([1.0, 0.0], 20.0)

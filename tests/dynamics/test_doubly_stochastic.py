@@ -13,7 +13,7 @@ from meanfield.evolution import solve
 from meanfield.kernels.direct import PairSums
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.spaces.geometry import project
-from tests.handmade import free_dissipation, free_energy, unit_points
+from tests.handmade import free_dissipation, free_energy, slow, unit_points
 
 E2 = np.exp(2.0)
 BETAS = [0.1, 1.0, 4.0, 9.0, 25.0, 100.0]
@@ -70,6 +70,7 @@ def by_plain_iteration(points, masses, beta):
     return log_u
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [25.0, 100.0])
 def test_concentrated_measures_keep_their_digits_far_away(beta):
     """G is e^{-2β} of its maximum at the antipode of a bump: only positive sums know it there."""
@@ -104,7 +105,7 @@ def differences(balanced, beta, points, h=1e-3):
 
 
 @pytest.mark.parametrize("name", MEASURES)
-@pytest.mark.parametrize("beta", [0.1, 4.0, 25.0])
+@pytest.mark.parametrize("beta", [4.0, *map(slow, (0.1, 25.0))])
 def test_the_field_is_the_gradient_of_log_u(name, beta):
     mu = MEASURES[name]()
     points = unit_points(mu.dim, 3, 11)
@@ -116,7 +117,7 @@ def test_the_field_is_the_gradient_of_log_u(name, beta):
     np.testing.assert_allclose(field, exact, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.1, 4.0, 25.0, pytest.param(100.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("beta", [0.0, 0.1, 4.0, *map(slow, (25.0, 100.0))])
 def test_measures_agree_on_field_and_energy(beta):
     """Densities on two spaces and a flow map of one law; each is resolved to 1e-13 or so."""
     points, dynamics = unit_points(3, 5, 2), mf.DoublyStochastic(beta)
@@ -262,6 +263,7 @@ def gap(sol):
     return float(np.abs(found - data.get("adaptation", 0.0)).max())
 
 
+@pytest.mark.slow
 def test_repulsion_leads_to_the_uniform_measure():
     dynamics = mf.DoublyStochastic(2.0, sign=-1)
     slowest = -mf.theory.growth_rates(dynamics, 2, 2)[1:].max()
@@ -292,6 +294,7 @@ def test_attraction_leads_to_clusters_held_as_atoms():
     assert gap(sol) < 1e-10
 
 
+@pytest.mark.slow
 def test_large_beta_in_units():
     """E_DS and its balance are of order 1 where e^β overflows."""
     law = bump([1.0, 0.0], 3.0)
@@ -304,7 +307,7 @@ def test_large_beta_in_units():
 # ---------------------------------------------------------------- noise
 
 
-@pytest.mark.parametrize("name", ["circle", "zonal 3", "sphere"])
+@pytest.mark.parametrize("name", ["circle", "zonal 3", slow("sphere")])
 @pytest.mark.parametrize("beta", [0.0, 3.0])
 def test_noise_keeps_both_balances(name, beta):
     law = {"circle": WAVES, "zonal 3": bump(LAST[3], 1.0), "sphere": bump(SLANTED, 1.0)}[name]
@@ -322,6 +325,7 @@ def test_noise_keeps_both_balances(name, beta):
     assert rate == pytest.approx(float(data.free_dissipation[-1]), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_noisy_tokens_follow_the_density():
     dynamics, rng = mf.DoublyStochastic(2.0, noise=0.2), np.random.default_rng(1)
     density = mf.evolve(mf.Density(mf.Circle(64), WAVES), dynamics, 0.5, 1)
@@ -375,8 +379,9 @@ def test_what_is_refused():
         mf.evolve(mf.Particles(np.eye(4), sums="gram"), mf.DoublyStochastic(1.0), 1.0)
 
 
-@pytest.mark.parametrize("beta", [1.0, 1000.0])
-@pytest.mark.parametrize("sums", ["auto", "transforms"])
+@pytest.mark.parametrize(
+    ("beta", "sums"), [(1.0, "auto"), (1.0, "transforms"), slow(1000.0, "auto")]
+)
 def test_tokens_without_mass_are_moved_and_scale_nothing(beta, sums):
     """Opposite to all mass u is e^{β} and more: it is found from the others, in logarithms."""
     points, weights = [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], [1.0, 0.0, 1.0]
@@ -393,6 +398,7 @@ def test_tokens_without_mass_are_moved_and_scale_nothing(beta, sums):
     np.testing.assert_allclose(sol.final.points[[0, 2]], alone.final.points, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_beta_beyond_tables_is_summed_by_pairs_or_refused():
     """At 10^8 moments on S^2 and tables of the circle would take tens of gigabytes."""
     for dim in 2, 3:

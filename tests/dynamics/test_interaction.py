@@ -16,7 +16,7 @@ from meanfield.dynamics.isotropic import KernelDynamics
 from meanfield.equations.tendency import tendency
 from meanfield.kernels.kernel import Sampled, kernel_of
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
-from tests.handmade import interrupted
+from tests.handmade import interrupted, slow
 
 
 def pole(t):
@@ -94,7 +94,7 @@ def measures(dim):
     return [mf.Density(space, law(dim)) for space in spaces[dim]] + [mf.FlowMap(law(dim))]
 
 
-@pytest.mark.parametrize("dim", [2, 3, 5])
+@pytest.mark.parametrize("dim", [2, *map(slow, (3, 5))])
 @pytest.mark.parametrize("name", KINDS)
 def test_every_measure_agrees_with_characteristics(name, dim):
     mean, energy = by_characteristics(name, dim)
@@ -113,6 +113,7 @@ BUMPS = mf.Mixture(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["square", "pole"])
 def test_without_an_axis(name):
     """A density on S² and a flow map of nodes on it, whose law has no axis."""
@@ -153,7 +154,7 @@ def test_tokens(name, dim):
     assert np.abs(sol.dataset.balance_error.values).max() < 1e-10
 
 
-@pytest.mark.parametrize("normalised", [False, True], ids=["USA", "SA"])
+@pytest.mark.parametrize("normalised", [slow(False), True], ids=["USA", "SA"])
 @pytest.mark.parametrize(
     "measure",
     [
@@ -186,6 +187,7 @@ def test_division_by_a_kernel_with_a_zero_is_refused():
         assert mf.Interaction(kernel).normalised is False
 
 
+@pytest.mark.slow
 def test_coefficients_are_kept_and_functions_are_not(tmp_path):
     """A run by coefficients goes on from its file alone, one by functions with its dynamics."""
     density, path = mf.Density(mf.Circle(32), law(2)), tmp_path / "run.nc"
@@ -319,6 +321,7 @@ def test_densities_where_the_series_has_no_digits(space):
     assert np.abs(rates[0] - rates[1]).max() < 1e-10 * np.abs(rates[1]).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3])
 def test_clusters_become_atoms(dim):
     """Beyond the time at which a cluster is a point: as SA, with the same atoms."""
@@ -344,7 +347,7 @@ class Bare(KernelDynamics):
 
 
 @pytest.mark.parametrize("normalised", [False, True])
-@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("sign", [slow(1), -1])
 def test_a_kernel_tells_the_facts_of_its_dynamics(normalised, sign):
     """A dynamics of its own that gives a kernel moves as `Interaction` does, with its atoms."""
     whole = mf.Interaction((pole, pole_slope), normalised=normalised, sign=sign)

@@ -124,6 +124,7 @@ def test_growth_at_the_uniform_measure():
         assert abs(np.angle(mode) + turned) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_flow_map_clusters_and_repulsion_makes_no_atoms():
     sol = mf.evolve(mf.FlowMap(POISSON), mf.Kuramoto(1.0), 60.0, 4)
     assert sol.status == "clustered"

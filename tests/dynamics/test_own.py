@@ -213,6 +213,7 @@ def test_an_output_that_stops_being_finite_ends_the_run(tokens, noise, is_discre
     assert 0.0 < sol.t[-1] < 20.0
 
 
+@pytest.mark.slow
 def test_figures_take_it(tokens, tmp_path):
     sol = mf.evolve(tokens, Bounded(0.0), 1.0, 2)
     mf.plot.save(mf.plot.solution(sol), tmp_path / "bounded.png")
@@ -264,6 +265,7 @@ def test_kernel_or_heads_move_every_measure(kind, measure):
     np.testing.assert_array_equal(own.final.mean(), known.final.mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OWN)
 def test_flow_map_of_an_own_dynamics_goes_on(kind, tmp_path):
     """Its density anywhere comes from its history, and a run that was cut off is resumed."""

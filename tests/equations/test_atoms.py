@@ -56,6 +56,7 @@ def gathering():
     return mf.evolve(BUMP, mf.SA(4.0), 6.0, [2.2, 6.0])
 
 
+@pytest.mark.slow
 def test_clusters_become_particles(gathering):
     clusters = mf.clusters(gathering.final, 0.3)
     # the mesh is laid to 1e-6 in mass
@@ -68,6 +69,7 @@ def test_clusters_become_particles(gathering):
     assert np.exp(4.0) / 8.0 - data.energy[-1] < 1e-3
 
 
+@pytest.mark.slow
 def test_particles_stand_for_what_they_replaced(gathering):
     alone = SphereFlowMap(BUMP.law, tol=BUMP.tol, atom_radius=0.0)
     alone = mf.evolve(alone, mf.SA(4.0), 2.2, 1).dataset.isel(t=1)

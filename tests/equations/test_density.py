@@ -10,7 +10,7 @@ import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.cli.commands import main
 from meanfield.equations.tendency import tendency
-from tests.handmade import free_dissipation, free_energy
+from tests.handmade import free_dissipation, free_energy, slow
 
 AXIS = np.array([0.48, 0.6, 0.64])
 CIRCLE = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -84,7 +84,7 @@ def test_products_on_the_circle_do_not_alias():
 # ---------------------------------------------------------------- noise
 
 
-@pytest.mark.parametrize("name", STARTS)
+@pytest.mark.parametrize("name", ["zonal", *map(slow, ("circle", "sphere"))])
 def test_tolerance_bounds_the_error_by_a_method_of_order_four(name):
     mu, dynamics = STARTS[name], mf.SA(2.0, noise=0.1)
     exact = mf.evolve(mu, dynamics, 1.0, 1, rtol=1e-13, atol=1e-15).final
@@ -121,7 +121,7 @@ def test_heat_flow_alone(space, law, kind):
     assert np.abs(mu.coefficients[space.degrees > 1]).max() > 0.01
 
 
-@pytest.mark.parametrize("dynamics", [mf.SA, mf.USA, mf.DoublyStochastic])
+@pytest.mark.parametrize("dynamics", [mf.SA, mf.USA, slow(mf.DoublyStochastic)])
 def test_the_noise_has_its_share_of_the_work(dynamics):
     """E(t) - E(0) = ± ∫ dissipation dt + noise_work, the integral by Gauss's rule over saves."""
     nodes, weights = np.polynomial.legendre.leggauss(12)
@@ -138,7 +138,13 @@ def test_the_noise_has_its_share_of_the_work(dynamics):
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("kind", [mf.SA, mf.USA])
 @pytest.mark.parametrize(
-    ("name", "beta"), [("circle", 2.0), ("sphere", 2.0), ("zonal", 2.0), ("zonal", 0.0)]
+    ("name", "beta"),
+    [
+        ("circle", 2.0),
+        slow("sphere", 2.0),
+        ("zonal", 2.0),
+        ("zonal", 0.0),
+    ],
 )
 def test_balances(name, kind, beta, sign):
     """E(t) - E(0) = work for both, F(t) - F(0) = -∫ free dissipation for USA, to the tolerance."""
@@ -216,6 +222,7 @@ def test_a_start_that_touches_zero():
     assert np.abs(data.free_energy - data.free_energy[0] - data.free_work).max() < 96.0**-3 * 10
 
 
+@pytest.mark.slow
 def test_figure_tells_no_slope_of_the_energy():
     figure = mf.plot.solution(mf.evolve(STARTS["circle"], mf.USA(1.0, noise=0.25), 0.5, 2))
     titles = [ax.get_title(loc="left") + ax.get_title() for ax in figure.axes]

@@ -10,6 +10,7 @@ from meanfield.equations.line import FlowTendency, HeadsField
 from meanfield.kernels import direct
 from meanfield.kernels.line import Interpolation
 from meanfield.spaces.geometry import circle_points
+from tests.handmade import slow
 
 LAW = mf.Mixture([mf.VonMisesFisher([1.0, 0.0], 2.0), mf.VonMisesFisher([-0.6, 0.8], 5.0)])
 AXIS = np.array([2.0, -1.0, 2.0]) / 3.0
@@ -51,6 +52,7 @@ TANH = perceptron(1)
 # ---------------------------------------------------------------- the field
 
 
+@pytest.mark.slow
 def test_velocity_far_from_all_mass_keeps_its_digits():
     """G is e^{-2|M|} = 1e-35 of its maximum opposite to a narrow law."""
     matrix = np.array([[40.0, 5.0], [-5.0, 30.0]])
@@ -178,7 +180,9 @@ def test_layers_are_one_run_after_another(law):
         assert np.abs(found / np.exp(here.log_density[held]) - 1).max() < 1e-9
 
 
-@pytest.mark.parametrize("dynamics", [DYNAMICS["layers"], ATTENTION], ids=["layers", "attention"])
+@pytest.mark.parametrize(
+    "dynamics", [DYNAMICS["layers"], slow(ATTENTION)], ids=["layers", "attention"]
+)
 def test_a_saved_run_knows_its_density(tmp_path, dynamics):
     sol = mf.evolve(mf.FlowMap(LAW), dynamics, 0.5, 2)
     sol.save(tmp_path / "run.nc")

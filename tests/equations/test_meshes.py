@@ -97,6 +97,7 @@ def test_the_label_error_is_the_mass_that_is_misplaced(monkeypatch):
         np.testing.assert_allclose(missed, 0.01 * masses, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_label_map_that_is_wrong_is_seen(monkeypatch):
     """A mesh whose map tells another density than characteristics is laid without one."""
     real = Patches.at

@@ -131,6 +131,7 @@ def test_the_share_of_its_largest_value_at_which_g_is_lost(dynamics, size, share
 # ---------------------------------------------------------------- runs
 
 
+@pytest.mark.slow
 def test_density_has_mass_one_and_is_that_of_the_nodes():
     sol = mf.evolve(mf.FlowMap(LAW, tol=1e-7), LAYERS, 0.5, 1)
     points, weights = rule(48)
@@ -186,6 +187,7 @@ def test_relu_has_a_closed_form():
     assert sol.pdf(POINTS, 0.5) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_saved_run_knows_its_density(tmp_path):
     sol = mf.evolve(mf.FlowMap(LAW, tol=1e-4), LAYERS, 0.3, 1)
     sol.save(tmp_path / "run.nc")
@@ -205,6 +207,7 @@ def test_what_can_not_be_run_is_refused():
         mf.evolve(moved, TANH, 0.1)
 
 
+@pytest.mark.slow
 def test_a_flow_map_about_an_axis_loses_it_where_the_heads_have_none():
     """Three representations of one law, which only matrices without its axis tell apart."""
     law = mf.VonMisesFisher([0.48, 0.6, 0.64], 1.5)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from tests.handmade import scaled_dissipation
+from tests.handmade import scaled_dissipation, slow
 
 EPS = np.finfo(float).eps
 
@@ -43,7 +43,7 @@ def test_dissipation_of_four_tokens():
 
 
 @pytest.mark.parametrize("weights", [None, [1e-12, 1, 2, 1e-300, 0]], ids=["equal", "unequal"])
-@pytest.mark.parametrize("dim", [3, 64])
+@pytest.mark.parametrize("dim", [3, slow(64)])
 @pytest.mark.parametrize(
     "dynamics",
     [mf.SA(0.0), mf.SA(1.0), mf.SA(30.0), mf.SA(300.0), mf.USA(2.0), mf.USA(30.0), mf.USA(300.0)],
@@ -115,7 +115,7 @@ def test_a_token_alone_rests(dynamics):
 
 
 @pytest.mark.parametrize("sums", ["direct", "gram"])
-@pytest.mark.parametrize("beta", [150.0, 345.0, 355.0, 700.0])
+@pytest.mark.parametrize("beta", [slow(150.0), 345.0, 355.0, slow(700.0)])
 def test_two_tokens_under_usa_at_large_beta(beta, sums):
     """γ = <x_1, x_2> rises by γ' = (1 - γ²) e^{βγ}, in time e^{-βγ}/β: 40 orders of e^β apart."""
     start = 0.5

@@ -184,6 +184,7 @@ def test_files_and_restarts_keep_it(tmp_path):
     assert np.array_equal(again.final.points, whole.final.points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_no_more_than_a_block_of_pairs(kind):
     """Of 4000² pairs; what has n rows of d is three arrays at most."""

@@ -1,6 +1,7 @@
 """Sums over tokens through harmonics on S², where their series has lost its digits."""
 
 import numpy as np
+import pytest
 
 import meanfield as mf
 from meanfield.kernels import harmonics
@@ -23,6 +24,7 @@ def test_few_terms_first_where_g_is_smallest():
         assert np.abs(pull * np.exp(unit - log_g)[:, None] - exact).max() < limit
 
 
+@pytest.mark.slow
 def test_tokens_that_have_lost_all_digits_are_summed_directly(monkeypatch):
     """On S^2 under a matrix that most tokens do not answer to, however many they are."""
     monkeypatch.setattr(harmonics, "_MOST_PAIRS", 1000)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from meanfield.kernels.kernel import Sampled
 from meanfield.kernels.line import Interpolation, LineSums, circle_kernel, line, zonal_kernel
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
+from tests.handmade import slow
 
 EPS = np.finfo(float).eps
 betas = st.floats(-2.0, 2.0).map(lambda x: 10.0**x)
@@ -24,7 +25,7 @@ def averaged(beta, dim, phi, psi):
     return np.array([kernel.sum(), kernel @ slope, kernel @ laplacian])
 
 
-@pytest.mark.parametrize("dim", [3, 4, 5, 20, 100])
+@pytest.mark.parametrize("dim", [3, 4, slow(5), slow(20), 100])
 @given(betas, angles, angles)
 def test_zonal_kernel_by_quadrature(dim, beta, phi, psi):
     exact = averaged(beta, dim, phi, psi)
@@ -49,7 +50,7 @@ def test_circle_kernel_in_closed_form(beta, target, source):
 
 CASES = [(0.0, 2), (1e-9, 2), (1.0, 2), (4.0, 2), (20.0, 2), (100.0, 2)]
 CASES += [(0.0, 3), (4.0, 3), (20.0, 10), (50.0, 50)]
-CASES += [pytest.param(100.0, 4, marks=pytest.mark.slow)]
+CASES += [slow(100.0, 4)]
 
 
 @pytest.mark.parametrize(("beta", "dim"), CASES)
@@ -91,7 +92,7 @@ def test_large_beta_on_spheres_is_refused():
         line(151.0, 3)
 
 
-@pytest.mark.parametrize(("dim", "n"), [(2, 300), (4, 40)])
+@pytest.mark.parametrize(("dim", "n"), [(2, 300), slow(4, 40)])
 def test_cells_resolve_a_steep_kernel(dim, n):
     """Sums through cells of its reach are those over pairs, at 1/(1.1 - t) and anywhere."""
     kernel = Sampled(lambda t: 1.0 / (1.1 - t), lambda t: 1.0 / (1.1 - t) ** 2)

@@ -26,6 +26,7 @@ def exact_eigenvalue(beta, dim, k):
     return power * mpmath.hyp0f1(half + k, beta**2 / 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", BETAS)
 @pytest.mark.parametrize("dim", DIMS)
 def test_eigenvalues_against_mpmath(dim, beta):

@@ -21,6 +21,7 @@ from meanfield.kernels.token_sums import (
     fewest_score_pairs,
     kernel_sums,
 )
+from tests.handmade import slow
 
 BETAS = [0.0, 0.1, 1.0, 9.0, 25.0, 100.0]
 
@@ -37,6 +38,7 @@ def cloud(dim, n, seed=0):
     return points, masses / masses.sum()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1), beta=st.sampled_from(BETAS), dim=st.sampled_from([2, 3]))
 def test_rotation_and_permutation(seed, beta, dim):
     points, masses = cloud(dim, n=60, seed=seed)
@@ -236,7 +238,7 @@ def test_layers_tell_all_of_their_sums():
     assert alone.dataset.attrs["sums"] == "none"
 
 
-@pytest.mark.parametrize("sums", ["auto", "direct", "transforms", "gram"])
+@pytest.mark.parametrize("sums", [slow("auto"), slow("direct"), slow("transforms"), "gram"])
 def test_files_keep_how_tokens_are_summed(sums, tmp_path):
     run = mf.evolve(mf.Particles(np.eye(3), sums=sums), mf.SA(1.0), 1.0, 2)
     run.save(tmp_path / "run.nc")
@@ -298,7 +300,7 @@ def test_any_kernel_through_its_multipliers_against_all_pairs(name, spread, dim)
         assert abs(gap) < 1e-12 * largest
 
 
-@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("dim", [2, slow(3)])
 @pytest.mark.parametrize(
     "dynamics",
     [
@@ -306,7 +308,7 @@ def test_any_kernel_through_its_multipliers_against_all_pairs(name, spread, dim)
         mf.USA(1.0),
         mf.DoublyStochastic(1.0),
         mf.Attention(1.0, [mf.Head(Q=-1.0)]),
-        mf.Interaction(KERNELS["function"]),
+        slow(mf.Interaction(KERNELS["function"])),
         mf.Interaction(KERNELS["square"], normalised=True),
         mf.Layers([mf.DoublyStochastic(1.0), mf.SA(1.0)], step=0.05),
         mf.LayerMap(mf.Interaction(KERNELS["square"]), step=0.05),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
+from tests.handmade import slow
 
 # the name in the package is that of the function
 module = importlib.import_module("meanfield.measures.clusters")
@@ -141,7 +142,7 @@ def test_a_closed_ring_has_a_point_of_its_own_for_centre():
     assert clusters.radii[0] == pytest.approx(np.pi / np.sqrt(3), rel=1e-3)
 
 
-@pytest.mark.parametrize(("dim", "spread"), [(3, 1e-6), (3, 0.03), (10, 1e-6)])
+@pytest.mark.parametrize(("dim", "spread"), [(3, 1e-6), slow(3, 0.03), (10, 1e-6)])
 def test_many_points_in_a_small_ball(dim, spread):
     """All of their 9e8 pairs would take 7 GB."""
     rng = np.random.default_rng(0)
@@ -183,6 +184,7 @@ def test_labels_say_which_token_is_where():
     np.testing.assert_array_equal(heavy.labels, np.where(clusters.labels < 2, clusters.labels, -1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [1.0, 0.004])
 def test_many_tokens_in_many_dimensions_take_little_memory(spread):
     """The squared distances of all pairs would take 512 MB, a copy of the points takes 6 MB."""
@@ -199,7 +201,7 @@ def test_many_tokens_in_many_dimensions_take_little_memory(spread):
     assert peak < 120e6
 
 
-@pytest.mark.parametrize("dim", [3, 40])
+@pytest.mark.parametrize("dim", [3, slow(40)])
 def test_components_are_those_of_all_pairs(dim, monkeypatch):
     """By trees and by products, over tiles that a component crosses, few edges at a time."""
     rng = np.random.default_rng(dim)
@@ -243,13 +245,14 @@ def test_what_is_nowhere_dense_has_none(measure):
     assert len(mf.clusters(measure)) == 0
 
 
-@pytest.mark.parametrize("radius", [0.05, 0.02, 0.003])
+@pytest.mark.parametrize("radius", [0.05, 0.02, slow(0.003)])
 def test_smooth_measures_have_none_below_the_spacing_of_their_points(radius):
     law = mf.FourierSeries(cos=[0.4])
     for measure in (mf.Density(mf.Circle(64), law), mf.FlowMap(mf.Uniform(2)), mf.FlowMap(law)):
         assert len(mf.clusters(measure, radius)) == 0
 
 
+@pytest.mark.slow
 def test_a_flow_map_that_has_spread_has_none():
     spread = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 100.0))
     final = mf.evolve(spread, mf.SA(0.5, sign=-1), 12.0, 1).final
@@ -270,6 +273,7 @@ def test_bumps_have_their_masses_and_radii(kind, dim):
     assert clusters.radii == pytest.approx(np.sqrt((dim - 1) / 800.0), rel=1e-2)
 
 
+@pytest.mark.slow
 def test_bumps_on_the_sphere():
     means = np.array([[0.6, 0.0, 0.8], [0.0, 1.0, 0.0], [-0.6, -0.8, 0.0]])
     law = mf.Mixture([mf.VonMisesFisher(m, 100.0) for m in means], [0.5, 0.3, 0.2])
@@ -413,6 +417,7 @@ def test_nothing_happens_at_a_hand_over_about_an_axis():
     hand_over(*finals, law, 2e-3)
 
 
+@pytest.mark.slow
 def test_rings_are_those_of_the_density():
     """Until there are atoms: the rule by itself at 4000 latitudes, each ring by its points."""
     polar = np.pi * (np.arange(4000) + 0.5) / 4000

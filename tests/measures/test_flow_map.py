@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import meanfield as mf
 from meanfield.spaces.geometry import circle_points
-from tests.handmade import scaled_dissipation, unfinished
+from tests.handmade import scaled_dissipation, slow, unfinished
 
 EPS = np.finfo(float).eps
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -93,7 +93,15 @@ def agree(flow, dense, beta, at, tol):
     assert pair[0] == pytest.approx(pair[1], rel=tol, abs=0)
 
 
-@pytest.mark.parametrize("beta", [30.0, 150.0, 700.0, 3000.0])
+@pytest.mark.parametrize(
+    "beta",
+    [
+        30.0,
+        150.0,
+        slow(700.0),
+        slow(3000.0),
+    ],
+)
 def test_a_sharp_kernel_is_resolved_on_the_circle(beta):
     """The law's own nodes are 0.05 apart, the kernel is β^{-1/2} wide."""
     # exponents of size β are rounded by β eps, and the velocity is a difference of such
@@ -102,6 +110,7 @@ def test_a_sharp_kernel_is_resolved_on_the_circle(beta):
     )
 
 
+@pytest.mark.slow
 def test_a_sharp_kernel_is_resolved_about_an_axis():
     law, at = mf.ZonalSeries(5, [0.5]), mf.Uniform(5).sample(5, np.random.default_rng(0))
     pair = [
@@ -110,7 +119,7 @@ def test_a_sharp_kernel_is_resolved_about_an_axis():
     assert np.allclose(*pair, rtol=0, atol=1e-9 * np.abs(pair[1]).max())
 
 
-@pytest.mark.parametrize("beta", [30.0, 120.0])
+@pytest.mark.parametrize("beta", [30.0, slow(120.0)])
 def test_a_sharp_kernel_is_resolved_on_the_sphere(beta):
     axes = [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     law = mf.Mixture([mf.VonMisesFisher(axis, 1.0) for axis in axes])
@@ -144,6 +153,7 @@ def test_a_kernel_that_no_nodes_resolve_is_refused():
             call(moved, 100.0)
 
 
+@pytest.mark.slow
 def test_a_beta_beyond_memory_is_refused_before_work_starts():
     """At 10^6 nodes and tables would take tens of gigabytes."""
     flow = mf.FlowMap(LAW)
@@ -168,6 +178,7 @@ def test_density_at_nodes_is_the_density_there(clustering):
     assert flow.entropy() > 0.3
 
 
+@pytest.mark.slow
 def test_density_has_mass_one_at_any_time(clustering):
     points = circle_points(2 * np.pi / 1024 * np.arange(1024))
     for t in np.random.default_rng(3).uniform(0, 3.5, 10):
@@ -214,6 +225,7 @@ def test_forces_between_far_clusters_keep_their_digits():
     assert float(sol.dataset.work[-1]) > 0
 
 
+@pytest.mark.slow
 def test_atoms_across_the_seam():
     """Clusters at angle 0 hold labels of both ends of the line."""
     sol = mf.evolve(mf.FlowMap(mf.FourierSeries(cos=[0.9])), mf.SA(1.0), 60.0, 2)
@@ -244,6 +256,7 @@ def test_a_tight_law_is_an_atom_after_a_step():
 # ---------------------------------------------------------------- rates near the end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dynamics", "rate"), [(mf.SA(1.0), 1.0), (mf.USA(1.0), np.e)])
 def test_a_label_nears_the_limit_at_the_rate_of_the_linearisation(dynamics, rate):
     law = mf.VonMisesFisher([1.0, 0.0], 5.0)
@@ -339,6 +352,7 @@ def test_a_law_that_is_no_density_is_refused(pdf):
         mf.FlowMap(Own(pdf))
 
 
+@pytest.mark.slow
 def test_a_handed_over_law_of_ones_own_is_not_replaced(tmp_path):
     """The series of the first density is right to its tail only: a file does not pass it off."""
     mu = mf.Density(mf.Circle(32), Own(LAW.pdf), max_size=64)
@@ -350,6 +364,7 @@ def test_a_handed_over_law_of_ones_own_is_not_replaced(tmp_path):
         again.pdf([[1.0, 0.0]], 1.0)
 
 
+@pytest.mark.slow
 def test_hand_over_of_a_given_series():
     law = mf.ZonalSeries(10, [0.8])
     space = mf.Zonal(10, 31)
@@ -361,7 +376,7 @@ def test_hand_over_of_a_given_series():
     assert np.allclose(sol.dataset.energy, flow.dataset.energy, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("handed", [False, True])
+@pytest.mark.parametrize("handed", [False, slow(True)])
 def test_a_file_keeps_flow_map_and_history(clustering, tmp_path, handed):
     sol = clustering
     if handed:
@@ -431,6 +446,7 @@ def unturned():
     return mf.evolve(mf.FlowMap(mf.FourierSeries([0.5], [0, -0.3])), mf.SA(4.0), 5.0, 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(st.floats(0.0, 7.0))
 def test_turning_the_law_turns_the_run(unturned, turn):

@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import meanfield as mf
-from tests.handmade import unfinished
+from tests.handmade import slow, unfinished
 
 R0 = 0.4
 POISSON = mf.FourierSeries(cos=2.0 * R0 ** np.arange(1, 45))
@@ -199,7 +199,13 @@ def test_rotation_takes_no_steps():
 
 
 @pytest.mark.parametrize(
-    ("fast", "coupling"), [(5.0, 1e-3), (5.0, 0.1), (5.0, 1.4), (500.0, 1e-3), (500.0, 1.4)]
+    ("fast", "coupling"),
+    [
+        (5.0, 1e-3),
+        (5.0, 0.1),
+        (5.0, 1.4),
+        *(slow(500.0, coupling) for coupling in (1e-3, 1.4)),
+    ],
 )
 def test_frequencies_far_apart(coupling, fast):
     """Weak coupling moves phases by K/ω only, at the rate at which they turn."""
