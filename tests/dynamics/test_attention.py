@@ -231,21 +231,14 @@ def test_a_flow_map_takes_over_from_a_density_under_heads():
 
 
 CASE = """
-[law]
-type = "VonMisesFisher"
-mean = [0.6, 0.8]
-kappa = 1
-[measure]
-type = "Density"
-space = { type = "Circle", n = 64 }
+law = {type = "VonMisesFisher", mean = [0.6, 0.8], kappa = 1}
+measure = {type = "Density", space = {type = "Circle", n = 64}}
+run = {t_end = 0.1, save_at = 1}
 [dynamics]
 type = "Attention"
 beta = 2
 heads = [{ Q = [[1, 0], [0, 2.0]], V = -1 }, { K = 0.5 }]
 normalised = false
-[run]
-t_end = 0.1
-save_at = 1
 """
 
 

@@ -7,13 +7,12 @@ from scipy.optimize import brentq
 from scipy.special import ive, logsumexp
 
 import meanfield as mf
-from meanfield.cli.case import case_from_text
 from meanfield.equations.tendency import tendency
 from meanfield.evolution import solve
 from meanfield.kernels.direct import PairSums
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.spaces.geometry import project
-from tests.handmade import free_dissipation, free_energy, slow, unit_points
+from tests.handmade import CASE, free_dissipation, free_energy, slow, unit_points
 
 E2 = np.exp(2.0)
 BETAS = [0.1, 1.0, 4.0, 9.0, 25.0, 100.0]
@@ -341,22 +340,8 @@ def test_noisy_tokens_follow_the_density():
 
 
 def test_a_case_and_its_figure():
-    text = """
-    [law]
-    type = "FourierSeries"
-    cos = [0.5]
-    [measure]
-    type = "Density"
-    space = { type = "Circle", n = 32 }
-    [dynamics]
-    type = "DoublyStochastic"
-    beta = 2.0
-    sign = -1
-    [run]
-    t_end = 0.5
-    save_at = 2
-    """
-    measure, dynamics, keywords = case_from_text(text, "case.toml")._build()
+    repelling = 'type = "DoublyStochastic", beta = 2.0, sign = -1'
+    measure, dynamics, keywords = mf.Case(CASE.replace("beta = 1.0", repelling))._build()
     assert dynamics == mf.DoublyStochastic(2.0, sign=-1)
     sol = solve(measure, dynamics, **keywords)
     axes = mf.plot.energy(sol)

@@ -11,12 +11,11 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import meanfield as mf
-from meanfield.cli.case import read_case
 from meanfield.dynamics.isotropic import KernelDynamics
 from meanfield.equations.tendency import tendency
 from meanfield.kernels.kernel import Sampled, kernel_of
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
-from tests.handmade import interrupted, slow
+from tests.handmade import interrupted, slow, stopped_by_checkpoint
 
 
 def pole(t):
@@ -192,46 +191,26 @@ def test_coefficients_are_kept_and_functions_are_not(tmp_path):
     """A run by coefficients goes on from its file alone, one by functions with its dynamics."""
     density, path = mf.Density(mf.Circle(32), law(2)), tmp_path / "run.nc"
     for dynamics in mf.Interaction([1.0, 1.0]), mf.Interaction((pole, pole_slope)):
-        whole = mf.evolve(density, dynamics, 0.2, 4)
-        calls = iter([0.0, 0.0, KeyboardInterrupt, 0.0])
-
-        def killed(_, calls=calls):
-            if (value := next(calls)) is KeyboardInterrupt:
-                raise value
-            return value
-
-        options = {"checkpoint": path, "monitors": {"calls": killed}}
-        interrupted(mf.evolve, density, dynamics, 0.2, 4, **options)
-        again = {"monitors": {"calls": lambda _: 0.0}}
+        whole, own = mf.evolve(density, dynamics, 0.2, 4), {}
+        with stopped_by_checkpoint(0.04):
+            interrupted(mf.evolve, density, dynamics, 0.2, 4, checkpoint=path)
         if isinstance(dynamics.kernel, Sampled):
             with pytest.raises(ValueError, match="dynamics must be that of the run, Interaction"):
-                mf.resume(path, **again)
+                mf.resume(path)
             with pytest.raises(ValueError, match=r"must be that of the run, .*, got .*20.08"):
-                mf.resume(path, dynamics=steep(3.0), **again)
-            again["dynamics"] = dynamics
+                mf.resume(path, dynamics=steep(3.0))
+            own = {"dynamics": dynamics}
         else:
             assert mf.load(path).dynamics == dynamics
-        resumed = mf.resume(path, **again)
+        resumed = mf.resume(path, **own)
         np.testing.assert_array_equal(resumed.final.coefficients, whole.final.coefficients)
 
 
-def test_case_file(tmp_path):
-    text = """
-    [law]
-    type = "Uniform"
-    [measure]
-    type = "Density"
-    space = { type = "Circle", n = 16 }
-    [dynamics]
-    type = "Interaction"
-    kernel = [1.0, 1.0, 0.25]
-    normalised = true
-    [run]
-    t_end = 0.1
-    """
-    path = tmp_path / "case.toml"
-    path.write_text(text)
-    assert read_case(path)._tables.dynamics.build("dynamics") == SQUARE[2]
+def test_case_file():
+    measure = 'measure = { type = "Density", space = { type = "Circle", n = 16 } }\n'
+    dynamics = 'dynamics = { type = "Interaction", kernel = [1.0, 1.0, 0.25], normalised = true }\n'
+    case = mf.Case(f'law.type = "Uniform"\nrun.t_end = 0.1\n{measure}{dynamics}')
+    assert case._build()[1] == SQUARE[2]
 
 
 def test_noise_adds_its_part_to_the_balance():

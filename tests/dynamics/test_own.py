@@ -10,7 +10,7 @@ import pytest
 import meanfield as mf
 from meanfield import theory
 from meanfield.dynamics.own import adapt, describe
-from tests.handmade import interrupted, unfinished
+from tests.handmade import interrupted, stopped_by_checkpoint, unfinished
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ def test_it_moves_tokens_as_the_same_field_of_the_package(tokens, passed):
 
 
 def test_a_wrapper_moves_by_its_own_output(tokens):
-    """It has all names of the dynamics within, and tells no facts by that."""
-    found = mf.evolve(tokens, Half(mf.SA(2.0)), 1.0, 1)
+    """It has all names of the dynamics within, its kernel too, and tells no facts by that."""
+    halved = mf.evolve(tokens, Half(mf.SA(2.0)), 1.0, 1)
     whole = mf.evolve(tokens, mf.SA(2.0), 0.5, 1)
-    assert np.max(np.abs(found.final.points - tokens.points)) > 1e-2
-    np.testing.assert_allclose(found.final.points, whole.final.points, rtol=0, atol=1e-8)
-    with pytest.raises(ValueError, match="dynamics"):
+    assert np.max(np.abs(halved.final.points - tokens.points)) > 1e-2
+    np.testing.assert_allclose(halved.final.points, whole.final.points, rtol=0, atol=1e-8)
+    with pytest.raises(ValueError, match="which has an output only: a density or a flow map"):
         mf.evolve(mf.Density(mf.Circle(32), mf.Uniform(2)), Half(mf.SA(2.0)), 1.0, 1)
 
 
@@ -112,46 +112,35 @@ def test_bounded_confidence_leaves_caps_that_do_not_see_each_other():
     np.testing.assert_allclose(ends, [0.1, 0.1, 0.1, 2.05, 2.05], atol=1e-6)
 
 
+def cut_off(measure, dynamics, path):
+    """A run to t = 1 that is interrupted at its second checkpoint."""
+    with stopped_by_checkpoint(0.2):
+        return interrupted(mf.evolve, measure, dynamics, 1.0, 4, checkpoint=path)
+
+
 def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
-    path = tmp_path / "run.nc"
-    calls = []
-
-    def killed_later(measure):
-        calls.append(measure)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return 0.0
-
-    whole = mf.evolve(tokens, Copied(2.0), 1.0, 4)
-    asked = {"checkpoint": path, "monitors": {"calls": killed_later}}
-    cut = interrupted(mf.evolve, tokens, Copied(2.0), 1.0, 4, **asked)
-    assert cut.status == "interrupted"
+    path, known = tmp_path / "run.nc", tmp_path / "known.nc"
+    assert cut_off(tokens, Copied(2.0), path).status == "interrupted"
     read = mf.load(path)
     assert (read.dynamics.name, repr(read.dynamics)) == ("Copied", repr(Copied(2.0)))
-    assert repr(read.dynamics) == repr(Copied(2.0))
-    again = {"calls": lambda measure: 0.0}
-    with pytest.raises(
-        ValueError, match=r"dynamics must be that of the run, Copied\(beta=2\.0.*, got None"
-    ):
-        mf.resume(path, monitors=again)
-    with pytest.raises(
-        ValueError, match=r"dynamics must be that of the run.*which no file .*got .*Copied\(beta=3"
-    ):
-        mf.resume(path, monitors=again, dynamics=Copied(3.0))
+    others = (
+        (None, r"Copied\(beta=2\.0.*, got None"),
+        (Copied(3.0), r".*which no file .*Copied\(beta=3"),
+    )
+    for other, message in others:
+        with pytest.raises(ValueError, match=f"dynamics must be that of the run, {message}"):
+            mf.resume(path, dynamics=other)
     with pytest.raises(ValueError, match="is not known any more"):
         read.dynamics.output(tokens, tokens.points)
-    resumed = mf.resume(path, monitors=again, dynamics=Copied(2.0))
+    resumed, whole = mf.resume(path, dynamics=Copied(2.0)), mf.evolve(tokens, Copied(2.0), 1.0, 4)
     np.testing.assert_array_equal(resumed.final.points, whole.final.points)
     # of what is finished, too, nothing else is taken for it
     assert mf.resume(path, dynamics=Copied(2.0)).dynamics == Copied(2.0)
     with pytest.raises(ValueError, match=r"dynamics must be that of the run.*got .*Copied\(beta=3"):
         mf.resume(path, dynamics=Copied(3.0))
-    known = tmp_path / "known.nc"
-    calls.clear()
-    asked = {"checkpoint": known, "monitors": {"calls": killed_later}}
-    interrupted(mf.evolve, tokens, mf.SA(2.0), 1.0, 4, **asked)
+    cut_off(tokens, mf.SA(2.0), known)
     with pytest.raises(ValueError, match="dynamics must be None"):
-        mf.resume(known, monitors=again, dynamics=Copied(2.0))
+        mf.resume(known, dynamics=Copied(2.0))
 
 
 @pytest.mark.parametrize(
@@ -269,33 +258,13 @@ def test_kernel_or_heads_move_every_measure(kind, measure):
 @pytest.mark.parametrize("kind", OWN)
 def test_flow_map_of_an_own_dynamics_goes_on(kind, tmp_path):
     """Its density anywhere comes from its history, and a run that was cut off is resumed."""
-    path, calls = tmp_path / "run.nc", []
-
-    def killed_later(measure):
-        calls.append(measure)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return 0.0
-
-    flow, own = MEASURES[3], OWN[kind][0]
-    whole = mf.evolve(flow, own, 1.0, 4)
+    flow, (own, known) = MEASURES[3], OWN[kind]
+    whole, of_known = (mf.evolve(flow, dynamics, 1.0, 4) for dynamics in (own, known))
     points = flow.points[::7]
-    known = mf.evolve(flow, OWN[kind][1], 1.0, 4)
-    np.testing.assert_array_equal(whole.pdf(points, 1.0), known.pdf(points, 1.0))
-    asked = {"checkpoint": path, "monitors": {"calls": killed_later}}
-    interrupted(mf.evolve, flow, own, 1.0, 4, **asked)
-    resumed = mf.resume(path, monitors={"calls": lambda measure: 0.0}, dynamics=own)
+    np.testing.assert_array_equal(whole.pdf(points, 1.0), of_known.pdf(points, 1.0))
+    cut_off(flow, own, tmp_path / "run.nc")
+    resumed = mf.resume(tmp_path / "run.nc", dynamics=own)
     np.testing.assert_array_equal(resumed.final.points, whole.final.points)
-
-
-def test_an_output_counts_before_a_kernel_that_is_handed_on(tokens):
-    """`Half` tells the kernel of what it wraps, and its own output is what moves tokens."""
-    half = mf.evolve(tokens, Half(mf.SA(2.0)), 1.0).final
-    np.testing.assert_allclose(
-        half.points, mf.evolve(tokens, mf.SA(2.0), 0.5).final.points, atol=1e-8
-    )
-    with pytest.raises(ValueError, match="which has an output only: a density or a flow map"):
-        mf.evolve(MEASURES[0], Half(mf.SA(2.0)), 1.0)
 
 
 class Repelling(Pole):
@@ -332,7 +301,9 @@ def test_what_would_be_passed_over_is_refused(dynamics, message):
 
 def test_growth_rates_take_a_kernel_of_a_users_own():
     """They are those of the package's own dynamics of the same kernel, to the bit."""
-    rates = [theory.growth_rates(one, 3, 6) for one in (Pole(), mf.Interaction(Pole.kernel))]
+    rates = [
+        theory.growth_rates(dynamics, 3, 6) for dynamics in (Pole(), mf.Interaction(Pole.kernel))
+    ]
     assert np.array_equal(*rates)
     with pytest.raises(ValueError, match="must have a kernel"):
         theory.growth_rates(Pole, 3, 6)

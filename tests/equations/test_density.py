@@ -1,16 +1,13 @@
 """Right-hand sides of densities; noise, ∂_t f = -div(f X) + τ Δf: balances, closed forms."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.integrate import quad
 
 import meanfield as mf
-from meanfield.cli.case import case_from_text
 from meanfield.cli.commands import main
 from meanfield.equations.tendency import tendency
-from tests.handmade import free_dissipation, free_energy, slow
+from tests.handmade import CASE, free_dissipation, free_energy, slow
 
 AXIS = np.array([0.48, 0.6, 0.64])
 CIRCLE = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -230,32 +227,14 @@ def test_figure_tells_no_slope_of_the_energy():
     assert not any("dE/dt" in title for title in titles)
 
 
-CASE = """
-[law]
-type = "FourierSeries"
-cos = [0.5]
-[measure]
-type = "Density"
-space = { type = "Circle", n = 32 }
-[dynamics]
-type = "USA"
-beta = 1.0
-noise = 0.2
-[run]
-t_end = 0.5
-save_at = 2
-"""
-
-
 @pytest.mark.usefixtures("undrawn")
-def test_a_case_with_noise_runs(tmp_path, monkeypatch, capsys):
+def test_a_case_with_noise_runs(folder, capsys):
     """Its density stops where no space holds it, since no flow map can take over."""
-    assert "on_unresolved" not in case_from_text(CASE, "my.toml")._build()[2]
-    monkeypatch.chdir(tmp_path)
-    Path("my.toml").write_text(CASE)
+    case = CASE.replace("beta = 1.0", 'type = "USA", beta = 1.0, noise = 0.2')
+    assert "on_unresolved" not in mf.Case(case)._build()[2]
+    (folder / "my.toml").write_text(case)
     assert main(["run", "my.toml"]) == 0
-    out = capsys.readouterr().out
-    assert "work is the integral of the dissipation and of the noise" in out
+    assert "work is the integral of the dissipation and of the noise" in capsys.readouterr().out
     assert mf.load("run.nc").dynamics == mf.USA(1.0, noise=0.2)
 
 
