@@ -541,14 +541,14 @@ BOUNDS = (
         "meanfield/kernels/sinkhorn.py",
         "_GOOD = 6, 1e-7",
         "_GOOD = 6, 1.01e-7",
-        (BALANCED + "test_a_residual_above_1e_7_is_an_error",),
+        ("tests/kernels/test_sinkhorn.py::test_a_residual_above_1e_7_is_an_error",),
     ),
     Fault(
         "residual of a scaling 1 % smaller",
         "meanfield/kernels/sinkhorn.py",
         "_GOOD = 6, 1e-7",
         "_GOOD = 6, 0.99e-7",
-        (BALANCED + "test_a_residual_above_1e_7_is_an_error",),
+        ("tests/kernels/test_sinkhorn.py::test_a_residual_above_1e_7_is_an_error",),
     ),
     Fault(
         "cost of a plan of clouds 1 % smaller",

@@ -131,8 +131,8 @@ def test_potential_that_vanishes_where_no_mass_is(normalised):
     mu = from_series(mf.Density(mf.Circle(256), mf.VonMisesFisher([0.0, 1.0], 200.0)))
     dynamics = mf.Attention(40.0, [mf.Head(Q=[[1.0, 0.0]], K=[[1.0, 0.0]])], normalised=normalised)
     expected = dynamics.velocity(mu, at=mu.space.points)
-    found = velocity(mu, dynamics)
-    off = np.abs(found - expected).max()
+    speeds = velocity(mu, dynamics)
+    off = np.abs(speeds - expected).max()
     assert off < (1e-9 * np.abs(expected).max() if normalised else 1e-13 * np.exp(40.0))
 
 
@@ -201,10 +201,10 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("given", "message"), BAD)
-def test_what_no_density_can_be_moved_by_is_refused(given, message):
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_what_no_density_can_be_moved_by_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        mf.evolve(*given, 0.5)
+        mf.evolve(*arguments, 0.5)
 
 
 @pytest.mark.slow
@@ -247,8 +247,8 @@ def test_case_with_heads(capsys, tmp_path, undrawn):
     assert np.array_equal(dynamics.heads[0].Q, [[1.0, 0.0], [0.0, 2.0]])
     assert (dynamics.heads[0].V, dynamics.heads[1].K, dynamics.normalised) == (-1.0, 0.5, False)
     assert "on_unresolved" not in keywords
-    given = [mf.Head(Q=np.diag([1.0, 2.0]), V=-1.0), mf.Head(K=0.5)]
-    expected = mf.evolve(measure, mf.Attention(2.0, given, normalised=False), 0.1, 1)
+    heads_of_it = [mf.Head(Q=np.diag([1.0, 2.0]), V=-1.0), mf.Head(K=0.5)]
+    expected = mf.evolve(measure, mf.Attention(2.0, heads_of_it, normalised=False), 0.1, 1)
     assert gap(solve(measure, dynamics, **keywords).final, expected.final) == 0.0
     (tmp_path / "a.toml").write_text(CASE + f'[output]\nfile = "{tmp_path / "a.nc"}"\n')
     assert main(["run", str(tmp_path / "a.toml")]) == 0
@@ -264,8 +264,8 @@ def test_heads_that_look_at_rounding_end_the_run(normalised):
         head = mf.Attention(beta, [mf.Head(Q=-1.0)], normalised=normalised)
         t_end = 0.02 if normalised else 1e-3 * np.exp(-beta)
         is_good = ending == "finished"
-        told = nullcontext() if is_good else pytest.warns(UnfinishedWarning)
-        with told:
+        warned = nullcontext() if is_good else pytest.warns(UnfinishedWarning)
+        with warned:
             sol = mf.evolve(start, head, t_end, 1, on_unresolved="stop")
         assert sol.status == ending
         if is_good:
@@ -322,10 +322,10 @@ NUMBERS = [
 def test_one_head_of_numbers_runs_as_sa_and_usa(space, attention, plain):
     """To the bit, by the same sums; the dynamics of the solution is the one that was given."""
     start = mf.Density(space, mf.VonMisesFisher(np.eye(space.dim)[-1], 1.0))
-    one, other = (mf.evolve(start, dynamics, 0.2, 1) for dynamics in (attention, plain))
-    np.testing.assert_array_equal(one.final.coefficients, other.final.coefficients)
-    assert one.dynamics == attention
-    assert set(one.dataset) == set(other.dataset)
+    own, known = (mf.evolve(start, dynamics, 0.2, 1) for dynamics in (attention, plain))
+    np.testing.assert_array_equal(own.final.coefficients, known.final.coefficients)
+    assert own.dynamics == attention
+    assert set(own.dataset) == set(known.dataset)
 
 
 def test_other_heads_do_not():

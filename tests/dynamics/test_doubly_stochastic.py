@@ -82,9 +82,9 @@ def test_concentrated_measures_keep_their_digits_far_away(beta):
     exact = project(far, shares @ points)
     assert np.linalg.norm(exact[1:], axis=1).min() > 0.1
     for mu in grid, mf.FlowMap(law), mf.Density(mf.Zonal(2, 255), law):
-        found = mf.DoublyStochastic(beta).velocity(mu, far)
+        field = mf.DoublyStochastic(beta).velocity(mu, far)
         # 16-node panels and series with values down to e^{-600} of the peak
-        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(field, exact, rtol=0, atol=1e-11)
 
 
 # ---------------------------------------------------------------- the field
@@ -258,8 +258,8 @@ def test_orthogonal_tokens():
 def gap(sol):
     """|E_DS(t) - E_DS(0) - work|, without what panels and atoms changed."""
     data = sol.dataset
-    found = data.energy - data.energy[0] - data.work
-    return float(np.abs(found - data.get("adaptation", 0.0)).max())
+    off = data.energy - data.energy[0] - data.work
+    return float(np.abs(off - data.get("adaptation", 0.0)).max())
 
 
 @pytest.mark.slow

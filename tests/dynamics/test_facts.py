@@ -42,7 +42,7 @@ def test_each_dynamics_with_an_energy_answers(name):
     dynamics, mu, t = DYNAMICS[name], tokens(), 0.7 if name == "Layers" else 0.0
     known = adapt(adapt(dynamics)._at(t))
     own = known._form_energy if hasattr(known, "_form_energy") else known._energy
-    found = {number.__name__: number(mu, dynamics, t=t) for number in NUMBERS}
+    numbers = {number.__name__: number(mu, dynamics, t=t) for number in NUMBERS}
     velocity, step = known.velocity(mu, mu.points), 1e-4
 
     def moved(h):
@@ -53,15 +53,15 @@ def test_each_dynamics_with_an_energy_answers(name):
     # of fourth order: h⁴ and rounding over h
     rate = (8 * (moved(step) - moved(-step)) - moved(2 * step) + moved(-2 * step)) / (12 * step)
     assert abs(rate) > 1e-3
-    assert own.sign * found["dissipation"] == pytest.approx(rate, rel=1e-9)
+    assert own.sign * numbers["dissipation"] == pytest.approx(rate, rel=1e-9)
     speed = np.sqrt(mu.weights @ np.sum(velocity**2, axis=1))
-    assert found["metric_speed"] == pytest.approx(speed, rel=1e-12)
-    assert found["rms_velocity"] == found["metric_speed"]
-    assert found["slope"] ** 2 == pytest.approx(found["dissipation"], rel=1e-11)
+    assert numbers["metric_speed"] == pytest.approx(speed, rel=1e-12)
+    assert numbers["rms_velocity"] == numbers["metric_speed"]
+    assert numbers["slope"] ** 2 == pytest.approx(numbers["dissipation"], rel=1e-11)
     axes = np.linalg.eigh(own.form if np.ndim(own.form) else np.eye(2))[1]
     dirac = mf.energy(mf.Particles(axes[:, -1:].T), dynamics, t=t)
-    assert found["energy_share"] == pytest.approx(found["energy"] / dirac, rel=1e-12)
-    assert 0.0 < found["energy_share"] < 1.0
+    assert numbers["energy_share"] == pytest.approx(numbers["energy"] / dirac, rel=1e-12)
+    assert 0.0 < numbers["energy_share"] < 1.0
 
 
 @pytest.mark.parametrize("name", DYNAMICS)
@@ -69,10 +69,9 @@ def test_densities_and_flow_maps_answer_alike(name):
     dynamics = DYNAMICS[name]
     # under a softmax of another kernel than e^{βt} X is no gradient, and moves less than it says
     lacks = {mf.metric_speed} if name == "Interaction, normalised" else set()
+    measures = mf.Density(mf.Circle(64), SERIES), mf.FlowMap(SERIES)
     for number in set(NUMBERS) - lacks:
-        density, flow = (
-            number(one, dynamics) for one in (mf.Density(mf.Circle(64), SERIES), mf.FlowMap(SERIES))
-        )
+        density, flow = (number(measure, dynamics) for measure in measures)
         assert abs(density) > 1e-3
         assert density == pytest.approx(flow, rel=1e-11)
 
@@ -161,8 +160,8 @@ def test_energies_of_theory(name):
     dynamics = DYNAMICS[name]
     uniform = mf.Density(mf.Circle(64), mf.Uniform(2))
     if "form" not in name and name != "Layers":
-        found = mf.theory.energy_uniform(dynamics, 2)
-        assert found == pytest.approx(mf.energy(uniform, dynamics), rel=1e-12, abs=1e-15)
+        energy = mf.theory.energy_uniform(dynamics, 2)
+        assert energy == pytest.approx(mf.energy(uniform, dynamics), rel=1e-12, abs=1e-15)
     if name != "Layers":
         axes = np.linalg.eigh(BENT)[1]
         dirac = mf.energy(mf.Particles(axes[:, -1:].T), dynamics)

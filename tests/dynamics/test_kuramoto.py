@@ -65,10 +65,10 @@ def test_field_is_the_double_sum(dynamics):
     h = h + sum(a * np.cos(k * x) for k, a in enumerate(dynamics.cos, 1))
     exact = dynamics.coupling * h @ weights
     tokens = mf.Particles(mf.spaces.geometry.circle_points(angles), weights, unit_mass=True)
-    found = dynamics.velocity(tokens, mf.spaces.geometry.circle_points(at))
+    velocity = dynamics.velocity(tokens, mf.spaces.geometry.circle_points(at))
     tangents = np.column_stack([-np.sin(at), np.cos(at)])
     assert np.min(np.abs(exact)) > 1e-3
-    assert np.allclose(found, exact[:, None] * tangents, rtol=0, atol=1e-14)
+    assert np.allclose(velocity, exact[:, None] * tangents, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
@@ -146,7 +146,7 @@ def test_noisy_tokens_are_noisy_densities():
     noisy = mf.Kuramoto(1.0, noise=0.2)
     exact = mf.evolve(measures(LAW)["density"], noisy, 2.0, 2)
     tokens = mf.Particles.quantise(LAW, 4000)
-    found = mf.evolve(tokens, noisy, 2.0, 2, rng=np.random.default_rng(4))
+    noisy_run = mf.evolve(tokens, noisy, 2.0, 2, rng=np.random.default_rng(4))
     assert abs(order(exact)[-1] - order(exact)[0]) > 0.1
-    assert np.max(np.abs(order(found) - order(exact))) < 4.0 / np.sqrt(4000)
-    assert "work" not in found.dataset
+    assert np.max(np.abs(order(noisy_run) - order(exact))) < 4.0 / np.sqrt(4000)
+    assert "work" not in noisy_run.dataset

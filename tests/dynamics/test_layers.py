@@ -14,16 +14,16 @@ EPS = np.finfo(np.float64).eps
 
 
 def test_layers_follow_one_another():
-    one, two = mf.SA(1.0), mf.SA(2.0)
-    layers = mf.Layers([one, two, one], step=0.5)
+    first, second = mf.SA(1.0), mf.SA(2.0)
+    layers = mf.Layers([first, second, first], step=0.5)
     assert layers._depth == 1.5
-    assert list(layers._between(0.0, 1.5)) == [(one, 0.5), (two, 1.0), (one, 1.5)]
-    assert list(layers._between(0.25, 0.75)) == [(one, 0.5), (two, 0.75)]
-    assert list(layers._between(0.5, 1.0)) == [(two, 1.0)]
+    assert list(layers._between(0.0, 1.5)) == [(first, 0.5), (second, 1.0), (first, 1.5)]
+    assert list(layers._between(0.25, 0.75)) == [(first, 0.5), (second, 0.75)]
+    assert list(layers._between(0.5, 1.0)) == [(second, 1.0)]
     # boundaries at sums of tenths, which are not exact
-    tenths = mf.Layers([one, two] * 50, step=0.1)
+    tenths = mf.Layers([first, second] * 50, step=0.1)
     seen = [layer for k in range(100) for layer, _ in tenths._between(0.1 * k, 0.1 * (k + 1))]
-    assert seen == [one, two] * 50
+    assert seen == [first, second] * 50
 
 
 # of the layers of ordinary runs
@@ -55,23 +55,23 @@ def test_layers_lead_to_the_very_times_that_are_saved(first):
 
 
 def test_a_time_beyond_the_depth_by_rounding_is_the_end_of_the_last_layer():
-    one, two = mf.SA(1.0), mf.SA(2.0)
+    first, second = mf.SA(1.0), mf.SA(2.0)
     for end in 1.0 - 1e-13, 1.0, 1.0 + 1e-13:
-        assert list(mf.Layers([one, two], step=0.5)._between(0.5, end)) == [(two, end)]
+        assert list(mf.Layers([first, second], step=0.5)._between(0.5, end)) == [(second, end)]
     # 3 · 0.7 < 2.1
-    layers = mf.Layers([one, one, two], step=0.7)
+    layers = mf.Layers([first, first, second], step=0.7)
     sol = mf.evolve(tokens(3, 4), layers, 2.1, 1, t_start=3 * 0.7)
     assert sol.t.tolist() == [3 * 0.7, 2.1]
 
 
 @pytest.mark.parametrize("passed", [lambda layers: layers, partial(mf.LayerMap, step=0.5)])
 def test_the_velocity_of_layers_is_that_of_the_layer_at_t(passed):
-    mu, (one, two) = tokens(4, 3), (mf.SA(1.0), mf.USA(2.0))
-    layers = passed(mf.Layers([one, two], step=0.5))
-    for t, layer in (0.0, one), (0.4, one), (0.5, two), (0.9, two), (1.0, two):
+    mu, (first, second) = tokens(4, 3), (mf.SA(1.0), mf.USA(2.0))
+    layers = passed(mf.Layers([first, second], step=0.5))
+    for t, layer in (0.0, first), (0.4, first), (0.5, second), (0.9, second), (1.0, second):
         expected = layer.velocity(mu, mu.points)
         assert np.array_equal(layers.velocity(mu, mu.points, t=t), expected)
-    assert not np.array_equal(one.velocity(mu, mu.points), two.velocity(mu, mu.points))
+    assert not np.array_equal(first.velocity(mu, mu.points), second.velocity(mu, mu.points))
     with pytest.raises(ValueError, match="t must be a finite number >= 0, got -1"):
         layers.velocity(mu, mu.points, t=-1.0)
     with pytest.raises(ValueError, match=r"t must be <= 1\.?0?, the depth of .* got 3"):

@@ -37,13 +37,13 @@ def test_a_row_has_the_field_of_its_density(space, kind):
         states[row, :-1] = alone.initial_state
         alone(states[row, :-1], expected[row, :-1])
         expected[row, -1] = alone.scaled_dissipation()
-    found = np.full_like(states, np.nan)
-    batch(states, found)
+    rates = np.full_like(states, np.nan)
+    batch(states, rates)
     if kind is mf.SA:
         log_g, _ = densities[-1].log_moment(12.0 * space.points)
         assert np.ptp(log_g) > -np.log(1e-7)
     scale = np.abs(expected).max(axis=1, keepdims=True)
     assert scale.min() > 0.0
     # sums of some hundred terms in another order
-    assert np.abs(found - expected).max() < 1e-12 * scale.max()
-    assert (np.abs(found - expected) / scale).max() < 1e-12
+    assert np.abs(rates - expected).max() < 1e-12 * scale.max()
+    assert (np.abs(rates - expected) / scale).max() < 1e-12

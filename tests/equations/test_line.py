@@ -37,10 +37,10 @@ def axial_heads(seed, dim, axis):
     rng = np.random.default_rng(seed)
 
     def matrix():
-        found = rng.normal() * np.eye(dim) + rng.normal() * np.outer(axis, axis)
+        about = rng.normal() * np.eye(dim) + rng.normal() * np.outer(axis, axis)
         if dim == 3:
-            found = found + rng.normal() * np.cross(axis, np.eye(3)).T
-        return found
+            about = about + rng.normal() * np.cross(axis, np.eye(3)).T
+        return about
 
     return [mf.Head(matrix(), matrix(), matrix()) for _ in range(2)]
 
@@ -176,8 +176,8 @@ def test_layers_are_one_run_after_another(law):
     for t in 0.1, 0.2, 0.45:
         here = mf.evolve(mf.FlowMap(law), mf.Layers(parts, step=0.2), t, 1).final
         held = here.weights > 1e-4
-        found = whole.pdf(here.points[held], t)
-        assert np.abs(found / np.exp(here.log_density[held]) - 1).max() < 1e-9
+        density = whole.pdf(here.points[held], t)
+        assert np.abs(density / np.exp(here.log_density[held]) - 1).max() < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_what_turns_about_the_axis_moves_no_latitude():
     # turned queries and values turn back
     turn = np.cos(0.7) * np.eye(3) + np.sin(0.7) * about + (1 - np.cos(0.7)) * np.outer(AXIS, AXIS)
     head = mf.Head(Q=turn, V=turn.T)
-    one = mf.evolve(mf.FlowMap(ZONAL), mf.Attention(2.0, [head]), 0.5, 1).final
-    other = mf.evolve(mf.FlowMap(ZONAL), mf.SA(2.0), 0.5, 1).final
-    assert np.abs(one.mean() - other.mean()).max() < 3e-12
+    turned = mf.evolve(mf.FlowMap(ZONAL), mf.Attention(2.0, [head]), 0.5, 1).final
+    plain = mf.evolve(mf.FlowMap(ZONAL), mf.SA(2.0), 0.5, 1).final
+    assert np.abs(turned.mean() - plain.mean()).max() < 3e-12
 
 
 # ---------------------------------------------------------------- bad input

@@ -99,10 +99,10 @@ def test_tokens_without_mass_are_carried(beta):
         for sums in ("direct", "gram")
     ]
     assert [run.status for run in runs] == ["finished", "finished"]
-    one, other = (run.final.points for run in runs)
+    direct, gram = (run.final.points for run in runs)
     # the default tolerance of two different states, which adds up over the run
-    assert np.abs(one - other).max() < 1e-7
-    assert np.abs(one[2] - points[2]).max() > 0.01
+    assert np.abs(direct - gram).max() < 1e-7
+    assert np.abs(direct[2] - points[2]).max() > 0.01
 
 
 @pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.USA(2.0)], ids=str)
@@ -127,7 +127,7 @@ def test_two_tokens_under_usa_at_large_beta(beta, sums):
     assert run.status == "finished"
     assert run.t[-1] == t_end
     gamma = run.final.points[0] @ run.final.points[1]
-    found = beta * (gamma - start)
+    grown = beta * (gamma - start)
 
     def passed(rise):
         with mpmath.workdps(30):
@@ -135,9 +135,9 @@ def test_two_tokens_under_usa_at_large_beta(beta, sums):
             slowness = mpmath.quad(lambda g: mpmath.exp(-beta * g) / (1 - g * g), [start, end])
             return float(slowness / t_end)
 
-    assert found > 0.3
+    assert grown > 0.3
     # rounding of γ is that of β γ in the exponent
-    assert passed(found) == pytest.approx(1.0, rel=1e-8)
+    assert passed(grown) == pytest.approx(1.0, rel=1e-8)
     gained = np.diff(run.dataset.energy.values).sum()
     # the energy of the tokens themselves, e^{β|x|²} against e^{β/2}, hides all that is gained: |x|²
     # is 1 but for 2 ε, at the start and at the end

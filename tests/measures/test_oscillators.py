@@ -30,10 +30,10 @@ def angles_of(law, n):
 
 
 def test_the_limit_of_the_closed_solution():
-    found = mf.theory.ott_antonsen(3.0, 0.1, [200.0], width=0.5)[0]
+    limit = mf.theory.ott_antonsen(3.0, 0.1, [200.0], width=0.5)[0]
     critical = mf.theory.kuramoto_critical_coupling(1.0 / (0.5 * np.pi))
     assert critical == mf.theory.lorentzian_critical_coupling(0.5) == 1.0
-    assert np.isclose(found, np.sqrt(1.0 - critical / 3.0), rtol=1e-14)
+    assert np.isclose(limit, np.sqrt(1.0 - critical / 3.0), rtol=1e-14)
     decayed = mf.theory.ott_antonsen(0.5, 0.1, [1e4], width=0.5)[0]
     assert decayed == 0.0
 
@@ -47,14 +47,14 @@ def test_the_closed_solution_at_its_ends(width):
             mf.theory.ott_antonsen(coupling, 0.0, times, width=width), np.zeros(5)
         )
         for start in (1e-200, 1e-8, 1 - 1e-9, 1.0):
-            found = mf.theory.ott_antonsen(coupling, start, times, width=width)
+            solution = mf.theory.ott_antonsen(coupling, start, times, width=width)
             if start == 1.0 and width == 0.0:
-                assert np.array_equal(found, np.ones(5))
+                assert np.array_equal(solution, np.ones(5))
                 continue
             with mpmath.workdps(1000):
                 half = mpmath.mpf(coupling) / 2
                 rate, first = half - mpmath.mpf(width), mpmath.mpf(start) ** -2
-                for r, t in zip(found, times, strict=True):
+                for r, t in zip(solution, times, strict=True):
                     gained = mpmath.expm1(-2 * rate * t) / rate if rate else mpmath.mpf(-2 * t)
                     left = 1 / (first * mpmath.exp(-2 * rate * t) - half * gained)
                     exact = mpmath.sqrt(left)
@@ -75,8 +75,8 @@ def test_a_width_is_a_quadrature_over_its_frequencies():
     for n in (12, 48):
         nodes = mf.lorentzian_frequencies(0.5, n)
         density = mf.OscillatorDensity(mf.Circle(32), LAW, *nodes, tail_tol=1e-6)
-        found = order(mf.evolve(density, dynamics, 1.0, 10, **options))
-        errors.append(np.sqrt(np.mean((found - exact) ** 2)))
+        orders = order(mf.evolve(density, dynamics, 1.0, 10, **options))
+        errors.append(np.sqrt(np.mean((orders - exact) ** 2)))
     assert errors[0] < 0.2 * 12**-0.75
     assert 0.5 < np.log(errors[0] / errors[1]) / np.log(4.0) < 1.0
 
@@ -103,8 +103,8 @@ def test_sharp_frequencies_are_on_the_manifold(kind):
         )
     sol = mf.evolve(mu, mf.Kuramoto(1.4), 2.0, times, rtol=1e-11)
     assert abs(abs(exact[-1]) - R0) > 0.02
-    found = order(sol) * np.exp(1j * sol.dataset.mean_phase.values)
-    assert np.max(np.abs(found - exact)) < 1e-9
+    moments = order(sol) * np.exp(1j * sol.dataset.mean_phase.values)
+    assert np.max(np.abs(moments - exact)) < 1e-9
 
 
 @pytest.mark.parametrize("factor", [1.2, 2.0])
@@ -164,10 +164,10 @@ def test_noisy_tokens_are_noisy_densities():
     tokens = mf.Oscillators(
         np.tile(angles, 9), np.repeat(frequencies, 400), np.repeat(weights / 400, 400)
     )
-    found = mf.evolve(tokens, noisy, 2.0, 2, rng=np.random.default_rng(7))
+    noisy_run = mf.evolve(tokens, noisy, 2.0, 2, rng=np.random.default_rng(7))
     effective = 1.0 / np.sum(tokens.weights**2)
     assert abs(order(exact)[-1] - order(exact)[0]) > 0.1
-    assert np.max(np.abs(order(found) - order(exact))) < 4.0 / np.sqrt(effective)
+    assert np.max(np.abs(order(noisy_run) - order(exact))) < 4.0 / np.sqrt(effective)
 
 
 @pytest.mark.parametrize("kind", ["density", "tokens"])
@@ -219,10 +219,10 @@ def test_frequencies_far_apart(coupling, fast):
     exact = solve_ivp(rate, (0, 1), start, method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
     mu = mf.OscillatorDensity(CIRCLE, POISSON, frequencies)
     final = mf.evolve(mu, mf.Kuramoto(coupling), 1.0, 2).final
-    found = np.conj(final.parts[:, 1])
+    ends = np.conj(final.parts[:, 1])
     moved = np.max(np.abs(exact - R0 * np.exp(1j * frequencies)))
     assert moved > 0.02 * coupling
-    assert np.max(np.abs(found - exact)) < 1e-8 * max(coupling, 0.1)
+    assert np.max(np.abs(ends - exact)) < 1e-8 * max(coupling, 0.1)
 
 
 def test_mass_is_exact_at_each_frequency():
@@ -247,9 +247,9 @@ def test_refinement_goes_on_in_the_same_frames():
     """From 64 to 128 modes within a save, against 256 all along; tolerances of 1e-12 and 1e-8."""
     frequencies, dynamics = [-3.0, 0.5, 3.0], mf.Kuramoto(2.0)
     start = [mf.OscillatorDensity(mf.Circle(n), POISSON, frequencies) for n in (64, 256)]
-    found, exact = (mf.evolve(mu, dynamics, 2.0, 1) for mu in start)
-    assert [mu.space.size for mu in found.measures] == [64, 128]
-    gap = found.final.parts[:, :20] - exact.final.parts[:, :20]
+    refined, exact = (mf.evolve(mu, dynamics, 2.0, 1) for mu in start)
+    assert [mu.space.size for mu in refined.measures] == [64, 128]
+    gap = refined.final.parts[:, :20] - exact.final.parts[:, :20]
     assert np.max(np.abs(exact.final.parts[:, 1] - start[1].parts[:, 1])) > 0.1
     assert np.max(np.abs(gap)) < 1e-9
 
@@ -274,10 +274,10 @@ def test_marginals_are_measures_of_angles():
     assert float(mf.wasserstein(mu, plain, p=1)) < 1e-14
     assert np.isclose(mf.energy(mu, 2.0), mf.energy(plain, 2.0), rtol=1e-14)
     values = np.array([each.values for each in (mf.Density(CIRCLE, LAW), plain)])
-    given = mf.OscillatorDensity(CIRCLE, values, [0.0, 1.0])
-    assert np.allclose(given.parts[1], plain.coefficients, rtol=0, atol=1e-15)
-    finer = given.resize(128)
-    assert np.allclose(finer.parts[:, :32], given.parts, rtol=0, atol=1e-15)
+    of_values = mf.OscillatorDensity(CIRCLE, values, [0.0, 1.0])
+    assert np.allclose(of_values.parts[1], plain.coefficients, rtol=0, atol=1e-15)
+    finer = of_values.resize(128)
+    assert np.allclose(finer.parts[:, :32], of_values.parts, rtol=0, atol=1e-15)
 
 
 def test_frequencies_are_quadratures():
