@@ -242,6 +242,7 @@ def test_sums_in_linear_time_are_those_over_pairs(name, dim):
     assert few._kernel_sums(KINDS[name][2].kernel) is None
 
 
+@pytest.mark.slow
 def test_where_a_potential_is_small_pairs_are_summed():
     """e^{30t} as a function, all tokens in a cap but one: G there is e^{-50} of its largest."""
     dynamics = mf.Interaction(
@@ -339,6 +340,7 @@ def test_a_kernel_tells_the_facts_of_its_dynamics(normalised, sign):
     assert len(own.atoms) == len(known.atoms) == (sign > 0)
 
 
+@pytest.mark.slow
 def test_nothing_is_held_where_neighbours_repel():
     """s(1) < 0: what comes near is no atom, though far tokens attract."""
     dynamics = mf.Interaction([1.0, -2.0])

@@ -134,6 +134,7 @@ def test_a_flow_map_clusters_and_repulsion_makes_no_atoms():
     assert abs(float(ds.order_parameter[-1])) < 1e-10
 
 
+@pytest.mark.slow
 def test_a_flow_map_takes_over():
     mu = mf.Density(mf.Circle(64), POISSON, max_size=256)
     sol = mf.evolve(mu, mf.Kuramoto(1.0), 8.0, 4, on_unresolved="flow-map", rtol=1e-11)
@@ -141,6 +142,7 @@ def test_a_flow_map_takes_over():
     assert np.max(np.abs(order(sol) - mf.theory.ott_antonsen(1.0, R0, sol.t))) < 1e-8
 
 
+@pytest.mark.slow
 def test_noisy_tokens_are_noisy_densities():
     """r of 4000 tokens: a standard error of at most 1/sqrt(n), steps of 0.02 an error of 1e-4."""
     noisy = mf.Kuramoto(1.0, noise=0.2)

@@ -309,6 +309,7 @@ def test_growth_rates_take_a_kernel_of_a_users_own():
         theory.growth_rates(Pole, 3, 6)
 
 
+@pytest.mark.slow
 def test_files_tell_a_class_by_its_name_and_its_kernel(tmp_path):
     """Two classes whose functions have one name are not one dynamics."""
     sol = mf.evolve(MEASURES[0], Pole(), 0.1, 1)

@@ -194,6 +194,7 @@ def test_a_saved_run_knows_its_density(tmp_path, dynamics):
     assert set(again.dataset) == set(sol.dataset)
 
 
+@pytest.mark.slow
 def test_nothing_is_held_as_an_atom():
     """A layer gathers all to within 1e-9 rad, the next parts it again: the density is not lost."""
     gather = mf.FeedForward([[1.0], [0.0]], [[0.0, 0.0]], [1.0])

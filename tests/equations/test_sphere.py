@@ -173,6 +173,7 @@ def test_layers_meet_at_their_borders():
     assert density == pytest.approx(shifted * drift.pdf(POINTS, 0.2), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_relu_has_a_closed_form():
     """X = P_x e_3 relu(c): tan(θ/2) falls like e^{-ct} everywhere."""
     drift = mf.FeedForward([[0.0], [0.0], [1.0]], [[0.0, 0.0, 0.0]], [0.6])

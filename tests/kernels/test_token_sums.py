@@ -189,6 +189,7 @@ def test_gram_matrix_that_can_not_move_tokens(dynamics):
         mf.evolve(particles, dynamics, 1.0, rng=rng)
 
 
+@pytest.mark.slow
 def test_tables_of_sums_are_made_once_for_a_run_and_each_layer(monkeypatch):
     """They take longer than steps, and do not depend on where tokens are."""
     made = []

@@ -46,7 +46,7 @@ def spread_points(dim, seed):
 # ---------------------------------------------------------------- tokens
 
 
-@pytest.mark.parametrize("dim", [2, 3, 10, 128])
+@pytest.mark.parametrize("dim", [2, slow(3), slow(10), 128])
 @given(st.integers(0, 100))
 def test_atoms_far_apart_are_a_cluster_each(dim, seed):
     points = spread_points(dim, seed)
@@ -307,6 +307,7 @@ def test_caps_and_rings_of_an_axisymmetric_measure():
     assert ring.radii[0] == pytest.approx(0.05, rel=0.1)
 
 
+@pytest.mark.slow
 def test_zonal_densities_have_the_clusters_that_they_have_on_the_sphere():
     law = mf.Mixture([mf.VonMisesFisher(NORTH, 40.0), mf.Uniform(3)], [0.4, 0.6])
     whole = mf.clusters(mf.Density(mf.Sphere(95), law))

@@ -46,6 +46,7 @@ def test_zonal_density_is_its_nodes_turned_about_the_axis(name, radius):
     assert np.max(np.abs(across)) < 8 * EPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "general"), [("zonal 2", mf.Circle(64)), slow("zonal 3", mf.Sphere(31))]
 )

@@ -135,6 +135,7 @@ def test_a_flow_that_has_moved_is_resolved_too():
     agree(flow, dense, 300.0, circle_points(np.arange(6.0)), 1e-7)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_no_nodes_resolve_is_refused():
     bumps = [mf.VonMisesFisher(axis, 1.0) for axis in np.eye(3)[:2]]
     flow = mf.FlowMap(mf.Mixture(bumps), tol=1e-6)
@@ -327,6 +328,7 @@ def test_a_monitor_that_fails_keeps_the_run():
     assert np.isfinite(sol.dataset["first"].values[:-1]).all()
 
 
+@pytest.mark.slow
 def test_what_repels_does_not_merge():
     mu = atoms([0.0, 5e-9])
     sol = mf.evolve(mu, mf.SA(1.0, sign=-1), 40.0, 2)
