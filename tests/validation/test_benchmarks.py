@@ -7,10 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from validation.benchmarks import form, trees
-from validation.benchmarks.__main__ import BENCHMARKS, listing, redraw
+import meanfield as mf
+from meanfield.equations.tendency import tendency
+from validation.benchmarks import densities, form, trees
+from validation.benchmarks.__main__ import BENCHMARKS, listing, main, redraw
+from validation.benchmarks.right_hand_side import allocated
 from validation.benchmarks.timing import interleaved, median, peer, ratio
 
 FOLDER = Path(form.__file__).parent
@@ -82,7 +86,6 @@ def test_results_are_kept_with_their_machine(tmp_path):
     assert content["machine"]["cores"] == os.cpu_count()
 
 
-@pytest.mark.slow
 def test_figures_are_drawn_anew(tmp_path, capsys):
     rows = [{"β": 4.0, "n": n, "ratio": 0.01 * n} for n in (64, 128)]
     form.keep("line_sums", {"": rows}, (), None, tmp_path)
@@ -93,7 +96,6 @@ def test_figures_are_drawn_anew(tmp_path, capsys):
     assert told == f"flow_map: no {tmp_path / 'flow_map.json'}\nbatches: no figure\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -101,17 +103,15 @@ def test_figures_are_drawn_anew(tmp_path, capsys):
         (["tokens", "--all-threads"], "--all-threads must come with --quick or --out"),
     ],
 )
-def test_wrong_options_are_told(options, message):
-    command = [sys.executable, "-m", "validation.benchmarks", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert message in done.stderr
+def test_wrong_options_are_told(options, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *options])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_missing_peer_of_densities_is_told(monkeypatch):
-    from validation.benchmarks import densities
-
     for library in ("dedalus", "pde"):
         monkeypatch.setattr(densities, library, lambda: None)
     circle = densities.problems(True)[0]
@@ -136,3 +136,14 @@ def test_a_slower_tree_is_told(monkeypatch, capsys):
     monkeypatch.setattr(trees, "ask", lambda process, name: next(times))
     assert trees.compare(FOLDER, "energy: tokens", 3) == 1
     assert "1.200    1.010  SLOWER" in capsys.readouterr().out
+
+
+def test_a_right_hand_side_takes_no_arrays():
+    """A right-hand side allocates less than one array over its grid, on every space."""
+    for space in (mf.Circle(1024), mf.Sphere(63), mf.Zonal(10, 255)):
+        law = mf.VonMisesFisher(np.eye(space.dim)[-1], 3.0)
+        for dynamics in (mf.SA(4.0), mf.USA(4.0)):
+            rate = tendency(mf.Density(space, law), dynamics)
+            out = np.empty_like(rate.initial_state)
+            peak = allocated(lambda r=rate, o=out: r(r.initial_state, o))
+            assert peak < 8 * len(space.weights), (space, dynamics, peak)

@@ -71,8 +71,8 @@ def die_or_hang(given):
 
 @pytest.mark.slow
 def test_an_input_that_kills_or_stops_a_process_is_told(monkeypatch):
-    monkeypatch.setattr(fuzz_children, "PATIENCE", 10.0)
+    monkeypatch.setattr(fuzz_children, "PATIENCE", 5.0)
     found = dict(outcomes(number, die_or_hang, 5))
     assert sorted(found) == [0, 1, 2, 3, 4]
     faults = {which: trial.fault for which, trial in found.items() if trial.fault}
-    assert faults == {1: "the process died (exit 3)", 3: "no answer within 10 s (exit -9)"}
+    assert faults == {1: "the process died (exit 3)", 3: "no answer within 5 s (exit -9)"}
