@@ -9,7 +9,8 @@ import sys
 import threading
 import weakref
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,33 @@ def failing(task):
     return task
 
 
+def thread_counts():
+    """How many threads each library of matrices takes, that of SciPy among them, which is late."""
+    import scipy.linalg
+
+    scipy.linalg.eigh(np.eye(2))
+    return [library["num_threads"] for library in threadpool_info()]
+
+
+@dataclass
+class Report:
+    """What a task sees where it is done."""
+
+    task: int
+    process: int
+    is_deaf: bool
+    threads: list[int]
+
+
+def reported(task):
+    """A report from all tasks but 3, which fails; task 1 kills its first worker, if it may."""
+    number, folder = task
+    if folder:
+        killed_once(task)
+    is_deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    return Report(failing(number), os.getpid(), is_deaf, thread_counts())
+
+
 class Struck(Executor):
     """Takes tasks and runs none, until Ctrl-C strikes who waits for the first of them."""
 
@@ -91,13 +119,10 @@ def test_ctrl_c_leaves_no_task_at_an_executor():
     assert [future.cancelled() for future in executor.futures] == [False, True, True]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pool", ["processes", "threads"])
-def test_ctrl_c_in_a_callback_is_not_lost(pool):
+def test_ctrl_c_in_a_callback_is_not_lost():
     """What Python calls by itself, as importlib to give back a lock, can raise nothing."""
     with hearing_ctrl_c(), ThreadPoolExecutor(1) as threads:
-        asked = {"executor": threads} if pool == "threads" else {"executor": pool, "workers": 1}
-        results = mapped_by(run=squared, tasks=[1, 2, 3], **asked)
+        results = mapped_by(threads, squared, [1, 2, 3])
         assert next(results) == 1
         anything = threading.Event()
         weakref.finalize(anything, os.kill, os.getpid(), signal.SIGINT)
@@ -112,52 +137,14 @@ def holding(task):
     raise Interrupted("interrupted at t = 1", lambda: None)
 
 
-@pytest.mark.slow
-def test_what_one_task_has_on_ctrl_c_stays_where_it_is():
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        for executor in None, pool:
-            with pytest.raises(KeyboardInterrupt) as stopped:
-                list(mapped_by(executor, holding, [1]))
-            assert not isinstance(stopped.value, Interrupted)
+@pytest.mark.parametrize("name", [None, pytest.param("pool", marks=pytest.mark.slow)])
+def test_what_one_task_has_on_ctrl_c_stays_where_it_is(name, request):
+    executor = name and request.getfixturevalue(name)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        list(mapped_by(executor, holding, [1]))
+    assert not isinstance(stopped.value, Interrupted)
 
 
-def study(executor):
-    """A small study whose tasks draw random starts."""
-    return mf.studies.mean_field_limit(
-        mf.FourierSeries(cos=[0.5]),
-        mf.SA(2.0),
-        0.5,
-        [20, 50],
-        repeats=3,
-        save_at=2,
-        executor=executor,
-    )
-
-
-@pytest.fixture(scope="module")
-def here():
-    return study(None)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Two worker processes of a dask cluster on this machine."""
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            silence_logs="CRITICAL",
-        ) as local,
-        Client(local) as client,
-    ):
-        yield client
-
-
-@pytest.mark.slow
 def test_results_come_in_order():
     ended = threading.Event()
 
@@ -174,24 +161,14 @@ def test_results_come_in_order():
     assert list(mapped_by(None, squared, [])) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("executor", "workers"),
-    [(None, None), ("processes", 1), (ThreadPoolExecutor(1), None)],
-    ids=["here", "processes", "threads"],
-)
-def test_a_task_that_fails_is_named(executor, workers):
+@pytest.mark.parametrize("executor", [None, ThreadPoolExecutor(1)], ids=["here", "threads"])
+def test_a_task_that_fails_is_named(executor):
     with pytest.raises(ArithmeticError, match="no such number") as caught:
-        list(mapped_by(executor, failing, [1, 2, 3, 4], workers=workers))
+        list(mapped_by(executor, failing, [1, 2, 3, 4]))
     assert "in task 2 of the study: 3" in caught.value.__notes__
 
 
-@pytest.mark.slow
-def test_workers_are_processes():
-    """They leave Ctrl-C to who waits for them; what has workers of its own is told none."""
-    ((process, is_deaf),) = set(mapped_by(None, process_of, [1, 2, 3], workers=1))
-    assert process != os.getpid()
-    assert is_deaf
+def test_workers_are_counted_where_they_are_ours():
     for executor, workers, message in [
         (ThreadPoolExecutor(1), 1, "workers must be left out with an executor that has its own"),
         (None, 0, "workers must be an integer >= 1, got 0"),
@@ -201,33 +178,10 @@ def test_workers_are_processes():
             mapped_by(executor, squared, [1], workers=workers)
 
 
-def process_of(_):
-    return os.getpid(), signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-
-
 def test_what_can_not_travel_is_refused():
     for run, tasks in [(lambda task: task, [1]), (squared, [lambda task: task])]:
         with pytest.raises(ValueError, match="must be sent functions of a module and values that"):
             mapped_by("processes", run, tasks)
-
-
-@pytest.mark.slow
-def test_executors_give_the_same_bits(here, cluster):
-    assert study("processes").identical(here)
-    with ProcessPoolExecutor(2) as pool:
-        assert study(pool).identical(here)
-    assert study(cluster.get_executor()).identical(here)
-    assert float(here.mmd.std()) > 0.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["processes", "cluster"])
-def test_a_killed_worker_costs_a_retry(name, request, tmp_path):
-    is_own, tasks = name == "processes", [(number, str(tmp_path)) for number in range(4)]
-    executor = name if is_own else request.getfixturevalue(name).get_executor()
-    found = mapped_by(executor, killed_once, tasks, workers=1 if is_own else None)
-    assert list(found) == [0, 1, 2, 3]
-    assert (tmp_path / "killed").exists()
 
 
 def test_a_task_that_always_kills_ends_the_study():
@@ -247,92 +201,33 @@ def test_a_foreign_pool_that_broke_is_told(tmp_path):
         list(mapped_by(pool, killed_once, tasks))
 
 
-@pytest.mark.slow
-def test_a_cluster_beside_another():
-    """What listens to the port of dask's dashboard is no reason for a warning."""
-    with socket.socket() as other:
-        # taken by somebody else, perhaps
-        with suppress(OSError):
-            other.bind(("", 8787))
-            other.listen()
-        with opened("dask", workers=1) as where:
-            assert where["executor"].submit(squared, 3).result() == 9
-
-
-@pytest.mark.slow
-def test_a_solution_is_saved_beside_a_client(cluster, tmp_path):
-    """In a process that has a client of dask, as a notebook has."""
-    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
-    sol = mf.evolve(mu, mf.SA(2.0), 0.2, 2, checkpoint=tmp_path / "checkpoint.nc")
-    sol.save(tmp_path / "saved.nc")
-    for name in "checkpoint.nc", "saved.nc":
-        assert mf.load(tmp_path / name).dataset.identical(sol.dataset)
-        with xr.open_dataset(tmp_path / name, engine="h5netcdf") as found:
-            np.testing.assert_array_equal(found.energy, sol.dataset.energy)
-
-
-def threads(_):
-    """How many each library of matrices takes, that of SciPy among them, which comes late."""
-    import scipy.linalg
-
-    scipy.linalg.eigh(np.eye(2))
-    return os.getpid(), [one["num_threads"] for one in threadpool_info()]
-
-
-@contextmanager
-def own_pool():
-    """Of the user, from a process whose library has its threads already."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield {"executor": pool}
-
-
-EXECUTORS = {
-    "processes": lambda: opened("processes"),
-    "dask": lambda: opened("dask", workers=1),
-    "pool": own_pool,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: one thread in any case")
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [*((name, None) for name in EXECUTORS), ("processes", THREADS[0]), ("dask", THREADS[1])],
-)
-def test_a_worker_has_one_thread(monkeypatch, name, wanted):
-    """Unless the user says how many."""
-    for variable in THREADS:
-        monkeypatch.delenv(variable, raising=False)
-    if wanted:
-        monkeypatch.setenv(wanted, "2")
-    with EXECUTORS[name]() as where:
-        ((process, found),) = mapped_by(run=threads, tasks=[0], **where)
-    assert process != os.getpid()
-    assert found
-    assert set(found) == {2 if wanted else 1}
-
-
 def test_threads_of_this_process_stay():
     """A worker that is a thread here leaves the libraries alone."""
-    _, before = threads(0)
+    before = thread_counts()
     with ThreadPoolExecutor(1) as pool:
-        assert list(mapped_by(pool, threads, [0])) == [(os.getpid(), before)]
+        (report,) = mapped_by(pool, reported, [(0, "")])
+    assert report.process == os.getpid()
+    assert report.threads == before
 
 
 def announced(task):
-    """Says what it is at, for ever but in the first task."""
-    print(f"task {task}", flush=True)
+    """Says what it is at, and with how many threads, for ever but in the first task."""
+    print(f"task {task}, threads {sorted(set(thread_counts()))}", flush=True)
     while task:
         np.ones((200, 200)) @ np.ones((200, 200))
 
 
-# whose workers, at which tasks, and what tells that a worker starts, that they are at work, and
-# that one is while another has no task
+# whose workers, at which tasks, how the user says that they take two threads, and what tells that
+# a worker starts, that one is at work while another has no task, and that both are at work
 MOMENTS = {
-    "starting": ("processes", [1, 2], lambda lines, alive: alive > 2),
-    "at work": ("processes", [1, 2], lambda lines, alive: len(lines) == 2),
-    "idle": ("processes", [0, 1], lambda lines, alive: {"result", "task 1"} <= {*lines}),
-    "of dask": ("dask", [1, 2], lambda lines, alive: len(lines) == 2),
+    "starting": ("processes", [1, 2], THREADS[2], lambda _, group: count_alive(group) > 2),
+    "idle": (
+        "processes",
+        [0, 1],
+        THREADS[0],
+        lambda lines, _: {"result", "task 1,"} <= {line[:7] for line in lines},
+    ),
+    "of dask": ("dask", [1, 2], THREADS[1], lambda lines, _: len(lines) == 2),
 }
 KILLED = """
 import sys
@@ -347,23 +242,24 @@ if __name__ == "__main__":
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_parent_that_is_killed_leaves_no_worker(moment, tmp_path):
-    (name, tasks, is_due), said = MOMENTS[moment], tmp_path / "said.txt"
+    """Until then workers have as many threads as the user says, where that can be more than one."""
+    (name, tasks, variable, is_due), said = MOMENTS[moment], tmp_path / "said.txt"
     program = [sys.executable, "-c", KILLED, name, *map(str, tasks)]
-    with said.open("w") as out, child(program, stdout=out, env=ENVIRONMENT) as process:
-
-        def is_there():
-            return is_due(said.read_text().splitlines(), count_alive(process.pid))
-
-        until(is_there, process)
+    environment = {key: it for key, it in ENVIRONMENT.items() if key not in THREADS}
+    environment[variable] = "2"
+    with said.open("w") as out, child(program, stdout=out, env=environment) as process:
+        until(lambda: is_due(said.read_text().splitlines(), process.pid), process)
         process.kill()
         process.wait()
         wait_for(lambda: count_alive(process.pid) == 0)
+    if len(os.sched_getaffinity(0)) > 1:
+        begun = [line for line in said.read_text().splitlines() if line.startswith("task")]
+        assert all(line.endswith("threads [2]") for line in begun), begun
 
 
 UNGUARDED = """
 import meanfield as mf
-law = mf.FourierSeries(cos=[0.5])
-mf.studies.mean_field_limit(law, mf.SA(2.0), 0.1, [20], repeats=2, executor="processes")
+mf.studies.phase_diagram(mf.SA(1.0), 3, 4, 0.1, executor="processes", workers=1)
 print("done")
 """
 
@@ -401,3 +297,130 @@ def test_a_scheduler_that_does_not_answer_leaves_nothing_behind():
     with pytest.raises(ValueError, match="scheduler must be the address"), where:
         pass
     assert client() is before
+
+
+def study(executor):
+    """A small study whose tasks draw random starts."""
+    return mf.studies.mean_field_limit(
+        mf.FourierSeries(cos=[0.5]),
+        mf.SA(2.0),
+        0.5,
+        [20, 50],
+        repeats=3,
+        save_at=2,
+        executor=executor,
+    )
+
+
+@pytest.fixture(scope="module")
+def here():
+    return study(None)
+
+
+@contextmanager
+def unasked_threads():
+    """Inside, the user does not say how many threads a process takes, and Ctrl-C is heard."""
+    with pytest.MonkeyPatch.context() as patch, hearing_ctrl_c():
+        for variable in THREADS:
+            patch.delenv(variable, raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def pool():
+    """A worker process of the user, from a process whose library has its threads already."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor:
+        with unasked_threads():
+            executor.submit(squared, 1).result()
+        yield executor
+
+
+# the tests that take it stand at the end of this file: its workers need time while they wait, too
+@pytest.fixture(scope="module")
+def cluster():
+    """Two worker processes of dask, though something listens to the port of its dashboard."""
+    with socket.socket() as other, ExitStack() as stack:
+        # taken by somebody else, perhaps
+        with suppress(OSError):
+            other.bind(("", 8787))
+            other.listen()
+        with unasked_threads():
+            where = stack.enter_context(opened("dask", workers=2))
+        yield where["executor"]
+
+
+@pytest.fixture(scope="module", params=["processes", "pool", "cluster"])
+def away(request, tmp_path_factory):
+    """The name of an executor, reports from its workers, and how task 3 failed there."""
+    name, reports = request.param, []
+    executor = name if name == "processes" else request.getfixturevalue(name)
+    # a pool of the user does not replace its worker
+    folder = "" if name == "pool" else str(tmp_path_factory.mktemp("killed"))
+    tasks = [(number, folder) for number in range(5)]
+    workers = 1 if name == "processes" else None
+    with unasked_threads(), pytest.raises(ArithmeticError, match="no such number") as caught:
+        reports.extend(mapped_by(executor, reported, tasks, workers=workers))
+    return name, reports, caught.value, tasks
+
+
+@pytest.mark.slow
+def test_a_task_that_fails_away_is_named(away):
+    _, _, error, tasks = away
+    assert f"in task 3 of the study: {tasks[3]}" in error.__notes__
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_a_retry(away):
+    name, reports, _, _ = away
+    assert [report.task for report in reports] == [0, 1, 2]
+    processes = {report.process for report in reports}
+    assert os.getpid() not in processes
+    # of two workers of dask either may have done the other tasks
+    assert len(processes) in {"processes": {2}, "cluster": {1, 2, 3}, "pool": {1}}[name]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: one thread in any case")
+def test_a_worker_has_one_thread(away):
+    _, reports, _, _ = away
+    for report in reports:
+        assert set(report.threads) == {1}
+
+
+@pytest.mark.slow
+def test_workers_leave_ctrl_c_to_who_waits_for_them(away):
+    name, reports, _, _ = away
+    assert all(report.is_deaf for report in reports) or name != "processes"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["threads", *(pytest.param(n, marks=pytest.mark.slow) for n in ("processes", "cluster"))],
+)
+def test_executors_give_the_same_bits(here, name, request):
+    with ThreadPoolExecutor(2) as threads:
+        executors = {"threads": threads, "processes": name}
+        executor = executors.get(name) or request.getfixturevalue(name)
+        assert study(executor).identical(here)
+    assert float(here.mmd.std()) > 0.0
+
+
+def scheduler_address():
+    from distributed import get_worker
+
+    return get_worker().scheduler.address
+
+
+@pytest.mark.slow
+def test_a_solution_is_saved_beside_a_client(cluster, tmp_path):
+    """In a process that has a client of dask, as a notebook has."""
+    from distributed import Client
+
+    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    with Client(cluster.submit(scheduler_address).result()):
+        sol = mf.evolve(mu, mf.SA(2.0), 0.2, 2, checkpoint=tmp_path / "checkpoint.nc")
+        sol.save(tmp_path / "saved.nc")
+    for name in "checkpoint.nc", "saved.nc":
+        assert mf.load(tmp_path / name).dataset.identical(sol.dataset)
+        with xr.open_dataset(tmp_path / name, engine="h5netcdf") as found:
+            np.testing.assert_array_equal(found.energy, sol.dataset.energy)
