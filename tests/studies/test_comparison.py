@@ -29,7 +29,6 @@ def alone(angle, **asked):
     return run(mf.Particles.from_angles([angle]), **asked)
 
 
-@pytest.mark.slow
 def test_two_representations_are_the_same():
     ds = mf.compare(DENSITY, FLOW)
     assert ds.t.values.tolist() == [0.0, 0.5, 1.0]
@@ -62,26 +61,28 @@ def test_two_tokens_at_rest_are_as_far_apart_as_they_are():
 
 @pytest.mark.slow
 def test_times_that_were_not_saved_are_done_again():
-    found = mf.compare(DENSITY, FLOW, save_at=5)
-    saved = mf.compare(run(DENSITY[0], save_at=5), run(FLOW[0], save_at=5))
+    found = mf.compare(DENSITY, FLOW, save_at=5, distances=["mmd"])
+    runs = (run(start, save_at=5) for start in (DENSITY[0], FLOW[0]))
+    saved = mf.compare(*runs, distances=["mmd"])
     assert np.allclose(found.t, saved.t)
     for name in "energy", "energy_share", "dissipation", "mean":
         assert np.abs(found[name].values - saved[name].values).max() < 1e-9
         assert float(np.abs(saved[name]).max()) > 1e-3
-    assert mf.compare(DENSITY, FLOW, save_at=[0.3]).t.values.tolist() == [0.0, 0.3, 1.0]
+    at_one = mf.compare(DENSITY, FLOW, save_at=[0.3], distances=["mmd"])
+    assert at_one.t.values.tolist() == [0.0, 0.3, 1.0]
     # from the later start to the earlier end, and times that are one but for last bits
     late = run(mf.FlowMap(LAW), t_start=0.1, t_end=0.5, save_at=[0.1 + 0.2])
     early = run(mf.FlowMap(LAW), t_end=2.0, save_at=[0.1, 0.3])
     assert mf.compare(early, late, distances=["mmd"]).t.values.tolist() == [0.1, 0.3]
-    assert np.allclose(mf.compare(early, late, save_at=2).t, [0.1, 0.3, 0.5])
+    assert np.allclose(mf.compare(early, late, save_at=2, distances=["mmd"]).t, [0.1, 0.3, 0.5])
 
 
-@pytest.mark.slow
 def test_energies_of_one_kind_alone_are_subtracted():
     other = run(mf.FlowMap(LAW), mf.USA(BETA), t_end=1.0)
-    assert float(np.abs(mf.compare(FLOW, other).energy_difference[0])) < 1e-14
-    assert float(np.abs(mf.compare(FLOW, other).energy_difference[-1])) > 1e-2
-    hotter = mf.compare(FLOW, run(mf.FlowMap(LAW), mf.SA(1.0)))
+    gaps = np.abs(mf.compare(FLOW, other, distances=["mmd"]).energy_difference)
+    assert float(gaps[0]) < 1e-14
+    assert float(gaps[-1]) > 1e-2
+    hotter = mf.compare(FLOW, run(mf.FlowMap(LAW), mf.SA(1.0)), distances=["mmd"])
     assert "energy_difference" not in hotter
     assert "E/E(δ)" not in hotter.attrs["verdict"]
     none = mf.compare(FLOW, run(mf.FlowMap(LAW), mf.FeedForward(W=np.eye(2), A=np.eye(2))))
@@ -109,7 +110,6 @@ def test_energies_that_agree_at_a_dirac_alone_are_not_subtracted(one, other, sam
     assert ("energy_difference" in mf.compare(a, b)) is same
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("distances", [["mmd"], ("w1",)])
 def test_distances_that_are_asked_for(distances):
     ds = mf.compare(DENSITY, FLOW, distances=distances)
@@ -260,6 +260,7 @@ def test_an_mmd_that_a_mesh_does_not_resolve_has_its_error():
     assert float(data.to_start_upper[-1] - data.to_start[-1]) > 0.0
 
 
+@pytest.mark.slow
 def test_measures_on_s2_have_brackets():
     law = mf.Mixture(
         [mf.VonMisesFisher([0.0, 0.0, 1.0], 3.0), mf.VonMisesFisher([0.0, 1.0, 0.0], 2.0)]

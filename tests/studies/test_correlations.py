@@ -78,7 +78,6 @@ def test_beta_zero_is_a_poisson_kernel(n):
 # ---------------------------------------------------------------- the solver
 
 
-@pytest.mark.slow
 def test_what_is_not_resolved_is_told(monkeypatch):
     times = np.linspace(0.0, 3.0, 31)
     whole = solved("kirkwood", 1.0, 20, times, 6, PLACES)
@@ -119,9 +118,6 @@ def test_linear_stage_of_many_tokens():
         assert np.abs(orders - 1).max() < 0.1
 
 
-# ---------------------------------------------------------------- tokens
-
-
 # ---------------------------------------------------------------- the study
 
 
@@ -130,7 +126,6 @@ def ds():
     return mf.studies.two_token_correlation(1.0, 8, 3.0, repeats=1024, kmax=4, save_at=30, rng=0)
 
 
-@pytest.mark.slow
 def test_closures_break_in_order(ds):
     first, second, third = ds.breaks.values
     assert 0 < first < second <= third < ds.reached.values[2]
@@ -139,7 +134,6 @@ def test_closures_break_in_order(ds):
     assert np.array_equal(ds.breaks, ds.mode_breaks.min("degree"))
 
 
-@pytest.mark.slow
 def test_breaks_are_first_times_off(ds):
     for closure in CLOSURES:
         off = np.abs(ds.closed.sel(closure=closure) - ds.correlation)
@@ -163,14 +157,17 @@ def test_break_errors_are_those_of_students_t():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "repeats", "kmax"), [(2, 2, 3), (2, 32, 3), (2, 1024, 64)])
+@pytest.mark.parametrize(("n", "repeats", "kmax"), [(2, 2, 3), (2, 1024, 64)])
 def test_chance_is_no_break(n, repeats, kmax):
-    """Two tokens have no closure to break, and at t = 0 all are exact for any number."""
+    """Two tokens have no closure to break."""
     for seed in range(6):
         ds = mf.studies.two_token_correlation(
             1.0, n, 1.0, repeats=repeats, kmax=kmax, save_at=4, rng=seed
         )
         assert np.isnan(ds.breaks.values).all()
+
+
+def test_all_closures_are_exact_at_the_start():
     ds = mf.studies.two_token_correlation(1.0, 20, 0.1, repeats=8, kmax=256, save_at=[0.0], rng=0)
     assert np.isnan(ds.breaks.values).all()
 
@@ -190,7 +187,6 @@ def test_a_closure_that_left_before_the_next_save_has_broken():
     assert alone.reached.values.tolist() == [5.0, 0.0, 0.0]
 
 
-@pytest.mark.slow
 def test_histogram_is_psi(ds):
     width = np.pi / 36
     assert (2 * width * ds.histogram.sum("bin")).values == pytest.approx(np.ones(31), abs=1e-13)
@@ -210,7 +206,6 @@ def test_two_tokens_need_no_closure():
     assert (gaps < 5 * ds.standard_error).all()
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits():
     def study(seed, executor=None):
         return mf.studies.two_token_correlation(
@@ -249,8 +244,7 @@ GOOD = {
 # ---------------------------------------------------------------- the figure
 
 
-@pytest.mark.slow
-def test_figure(ds, tmp_path):
+def test_figure(ds):
     figure = mf.plot.two_token_correlation(ds)
     upper, lower = figure.axes[:3], figure.axes[3:]
     assert [ax.get_title() for ax in upper] == ["k = 1", "k = 2", "k = 3"]
@@ -265,11 +259,8 @@ def test_figure(ds, tmp_path):
         marks = {tuple(line.get_xdata()) for line in ax.lines if len(line.get_xdata()) == 1}
         breaks = ds.mode_breaks.sel(degree=k).values
         assert {mark[0] for mark in marks} == set(breaks[np.isfinite(breaks)])
-    mf.plot.save(figure, tmp_path / "two.png")
-    assert (tmp_path / "two.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow
 def test_figure_of_one_mode():
     ds = mf.studies.two_token_correlation(**GOOD | {"kmax": 1})
     figure = mf.plot.two_token_correlation(ds)
@@ -282,7 +273,6 @@ def test_figure_of_something_else(bad):
         mf.plot.two_token_correlation(bad)
 
 
-@pytest.mark.slow
 def test_figure_of_a_dataset_that_misses_something(ds):
     for bad in (ds.drop_vars("breaks"), ds.assign_attrs({}).drop_attrs()):
         with pytest.raises(ValueError, match=r"with \['(breaks|beta)'"):

@@ -283,6 +283,7 @@ def test_a_script_without_a_main_guard(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_does_not_answer_leaves_nothing_behind():
     """Its client would be that of all later work with dask in this process."""
     distributed = pytest.importorskip("distributed")
@@ -393,15 +394,12 @@ def test_workers_leave_ctrl_c_to_who_waits_for_them(away):
     assert all(report.is_deaf for report in reports) or name != "processes"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["threads", *(pytest.param(n, marks=pytest.mark.slow) for n in ("processes", "cluster"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["processes", "cluster"])
 def test_executors_give_the_same_bits(here, name, request):
-    with ThreadPoolExecutor(2) as threads:
-        executors = {"threads": threads, "processes": name}
-        executor = executors.get(name) or request.getfixturevalue(name)
-        assert study(executor).identical(here)
+    """Threads of this process do in the tests of each study."""
+    executor = name if name == "processes" else request.getfixturevalue(name)
+    assert study(executor).identical(here)
     assert float(here.mmd.std()) > 0.0
 
 

@@ -58,7 +58,6 @@ def test_permutation_and_rotation():
     assert np.abs(turned - plain @ turn.T).max() < 1e-11
 
 
-@pytest.mark.slow
 def test_a_switch_is_found_where_it_is():
     """A leader that moves: with V = I token 0 follows 1 until 2 has grown past it along its way.
 
@@ -86,7 +85,6 @@ def test_hull_never_grows():
     assert support[0].max() > 0.5
 
 
-@pytest.mark.slow
 def test_table_1():
     ds = mf.studies.limits_without_normalisation()
     off = {str(case): float(ds.off.sel(case=case)) for case in ds.case.values}
@@ -117,7 +115,6 @@ def test_evidence_of_table_1_is_measured():
         mf.studies.limits_without_normalisation(**flat)
 
 
-@pytest.mark.slow
 def test_overflow_is_an_ending():
     run = unfinished(evolve_free, box(3, 2), 1000.0, 10, attention="softmax")
     assert run.status == "overflow"
@@ -126,7 +123,6 @@ def test_overflow_is_an_ending():
     assert evolve_free(box(3, 2), 1.0, 2, attention="softmax").status == "finished"
 
 
-@pytest.mark.slow
 def test_overflow_of_the_scores_is_an_ending():
     """z_i stay in their hull while e^{tV} z_i, in the scores, leave double precision."""
     tight = {"V": 1.0, "rtol": 1e-11, "atol": 1e-13}
@@ -189,7 +185,6 @@ def sliding():
     return start, {"Q": query, "K": key, "V": 0.5 * rng.normal(size=(2, 2))}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("twice", [False, True])
 def test_sliding_along_a_tie_is_an_ending(twice):
     start, given = sliding()

@@ -114,7 +114,6 @@ def test_ctrl_c_raises_with_the_repeats_so_far():
 # ---------------------------------------------------------------- runs
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dynamics", "dim"),
     [
@@ -261,7 +260,6 @@ def high():
     return mf.studies.phase_diagram(sa(0.0, 1.0, 2.0, 3.0), 512, 32, 8.0, repeats=64, save_at=times)
 
 
-@pytest.mark.slow
 def test_the_diagram_is_that_of_single_runs():
     """The same starts by evolve, one at a time: the same share of pairs but for a threshold."""
     betas, times = [0.5, 4.0], np.array([1.0, 5.0, 9.0])
@@ -303,7 +301,6 @@ def test_tolerance_of_the_study():
     assert np.array_equal(default, fine)
 
 
-@pytest.mark.slow
 def test_executors_and_seeds():
     given = {"dynamics": sa(0.0, 3.0), "dim": 2, "n": 6, "t_end": 4.0, "repeats": 70}
     here = mf.studies.phase_diagram(**given, save_at=8)

@@ -73,7 +73,6 @@ def free_energy(dim, beta, tau):
     return tau * entropy - mf.energy(mu, beta), entropy
 
 
-@pytest.mark.slow
 def test_dataset_agrees_with_densities(first_order):
     one = first_order.isel(beta=0, branch=0)
     last = int(np.isfinite(one.noise).sum()) - 1
@@ -167,7 +166,6 @@ def concentrated(beta, power, dim):
     return equation, follow(equation, 1, last, {})[0][-1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3, 9])
 def test_far_masses_are_right_however_small(dim):
     """f = (W * f)^{1/(βτ)}/Z over a factor e^{25} and more, W * f by the package's other sums."""
@@ -189,8 +187,9 @@ def test_far_masses_are_right_however_small(dim):
     assert np.max(np.abs(error)) < 1e-6
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("power", [1.2, 1.5, 3.0])
+@pytest.mark.parametrize(
+    "power", [3.0, *(pytest.param(power, marks=pytest.mark.slow) for power in (1.2, 1.5))]
+)
 def test_growth_near_a_gaussian(power):
     """SA, large β: a Gaussian of variance v = τ/(1 - βτ), whose width is restored.
 
@@ -215,7 +214,6 @@ def test_two_clusters_exchange_mass():
     assert abs(ds.growth_rate.item(place)) < 1e-6
 
 
-@pytest.mark.slow
 def test_stability_on_other_branches():
     """Degree k bifurcates with the modes below it unstable: k - 1 of them."""
     ds = stationary_states(mf.USA(5.0), 2, kmax=3).isel(beta=0)
@@ -229,7 +227,6 @@ def test_stability_on_other_branches():
         )
 
 
-@pytest.mark.slow
 def test_supercritical_branches_are_stable():
     for kind in (mf.USA, mf.SA):
         ds = stationary_states(kind(1.0), 3).isel(beta=0, branch=0)
@@ -270,7 +267,6 @@ def test_high_dimension_says_where_it_ends():
     assert np.nanmax(ds.residual.values) < 1e-11
 
 
-@pytest.mark.slow
 def test_executor_changes_nothing(first_order):
     with ThreadPoolExecutor(2) as pool:
         ds = stationary_states([mf.USA(3.0), mf.USA(1.0)], 2, executor=pool)
@@ -302,7 +298,6 @@ def test_axis():
 # -------------------------------------------------------------------------------------- figure
 
 
-@pytest.mark.slow
 def test_figure_shows_the_branch(first_order):
     figure = mf.plot.stationary_states(first_order)
     upper, lower = figure.axes
