@@ -267,12 +267,6 @@ def test_figure_of_one_mode():
     assert not figure.axes[1].axison
 
 
-@pytest.mark.parametrize("bad", [None, "x", 3.0])
-def test_figure_of_something_else(bad):
-    with pytest.raises(ValueError, match=r"ds must be a Dataset of studies.two_token_correlation"):
-        mf.plot.two_token_correlation(bad)
-
-
 def test_figure_of_a_dataset_that_misses_something(ds):
     for bad in (ds.drop_vars("breaks"), ds.assign_attrs({}).drop_attrs()):
         with pytest.raises(ValueError, match=r"with \['(breaks|beta)'"):

@@ -520,8 +520,6 @@ def test_figure(whole):
     figure = mf.plot.proposition_3_4(whole)
     assert figure.get_suptitle() == "Proposition 3.4, d = 3, β = 4: proved"
     assert len(figure.axes) == 4
-    with pytest.raises(ValueError, match=r"ds must be a Dataset of studies.proposition_3_4, got 3"):
-        mf.plot.proposition_3_4(3)
     with pytest.raises(ValueError, match=r"index must be .* got 1"):
         mf.plot.proposition_3_4(whole, 1)
 
