@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
 from tests.handmade import unfinished
+from tests.properties import examples
 
 coefficient = st.floats(-1.0, 1.0)
 
@@ -33,7 +34,7 @@ small_betas = st.sampled_from([0.0, 0.5, 2.0, 4.0, 9.0])
 @pytest.mark.slow
 @pytest.mark.parametrize("space", [mf.Circle(128), mf.Sphere(31)], ids=str)
 @pytest.mark.parametrize("kind", [mf.SA, mf.USA])
-@settings(max_examples=15)
+@examples(15)
 @given(numbers=st.lists(coefficient, min_size=2, max_size=2), beta=small_betas)
 def test_turning_moment_vanishes(space, kind, numbers, beta):
     """∫ x∧X dmu = 0 for USA, ∫ G x∧X dmu = 0 for SA."""

@@ -3,7 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ive
 
@@ -12,6 +12,7 @@ from meanfield.functionals.distances import merged, mmd, sobolev, sobolev_kernel
 from meanfield.kernels.multipliers import counted, scaled_eigenvalues
 from tests.functionals import drawn
 from tests.functionals.drawn import exact_multiplier
+from tests.properties import examples
 
 BETAS = [0.1, 1.0, 9.0, 100.0]
 TILT = np.array([0.48, -0.6, 0.64])
@@ -176,7 +177,7 @@ def test_distance_from_uniform_is_energy(dim, beta):
 
 
 @pytest.mark.slow
-@settings(max_examples=8)
+@examples(8)
 @given(st.sampled_from([2, 3, 5]), st.integers(0, 50))
 def test_it_is_a_metric(dim, seed):
     """Zero for equal measures, however listed; symmetric; triangle; unchanged by rotations."""

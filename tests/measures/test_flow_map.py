@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
 from meanfield.spaces.geometry import circle_points
 from tests.handmade import scaled_dissipation, slow, unfinished
+from tests.properties import examples
 
 EPS = np.finfo(float).eps
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -426,7 +427,7 @@ coefficients = st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=4)
 
 
 @pytest.mark.slow
-@settings(max_examples=6)
+@examples(6)
 @given(coefficients, coefficients, st.sampled_from([2, 3, 10]), st.floats(0.0, 8.0), st.booleans())
 def test_any_law_runs_uphill_to_an_ending(cos, sin, dim, beta, normalised):
     scale = 0.9 / max(1.0, np.abs(cos).sum() + (np.abs(sin).sum() if dim == 2 else 0.0))
@@ -449,7 +450,7 @@ def unturned():
 
 
 @pytest.mark.slow
-@settings(max_examples=3)
+@examples(3)
 @given(st.floats(0.0, 7.0))
 def test_turning_the_law_turns_the_run(unturned, turn):
     """A rotation of the circle moves every panel across the law, and changes nothing."""

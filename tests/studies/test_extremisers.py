@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import special_ortho_group
 
@@ -16,6 +16,7 @@ from meanfield.studies.extremisers import (
     four_points,
 )
 from tests.handmade import heads_of
+from tests.properties import examples
 
 EPS = np.finfo(float).eps
 BENT = np.array([[1.0, 0.4], [0.4, -0.3]])
@@ -143,7 +144,7 @@ def test_where_rounding_of_the_potential_was_above():
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@examples(60)
 @given(
     dim=st.sampled_from([2, 2, 3, 5]),
     values=st.lists(st.floats(-2.0, 1.5), min_size=3, max_size=3),

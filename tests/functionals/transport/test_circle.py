@@ -5,7 +5,7 @@ from itertools import pairwise
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import brentq, linprog, minimize_scalar
@@ -14,6 +14,7 @@ import meanfield as mf
 from meanfield.functionals.transport import circle
 from meanfield.spaces.geometry import geodesic_distance
 from tests.functionals.drawn import cloud, cost_of
+from tests.properties import examples
 from validation.transport import PAIRS, by_search, own_law
 
 
@@ -280,7 +281,7 @@ def circle_measures(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=12)
+@examples(12)
 @given(circle_measures(), circle_measures(), circle_measures(), st.sampled_from([1, 2, 2.5]))
 def test_a_metric_on_the_circle(mu, nu, third, p):
     apart = wasserstein(mu, nu, p)

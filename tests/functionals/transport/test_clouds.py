@@ -5,7 +5,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp
 from scipy.optimize import linear_sum_assignment
@@ -15,6 +15,7 @@ from meanfield.functionals.transport import clouds as network
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.spaces.geometry import circle_angles, geodesic_distance
 from tests.functionals.drawn import cost_of
+from tests.properties import examples
 from validation.transport import tokens
 
 POWERS = [1.0, 1.5, 2.0, 4.0, 14.0, 20.0]
@@ -164,7 +165,7 @@ def points(kind, n, rng, centres, spreads):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     seed=st.integers(0, 2**32),
     p=st.sampled_from(POWERS),
