@@ -201,10 +201,11 @@ def logarithm(points: Array, targets: Array) -> Array:
     >>> logarithm(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])).round(15) + 0.0
     array([[0.        , 1.57079633]])
     """
-    # y - x is as right as y near x, where y - <x, y> x would be rounding
-    across = project(points, targets - points)
+    # near x, y - x is as right as y, and near -x it is y + x: y - <x, y> x would be rounding there
+    side = np.where(np.sum(points * targets, axis=1) < 0.0, -1.0, 1.0)
+    across = project(points, targets - side[:, None] * points)
     length = np.linalg.norm(across, axis=1)
-    opposite = (length == 0.0) & (np.sum(points * targets, axis=1) < 0.0)
+    opposite = (length == 0.0) & (side < 0.0)
     if opposite.any():
         across[opposite] = [perpendicular(point) for point in points[opposite]]
         length[opposite] = 1.0

@@ -176,3 +176,15 @@ def test_perpendicular_on_the_circle_turns_left():
     assert np.max(np.abs(across - geometry.circle_points([0.3 + np.pi / 2])[0])) < 2 * EPS
     for axis in np.eye(4):
         assert abs(geometry.perpendicular(axis) @ axis) == 0.0
+
+
+@pytest.mark.parametrize("gap", [1e-15, 1e-12, 1e-8, 1e-3])
+def test_logarithm_beside_the_antipode_is_tangent(gap):
+    """The way to y goes over P_x y, of length sin(gap), whose digits y - x would lose."""
+    x = unit_points(3, 1, 0)
+    across = np.cross(x, unit_points(3, 1, 1))
+    y = gap * across / np.linalg.norm(across) - x
+    y /= np.linalg.norm(y)
+    velocity = geometry.logarithm(x, y)
+    assert abs(inner(x, velocity)[0]) < 8 * EPS * np.pi
+    assert np.max(np.abs(geometry.exponential(x, velocity) - y)) < 16 * EPS
