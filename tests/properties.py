@@ -1,5 +1,7 @@
 """What tests of properties share: how many examples they draw, and what they draw."""
 
+import re
+
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -42,3 +44,13 @@ def rotation(dim, seed):
     if np.linalg.det(q) < 0:
         q[:, 0] = -q[:, 0]
     return q
+
+
+def made_or_refused(make, *arguments):
+    """What a call makes, or None where a ValueError says in a sentence what must be otherwise."""
+    try:
+        return make(*arguments)
+    except ValueError as error:
+        message = str(error)
+    assert re.search(r"\bmust\b|too (large|many) for dim", message), message
+    return None

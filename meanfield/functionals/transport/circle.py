@@ -105,10 +105,11 @@ def _apart(mu: Curve, nu: Quantiles, shift: float, piece: Indices, sigma: Array)
 
 def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
     """The sum over what is between the starts of atoms of both, told by their merged order."""
-    ahead = nu.starts[:-1] - shift
+    (own_starts, own_angles), (ahead, angles) = mu.stairs, nu.stairs
+    ahead = ahead - shift
     ahead = ahead - np.floor(ahead) if mu.turn else np.clip(ahead, 0.0, 1.0)
-    first, own = int(np.argmin(ahead)), len(mu.masses)
-    starts = np.concatenate([mu.starts[:-1], ahead[first:], ahead[:first]])
+    first, own = int(np.argmin(ahead)), len(own_starts)
+    starts = np.concatenate([own_starts, ahead[first:], ahead[:first]])
     # two sorted parts, which a stable sort merges
     order = np.argsort(starts, kind="stable")
     cuts = np.append(starts[order], 1.0)
@@ -118,8 +119,8 @@ def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
     passed = np.cumsum(order < own)
     other = np.arange(1, len(order) + 1) - passed + (first - 1)
     turns = np.floor(cuts[:-1] + 0.5 * lengths + shift)
-    at = nu.angles[other % len(nu.masses)] + mu.turn * turns
-    apart = np.abs(mu.angles[passed - 1] - at)
+    at = angles[other % len(angles)] + mu.turn * turns
+    apart = np.abs(own_angles[passed - 1] - at)
     return float(lengths @ apart**p / lengths.sum())
 
 

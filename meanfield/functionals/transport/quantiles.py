@@ -88,6 +88,8 @@ TURN = 2.0 * np.pi
 _TO_CHEBYSHEV = np.linalg.inv(chebyshev.chebvander(GAUSS, NODES - 1))
 _CHUNK = 1 << 18
 _SAME = 1e-15
+# a mass that rounding of sums up to 1, and of shifted ones up to 4, may hide
+_LEAST_MASS = 4.0 * EPS
 # starts in a bucket that are gone through one by one
 _FEW_STARTS = 4
 # places of a piece at which its mass is kept
@@ -142,6 +144,20 @@ class Atoms:
     def ends(self) -> tuple[Array, Array]:
         """The least and the largest angle of each atom."""
         return self.angles, self.angles
+
+    @cached_property
+    def stairs(self) -> tuple[Array, Array]:
+        """Where the steps of Q begin, apart beyond rounding, and what it is there.
+
+        An atom so light that its step may have no length leaves its mass to the one before, or
+        to the first that is not.
+        """
+        kept = self.masses > _LEAST_MASS
+        if kept.all():
+            return self.starts[:-1], self.angles
+        starts = self.starts[:-1][kept]
+        starts[0] = 0.0
+        return starts, self.angles[kept]
 
     def same_as(self, other: Quantiles) -> bool:
         """Whether the other has the same angles, and masses up to rounding of their sum."""
