@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -140,7 +141,8 @@ class Exponential(PotentialKernel):
         beta = self.beta
         # the first table, over β; none for t
         row = (0, 1.0 / beta) if beta > 0.0 else None
-        least = math.exp(-2.0 * beta)
+        # where that underflows it is not 0, which would tell of two signs
+        least = max(math.exp(-2.0 * beta), sys.float_info.min)
         freeze(self, log_unit=beta, reach=beta, growth=beta, least_share=least, primitive_row=row)
 
     def degree(self, dim: int) -> int:
