@@ -211,7 +211,6 @@ def test_mass_and_mean_on_the_sphere():
         assert np.linalg.norm(mean) > 0.1
 
 
-@pytest.mark.slow
 @given(
     st.lists(st.floats(-0.2, 0.2), max_size=4),
     st.lists(st.floats(-0.05, 0.05), max_size=3),
@@ -329,7 +328,6 @@ def test_zonal_zeros_are_accepted(dim):
     assert named_minimum(error) == pytest.approx(-1e-10, rel=1e-3)
 
 
-@pytest.mark.slow
 @given(st.integers(1, 12), st.integers(0, 2**31))
 def test_minimum_is_the_true_one(degree, seed):
     """Between the least value on a grid of step h and K² h² Σ|c_k|/8 less, by Bernstein."""
@@ -455,10 +453,10 @@ def test_mixture_and_cloud_moments():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dim", [3, 4, 50])
+@pytest.mark.parametrize("dim", [3, 50])
 def test_uniform_points_in_their_span(dim):
     """Moments of the inner products of three of them, up to 3/(d(d + 2)) of the fourth power."""
-    rng, count = np.random.default_rng(3), 40_000
+    rng, count = np.random.default_rng(3), 20_000
     points = np.array([uniform_in_span(3, dim, rng) for _ in range(count)])
     # roundings of a quotient, of three squares and of their sum
     np.testing.assert_allclose(np.linalg.norm(points, axis=2), 1.0, rtol=4 * EPS)
@@ -607,11 +605,11 @@ def test_the_bandwidth_that_a_refusal_names_is_allowed(dim):
 @pytest.mark.parametrize("mean", [None, 100.0], ids=["spread", "bump"])
 @pytest.mark.parametrize("space", [Circle(256), Sphere(63)], ids=repr)
 def test_many_tokens_are_smoothed_by_a_series(space, mean):
-    """500 tokens on a grid of many points against the heat kernel about each of them."""
+    """100 tokens on a grid of many points against the heat kernel about each of them."""
     dim, bandwidth = space.dim, 0.01
     bump = Uniform(dim) if mean is None else VonMisesFisher(np.eye(dim)[0], mean)
-    tokens = bump.sample(500, np.random.default_rng(0))
-    weights = np.random.default_rng(1).dirichlet(np.ones(500))
+    tokens = bump.sample(100, np.random.default_rng(0))
+    weights = np.random.default_rng(1).dirichlet(np.ones(100))
     law, kernel = PointCloud(tokens, weights, bandwidth=bandwidth), heat_kernel(bandwidth, dim)
     angles = np.arccos(np.clip(space.points @ tokens.T, -1.0, 1.0))
     values = kernel(angles) @ weights
