@@ -411,7 +411,7 @@ HOLES = (
 PROPOSITION = "tests/studies/test_proposition.py::"
 FORMS = "tests/studies/test_extremisers.py::"
 THEORY = "tests/test_theory.py::"
-LAWS = "tests/laws/test_law.py::"
+LAWS = "tests/laws/test_series.py::"
 REACHED = (FORMS + "test_bounds_are_reached",)
 COSINE = (SPHERE + "test_bounds_of_cos_theta",)
 

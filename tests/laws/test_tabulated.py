@@ -12,19 +12,15 @@ import meanfield as mf
 from meanfield._checks import from_record, to_record
 from meanfield.kernels.multipliers import scaled_eigenvalues
 from meanfield.laws import LAWS
-from meanfield.laws.point_cloud import heat_kernel, likelihood_bandwidth
 from meanfield.laws.tabulated import _CONDITION, _Whole
 from meanfield.spaces.geometry import circle_points, line_points, sphere_points
+from tests.laws.handmade import equispaced
 
 SERIES = mf.FourierSeries(cos=[0.5, 0.1], sin=[0.0, 0.3])
 BUMPS = mf.Mixture(
     [mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0), mf.VonMisesFisher([0.0, 0.8, -0.6], 1.0)], [0.6, 0.4]
 )
 ANGLES = np.random.default_rng(7).uniform(0.0, 2.0 * np.pi, 60)
-
-
-def equispaced(n, first=0.0):
-    return first + 2.0 * np.pi * np.arange(n) / n
 
 
 def grid(n_lat, n_lon):
@@ -276,128 +272,3 @@ def test_values_of_a_function_are_scaled_on_request():
     exact = mf.VonMisesFisher(0.0, 1.0)
     assert np.abs(mu.values - exact.pdf(mu.points)).max() < 1e-14
     assert np.abs(mf.FlowMap(mu).mean() - mu.mean()).max() < 1e-12
-
-
-# Histograms and bandwidths
-
-
-def test_a_histogram_is_smoothed_by_the_width_of_a_bin():
-    law = mf.PointCloud.from_histogram(np.ones(24))
-    width = np.pi / 12.0
-    assert law.bandwidth == pytest.approx(0.5 * width**2, rel=1e-12)
-    # the comb of equal bins has the one harmonic 24 at 2 e^{-2π²}, to rounding of the peak
-    ripple = law.pdf(circle_points(equispaced(960))) - 1.0
-    assert ripple.max() == pytest.approx(2.0 * np.exp(-2.0 * np.pi**2), rel=1e-5)
-    edges = np.linspace(-np.pi, np.pi, 25)
-    exact = mf.VonMisesFisher(0.5, 2.0)
-    middles = 0.5 * (edges[1:] + edges[:-1])
-    counts = 1e6 * exact.pdf(circle_points(middles))
-    found = mf.Density(mf.Circle(64), mf.PointCloud.from_histogram(counts, edges)).coefficients
-    # modes of the law at 24 points, each times e^{-bandwidth k²}
-    k = np.arange(5)
-    plain = mf.Density(mf.Circle(64), exact).coefficients[:5]
-    assert np.abs(found[:5] - np.exp(-0.5 * width**2 * k**2) * plain).max() < 1e-9
-
-
-@pytest.mark.parametrize("dim", [2, 3, 6])
-def test_likelihood_finds_about_the_best_bandwidth(dim):
-    """Two opposite bumps, on which a rule for one bump fails: near the least squared error."""
-    axis = np.eye(dim)[0]
-    law = mf.Mixture([mf.VonMisesFisher(axis, 20.0), mf.VonMisesFisher(-axis, 20.0)])
-    tokens, probes = law.sample(400, 1), law.sample(2000, 2)
-    found = mf.PointCloud(tokens, bandwidth="likelihood").bandwidth
-
-    def error(bandwidth):
-        # relative to the density, at its own draws
-        smooth = mf.PointCloud(tokens, bandwidth=bandwidth).pdf(probes)
-        return np.mean((smooth - law.pdf(probes)) ** 2 / law.pdf(probes))
-
-    errors = [error(found * factor) for factor in (0.125, 0.5, 1.0, 2.0, 8.0)]
-    assert errors[2] < 1.3 * min(errors)
-    assert errors[0] > 1.5 * errors[2] < errors[4]
-
-
-def test_likelihood_is_the_largest_leave_one_out_likelihood():
-    tokens, weights = mf.Uniform(3).sample(40, 4) * [1, 1, 0.2], np.linspace(1.0, 2.0, 40)
-    tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
-    weights /= weights.sum()
-
-    def likelihood(bandwidth):
-        kernel = heat_kernel(bandwidth, 3)
-        found = 0.0
-        for i in range(40):
-            others = np.arange(40) != i
-            angles = np.arccos(np.clip(tokens[others] @ tokens[i], -1.0, 1.0))
-            found += weights[i] * np.log(kernel(angles) @ weights[others] / weights[others].sum())
-        return found
-
-    best = likelihood_bandwidth(tokens, weights)
-    assert 0.01 < best < 1.0
-    assert likelihood(best) > max(likelihood(best * factor) for factor in (0.5, 0.9, 1.1, 2.0))
-
-
-@pytest.mark.slow
-def test_likelihood_of_many_tokens_shrinks_as_it_should():
-    """n^{-2/(d+3)}: of 8 times as many tokens of one law half the bandwidth in d = 3."""
-    law = mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0)
-    few, many = (
-        np.mean(
-            [mf.PointCloud(law.sample(n, s), bandwidth="likelihood").bandwidth for s in range(4)]
-        )
-        for n in (500, 4000)
-    )
-    assert many / few == pytest.approx(0.5, rel=0.35)
-
-
-def test_likelihood_asks_for_no_order_of_the_tokens():
-    """A narrow bump and a wide one in turn, of which every other token would be one bump only."""
-    tokens = np.empty((1200, 3))
-    for first, sharpness in enumerate((300.0, 1.0)):
-        tokens[first::2] = mf.VonMisesFisher(np.eye(3)[first], sharpness).sample(600, first)
-    weights = np.linspace(1.0, 2.0, 1200) / 1800.0
-    found = [
-        likelihood_bandwidth(tokens[order], weights[order])
-        for order in (np.arange(1200), np.roll(np.arange(1200), 1), np.arange(1200)[::-1])
-    ]
-    assert found[0] == found[1] == found[2]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("dim", "sharpness"), [(2, 3500.0), (3, 2000.0)])
-def test_likelihood_goes_down_to_the_least_bandwidth(dim, sharpness):
-    """Of a Gaussian of variance 1/κ the best 2h is (4/(d + 1)/n)^{2/(d+3)}/κ (Silverman 1986)."""
-    law = mf.VonMisesFisher(np.eye(dim)[0], sharpness)
-    best = 0.5 / sharpness * (4.0 / (dim + 1.0) / 400.0) ** (2.0 / (dim + 3.0))
-    found = mf.PointCloud(law.sample(400, 3), bandwidth="likelihood").bandwidth
-    assert 0.4 * best < found < 2.5 * best
-    if dim == 3:
-        # on S^2 tokens that repeat are refused, see below
-        return
-    sharper = mf.VonMisesFisher(np.eye(dim)[0], 20.0 * sharpness).sample(400, 0)
-    with pytest.raises(ValueError, match=r"leave-one-out likelihood is below 1\..*e-05, the least"):
-        mf.PointCloud(sharper, bandwidth="likelihood")
-
-
-def test_likelihood_of_one_token_that_has_nearly_all_the_weight():
-    angles = [0.0, 0.3, -0.3]
-    nearly, wholly = (
-        mf.PointCloud(
-            circle_points(np.array(angles)), [1.0, one, one], bandwidth="likelihood", unit_mass=True
-        ).bandwidth
-        for one in (1e-6, 1e-17)
-    )
-    # two tokens at a distance s from one: the Gaussian of variance 2h = s² has the largest value
-    assert nearly == pytest.approx(0.045, rel=0.01)
-    assert wholly == pytest.approx(nearly, rel=2e-3)
-
-
-@pytest.mark.slow
-def test_tokens_that_repeat_have_no_likelihood_bandwidth():
-    tokens = np.repeat(mf.Uniform(3).sample(10, 0), 2, axis=0)
-    for points, message in (tokens, "is below 1.2.*given twice"), (tokens[:1], "needs two points"):
-        with pytest.raises(ValueError, match=f"bandwidth must be a number: .* {message}"):
-            mf.PointCloud(points, bandwidth="likelihood")
-    with pytest.raises(
-        ValueError, match=r"bandwidth must be a number > 0 or 'likelihood', got 'scott'"
-    ):
-        mf.PointCloud(tokens, bandwidth="scott")
