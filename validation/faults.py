@@ -337,8 +337,8 @@ HOLES = (
     Fault(
         "reach of a cluster's label doubled",
         "meanfield/measures/clusters.py",
-        "apart <= distance, labels[index]",
-        "apart <= 2.0 * distance, labels[index]",
+        "bound = (1.0 + _ROUNDING) * distance\n            apart, index",
+        "bound = distance = 2.0 * distance\n            apart, index",
         (
             "tests/measures/test_clusters.py::test_a_light_token_belongs_to_a_cluster_within_a_radius_of_it",
         ),
