@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.kernels.sinkhorn import grid_sums, scaling, working_grid
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.measures.oscillators import OscillatorDensity
-from meanfield.spaces import Circle, Space, SphereFields, Transforms, Zonal
+from meanfield.spaces import Space, SphereFields, Transforms, Zonal
 from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
 from meanfield.spaces.geometry import asymmetry, perpendicular
 from meanfield.typing import Array, Coefficients, Indices, NDArray
@@ -154,8 +154,7 @@ class DensityTendency(SpectralTendency):
             else:
                 self.speed_unit = lead
                 self._energy_factor *= lead
-        self._multipliers = slope, potential if self._normalised else None
-        self._transforms = self.space._transforms(*self._multipliers)
+        self._transforms = self.space._transforms(slope, potential if self._normalised else None)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -211,54 +210,6 @@ class DensityTendency(SpectralTendency):
         transforms.potential[small] = 1.0
         with np.errstate(under="ignore"):
             return small, potential * np.exp(log_unit - self._log_size)
-
-
-class DensityBatch:
-    """`DensityTendency` of many densities on one space at once, with one plan of their transforms.
-
-    A state is a row: the coefficients as real numbers, then the integral of the dissipation.
-
-    Parameters
-    ----------
-    space : Circle or Zonal
-    dynamics : sequence of SA or USA
-        Of one density after the other.
-    """
-
-    def __init__(self, space: Circle | Zonal, dynamics: Sequence[Dynamics]) -> None:
-        uniform = Density(space, np.ones(len(space.weights)))
-        self._each = [DensityTendency(uniform, one) for one in dynamics]
-        slopes, potentials = zip(*(each._multipliers for each in self._each), strict=True)
-        potential = None
-        if any(each._normalised for each in self._each):
-            # f_0 = 1 divides nothing
-            first = np.eye(1, space.kmax + 1)[0]
-            potential = np.stack([first if one is None else one for one in potentials])
-        self._transforms = space._transforms(np.stack(slopes), potential)
-        self._units = np.array([[each.speed_unit] for each in self._each])
-        self._energy_factors = np.array([each._energy_factor for each in self._each])
-        self._can_be_small = np.array([each._can_be_small for each in self._each])
-        self._coefficient_type = space._coefficient_type
-
-    def __call__(self, states: Array, out: Array) -> None:
-        """Write d/dt of the states, one a row, into `out`."""
-        transforms, kind = self._transforms, self._coefficient_type
-        transforms.evaluate(states[:, :-1].view(kind))
-        small: Indices = np.empty(0, dtype=np.intp)
-        if (potential := transforms.potential).size:
-            is_small = potential.min(axis=1) < LOST.below * potential.max(axis=1)
-            small = np.nonzero(is_small & self._can_be_small)[0]
-            np.divide(transforms.values, potential, out=potential)
-            np.multiply(transforms.gradient, potential, out=transforms.flux)
-        else:
-            np.multiply(transforms.gradient, transforms.values, out=transforms.flux)
-        transforms.weak_divergence(out[:, :-1].view(kind))
-        out[:, :-1] *= self._units
-        out[:, -1] = self._energy_factors * transforms.integrals(transforms.gradient)
-        for row in small:
-            each = self._each[row]
-            each(np.ascontiguousarray(states[row, :-1]), out[row, :-1])
-            out[row, -1] = each.scaled_dissipation()
 
 
 # below this share of its maximum a density is rounding, which may be negative
