@@ -79,7 +79,7 @@ def fields(quick: bool) -> list[Claim]:
         dynamics = mf.Attention(1.0, heads(space.dim, score))
         rate = GridTendency(mu, dynamics)
         found_x, tangents = (
-            rate.field(mu.coefficients, mu.values),
+            rate.field(mu.coefficients, mu.values).velocity,
             space._frame(np.arange(len(mu.values))),
         )
         expected = np.einsum("cjr,jr->cj", tangents, dynamics.velocity(mu, at=space.points))

@@ -41,8 +41,8 @@ def surviving_atom(
     mass = flow.weights[np.cos(flow.angles) < -np.cos(_NEAR)].sum()
     field = LineField(dynamics, 2)
     pole = np.array([np.pi])
-    _, spread = field.velocity(field.line.kernel(pole[:, None], flow.angles) @ flow.weights, pole)
-    return float(mass), float(spread[0])
+    rates = field.rates(field.line.kernel(pole[:, None], flow.angles) @ flow.weights, pole)
+    return float(mass), float(rates.divergence[0])
 
 
 def antipode() -> list[Claim]:

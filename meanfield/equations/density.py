@@ -11,6 +11,7 @@ import numpy as np
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
+from meanfield.equations.rates import Rates
 from meanfield.kernels.bilinear import CircleBilinear, SphereBilinear, score_matrix
 from meanfield.kernels.direct import Lost, latitude_rule
 from meanfield.kernels.kernel import is_divided
@@ -142,10 +143,9 @@ class DensityTendency(SpectralTendency):
         self._normalised = dynamics.normalised and is_divided(potential)
         self._can_be_small = self._normalised and kernel.least_share < LOST.below
         self._log_size = log_unit + float(np.log(size))
-        # over the power of each degree
-        self._energies, slope = 0.5 * size * primitive.real, dynamics.sign * primitive
-        # of ∫ f X · numerator dσ
-        self._energy_factor = float(size)
+        slope = dynamics.sign * primitive
+        # of ∫ f X · numerator dσ, whose numerator is ± the energy's gradient
+        self._energy_factor = float(dynamics.sign * size)
         if not self._normalised:
             lead = float(size * np.exp(log_unit))
             if log_unit <= _LARGEST_BETA:
@@ -178,13 +178,9 @@ class DensityTendency(SpectralTendency):
         if lost:
             transforms.gradient[:, small] *= shares
 
-    def scaled_dissipation(self) -> float:
-        """e^{-u} ∫ |X|² dmu, or ∫ |X|² G dmu where X is normalised, (3.6), at the last state."""
+    def energy_rate(self) -> float:
+        """e^{-u} dE/dt = e^{-u} ∫ <∇ δE/δmu, X> dmu at the last state, (3.6)."""
         return self._energy_factor * self._transforms.integral(self._transforms.gradient)
-
-    def scaled_energy(self, state: Array) -> float:
-        """e^{-u} E of a state."""
-        return float(self._energies @ self.space._power(self._coefficients(state)))
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
@@ -223,16 +219,21 @@ class GridField(ABC):
     ----------
     grid : Circle, Sphere or Zonal
         That of the density's space, or a finer one.
-    log_weights : ndarray, shape (N,), or float
-        log of what |X|² is weighted with in dE/dt.
     """
 
     grid: Space
-    log_weights: Array | float = 0.0
 
     @abstractmethod
-    def __call__(self, coefficients: Coefficients, values: Array) -> Array:
-        """Components of X along the tangents of the grid, shape (c, N), with f (N,) there."""
+    def __call__(self, coefficients: Coefficients, values: Array) -> Rates:
+        """Components of X and ∇ δE/δmu along the tangents of the grid, shape (c, N).
+
+        Parameters
+        ----------
+        coefficients : ndarray
+            The density's.
+        values : ndarray, shape (N,)
+            f on the grid.
+        """
 
     def doubt(self, values: Array) -> float:  # noqa: ARG002 (of heads alone)
         """What f X changes by, as a share, for each share of its maximum that f changes by.
@@ -262,14 +263,14 @@ class BalancedOnGrid(GridField):
         """Begin the next scaling from 1, not from the last."""
         self._log_u = np.zeros(len(self.grid.weights))
 
-    def __call__(self, coefficients: Coefficients, values: Array) -> Array:  # noqa: ARG002 (of heads)
-        """Components of X (c, N), with f (N,)."""
+    def __call__(self, coefficients: Coefficients, values: Array) -> Rates:  # noqa: ARG002 (of heads)
+        """X and ∇ δE/δmu = ± X."""
         masses = self.grid.weights * np.maximum(values, _LEAST_VALUE * values.max())
         masses /= masses.sum()
         self._log_u = scaling(self._sums.potential, masses, self._log_u)
         potential, velocity = self._sums.components(masses * np.exp(self._log_u))
-        velocity *= self._dynamics.sign / potential
-        return velocity
+        velocity /= potential
+        return Rates(self._dynamics.sign * velocity, energy_gradient=velocity)
 
     def heating(self, coefficients: Coefficients) -> float:
         """-(1/β) ∫ log u Δf dσ, what heat does to E_DS, of f on the grid, the last one."""
@@ -517,7 +518,7 @@ class GridTendency(SpectralTendency):
         self._grid = self.field.grid
         # of values and the divergence only
         self._transforms = self._grid._transforms(np.zeros(self._grid.kmax + 1))
-        self._speeds = np.zeros_like(self._grid.weights)
+        self._rates = Rates(np.zeros((1, len(self._grid.weights))))
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -536,10 +537,9 @@ class GridTendency(SpectralTendency):
         if self._grid is not self.space:
             on_grid = self.space._embed(coefficients, self._grid)
         transforms.evaluate(on_grid)
-        velocity = self.field(coefficients, transforms.values)
+        self._rates = self.field(coefficients, transforms.values)
         self._check_digits()
-        np.multiply(velocity[: len(flux)], transforms.values, out=flux)
-        self._speeds = np.linalg.norm(velocity, axis=0)
+        np.multiply(self._rates.velocity[: len(flux)], transforms.values, out=flux)
 
     def heating(self, state: Array) -> float:
         """What heat does to E_DS at the last state, which this is: see `BalancedOnGrid`."""
@@ -563,19 +563,17 @@ class GridTendency(SpectralTendency):
                 f"Particles"
             )
 
-    def scaled_dissipation(self) -> float:
-        """∫ |X|² dmu, of a softmax ∫ |X|² G(Mx) dmu, of one head, in units of e^β (or Λ_0)."""
-        energy = self.dynamics._energy
-        log_unit = eigenvalues_in_unit(energy.log_unit if energy else 0.0, self.space.dim, 0)[1]
-        log_weights = self.field.log_weights - log_unit
-        squares = self._speeds**2 * np.exp(log_weights) * self._transforms.values
-        return float(self._grid.weights @ squares)
+    def energy_rate(self) -> float:
+        """dE/dt in units of e^β (or Λ_0), at the last state."""
+        return self._rates.energy_rate(self._grid.weights * self._transforms.values, axis=0)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
         # without softmax it may be too large to be squared
-        unit = float(self._speeds.max()) or 1.0
-        squares = (self._speeds / unit) ** 2 * self._transforms.values
+        velocity = self._rates.velocity
+        unit = float(np.abs(velocity).max()) or 1.0
+        shares = velocity / unit
+        squares = np.einsum("cj,cj->j", shares, shares) * self._transforms.values
         return unit * float(np.sqrt(max(float(self._grid.weights @ squares), 0.0)))
 
 
@@ -632,6 +630,10 @@ class HeadsOnGrid(GridField):
         # G of the uniform measure, and of the last one, on the grid, head by head
         self._uniform: list[Array] = []
         self._potentials: list[Array] = []
+        # the gradient of an energy, which one head alone has, over X or X times G
+        self._energy = dynamics._energy
+        log_unit = self._energy.log_unit if self._energy else 0.0
+        self._log_unit = eigenvalues_in_unit(log_unit, self.grid.dim, 0)[1]
         one = Density(self.grid, np.ones(len(self.grid.weights))).coefficients
         for name, scores, values in _matrices(dynamics):
             matrix = frame.matrix(f"KᵀQ of {name}", scores)
@@ -644,9 +646,10 @@ class HeadsOnGrid(GridField):
             self._heads.append((matrix, kernel, along))
             self._uniform.append(np.array(kernel(one)[0][0]))
 
-    def __call__(self, coefficients: Coefficients, values: Array) -> Array:  # noqa: ARG002 (of masses)
-        """Components of X along the tangents of the frame, shape (c, N)."""
+    def __call__(self, coefficients: Coefficients, values: Array) -> Rates:  # noqa: ARG002 (of masses)
+        """X and ∇ δE/δmu along the tangents of the frame."""
         velocity = np.zeros(self._frame.tangents.shape[:2])
+        log_g: Array = np.zeros(velocity.shape[1])
         self._potentials = []
         for matrix, scores, along in self._heads:
             (potential, *parts), scale = scores(coefficients)
@@ -657,15 +660,17 @@ class HeadsOnGrid(GridField):
             else:
                 lost = LOST.settle(potential, scale, "sum", "scale")
                 mean /= potential
-                log_g: Array = np.log(potential) + scores.log_unit
+                log_g = np.log(potential) + scores.log_unit
                 if len(lost):
                     log_g[lost], mean[:, lost] = self._summed(coefficients, matrix, lost)
                     with np.errstate(under="ignore"):
                         self._potentials[-1][lost] = np.exp((log_g - scores.log_unit)[lost])
-                # of one head, as what has an energy has
-                self.log_weights = log_g
             velocity += np.einsum("cjr,rj->cj", along, mean)
-        return velocity
+        if self._energy is None:
+            return Rates(velocity)
+        # ± X, or with softmax ± G X
+        weights = self._energy.sign * np.exp(log_g - self._log_unit)
+        return Rates(velocity, energy_gradient=velocity * weights)
 
     def doubt(self, values: Array) -> float:
         """See `GridField`; such a change looks to heads like a uniform measure."""
@@ -699,11 +704,11 @@ class DriftOnGrid(GridField):
         self.grid = density.space
         frame = Frame(self.grid)
         output = dynamics.output(density, density.space.points)
-        self._components = np.einsum("cjr,jr->cj", frame.tangents, output)
+        self._rates = Rates(np.einsum("cjr,jr->cj", frame.tangents, output))
 
-    def __call__(self, coefficients: Coefficients, values: Array) -> Array:  # noqa: ARG002 (of heads)
-        """Components of X (c, N)."""
-        return np.asarray(self._components)
+    def __call__(self, coefficients: Coefficients, values: Array) -> Rates:  # noqa: ARG002 (of heads)
+        """X, the same for any density."""
+        return self._rates
 
 
 Complex = NDArray[np.complex128]

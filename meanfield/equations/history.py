@@ -430,8 +430,8 @@ def feet_of(
     count, (t, start) = len(angles), times
 
     def backwards(elapsed: float, state: Array) -> Array:
-        velocity, spread = field.from_charges(history.at(t - elapsed), state[:count])
-        return -np.concatenate([velocity, spread])
+        rates = field.from_charges(history.at(t - elapsed), state[:count])
+        return -np.concatenate([rates.velocity, rates.divergence])
 
     state = np.concatenate([angles, np.zeros(count)])
     # the solver bounds the mean square: this bounds the largest error of the many

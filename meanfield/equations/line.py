@@ -10,6 +10,7 @@ import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
+from meanfield.equations.rates import Rates
 from meanfield.kernels.direct import Lost
 from meanfield.kernels.line import (
     LARGEST_ZONAL_BETA,
@@ -23,7 +24,7 @@ from meanfield.kernels.line import (
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.measures.flow_map import FREE, LineFlowMap
 from meanfield.spaces import geometry
-from meanfield.typing import Array, Indices
+from meanfield.typing import Array
 
 # of a potential that is not right relative to its own size
 _LOST = Lost(1e-6)
@@ -48,37 +49,51 @@ class AngularField:
     line: Line
     tables: int | None = None
     normalised: bool
-    # heads; λ where ∂K = λA; X in units of the sums; dE/dt in units of theirs
+    # heads; λ where ∂K = λA; X, and the gradient of the energy if there is one, over A or A/G
     _heads = 1
     _growth: float | None = None
     _unit: float
-    _energy_unit: float
+    _gradient_unit: float | None = None
+    # whether the gradient is a multiple of A, where X is one of A/G
+    _is_weighted = False
 
-    def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:
-        """X and div X (n,) from the sums of the line's tables (number of tables, n) at angles."""
+    def rates(self, sums: Array, angles: Array, masses: Array | None = None) -> Rates:
+        """X, div X and ∇ δE/δmu (n,) at angles.
+
+        Parameters
+        ----------
+        sums : ndarray, shape (number of tables, n)
+            Those of the line's tables.
+        angles : ndarray, shape (n,)
+        masses : ndarray, shape (n,), optional
+            Those at the angles, if they are the measure: where G has lost its digits in sums of
+            cells they are summed one by one.
+        """
         if not self.normalised:
-            return self._unit * sums[-2], self._unit * sums[-1]
+            pull, spread = sums[-2], sums[-1]
+            return Rates(self._unit * pull, self._unit * spread, self._gradient(pull))
         potential, pull, spread, *slope = sums.reshape(self._heads, -1, len(angles)).swapaxes(0, 1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            pull = pull / potential
+            share = pull / potential
             growth = self._growth
-            steepness = slope[0] / potential if growth is None else growth * pull
-            spread = spread / potential - steepness * pull
-        return self._unit * pull.sum(axis=0), self._unit * spread.sum(axis=0)
+            steepness = slope[0] / potential if growth is None else growth * share
+            spread = spread / potential - steepness * share
+        gradient = self._gradient((pull if self._is_weighted else share)[0])
+        rates = Rates(self._unit * share.sum(axis=0), self._unit * spread.sum(axis=0), gradient)
+        if masses is not None:
+            self._sum_small(rates, potential, angles, masses)
+        return rates
 
-    def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
-        """X and div X at angles, from charges gathered at the nodes of the line's cells."""
+    def _sum_small(self, rates: Rates, potentials: Array, angles: Array, masses: Array) -> None:
+        """Sum positive terms where G (heads, n) has lost its digits; tables of heads never do."""
+
+    def _gradient(self, pull: Array) -> Array:
+        return pull[:0] if self._gradient_unit is None else self._gradient_unit * pull
+
+    def from_charges(self, charges: Array, angles: Array) -> Rates:
+        """The same from charges gathered at the nodes of the line's cells."""
         sums = Interpolation(self.line, angles).values(self.line.fields(charges, self.tables))
-        return self.velocity(sums, angles)
-
-    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
-        """∫ |X|² dmu, ∫ |X|² G dmu of what is normalised, (3.6), in units of the energy's.
-
-        X, which is e^β times its sum, is not squared: that alone may leave double precision.
-        """
-        if self.normalised:
-            return self._energy_unit * float(masses * speed**2 @ sums[0])
-        return float(masses @ sums[-2] ** 2 * self._energy_unit)
+        return self.rates(sums, angles)
 
 
 class LineField(AngularField):
@@ -96,8 +111,21 @@ class LineField(AngularField):
         kernel, self.normalised = dynamics._kernel, dynamics.normalised
         self.line, self._growth = kernel.line(dim), kernel.growth
         self.tables = 4 if self.normalised and self._growth is None else 3
-        self._energy_unit = 1.0 if self.normalised else float(np.exp(kernel.log_unit))
-        self._unit = dynamics.sign * self._energy_unit
+        self._unit = dynamics.sign * (1.0 if self.normalised else float(np.exp(kernel.log_unit)))
+        self._kernel, self._sign = kernel, dynamics.sign
+        if (energy := dynamics._energy) is not None:
+            self._gradient_unit, self._is_weighted = 1.0, not energy.in_w2
+
+    def _sum_small(self, rates: Rates, potentials: Array, angles: Array, masses: Array) -> None:
+        """X and div X on the circle where G is small, by positive sums."""
+        if self.line.relative:
+            return
+        small = _LOST.places(potentials[0], float(potentials[0].max()))
+        points = geometry.circle_points(angles)
+        velocity, divergence = self._kernel.spread(points[small], (points, masses))
+        tangents = geometry.circle_points(angles[small] + 0.5 * np.pi)
+        rates.velocity[small] = self._sign * np.einsum("ij,ij->i", velocity, tangents)
+        rates.divergence[small] = self._sign * divergence
 
 
 class FlowTendency:
@@ -143,8 +171,7 @@ class FlowTendency:
             ]
         )
         self._log_u: Array | None = None
-        self._sums = np.zeros((0, self._count))
-        self._speed = np.zeros(self._count)
+        self._rates = Rates(np.zeros(self._count))
 
     def measure(self, state: Array) -> LineFlowMap:
         """The flow map of a state."""
@@ -193,42 +220,20 @@ class FlowTendency:
         """Write d/dt of `state` into `out`."""
         angles, sums = state[: self._count], self._sums_at(state)
         masses = self._attracting(sums)
-        self._sums = sums(masses, self.field.tables)
-        self._speed, spread = self.field.velocity(self._sums, angles)
-        if not self.field.line.relative and self.dynamics.normalised:
-            small = _LOST.places(self._sums[0], float(self._sums[0].max()))
-            self._speed[small], spread[small] = self._far_away(angles, masses, small)
-        out[: self._count], out[self._count :] = self._speed, spread
+        self._rates = self.field.rates(sums(masses, self.field.tables), angles, masses)
+        out[: self._count], out[self._count :] = self._rates.velocity, self._rates.divergence
 
-    def _far_away(self, angles: Array, masses: Array, index: Indices) -> tuple[Array, Array]:
-        """X and div X of what is normalised on the circle where G is small, by positive sums."""
-        points, sign = geometry.circle_points(angles), self.dynamics.sign
-        velocity, spread = self.dynamics._kernel.spread(points[index], (points, masses))
-        tangents = geometry.circle_points(angles[index] + 0.5 * np.pi)
-        return sign * np.einsum("ij,ij->i", velocity, tangents), sign * spread
-
-    def scaled_dissipation(self) -> float:
-        """e^{-β} times what dE/dt is of a gradient flow, at the last state.
-
-        ∫ |X|² dmu under DoublyStochastic.
-        """
-        if self.dynamics._balanced:
-            return float(self._masses @ self._speed**2)
-        return self.field.scaled_dissipation(self._masses, self._speed, self._sums)
+    def energy_rate(self) -> float:
+        """dE/dt in units of e^{log_unit}, at the last state."""
+        return self._rates.energy_rate(self._masses)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
         # X of USA as a whole, since its square may leave double precision
-        largest = float(np.abs(self._speed).max())
+        largest = float(np.abs(self._rates.velocity).max())
         if largest == 0.0:
             return 0.0
-        return largest * float(np.sqrt(self._masses @ (self._speed / largest) ** 2))
-
-    def scaled_energy(self, state: Array) -> float:
-        """E in units of e^{log_unit} of the kernel."""
-        row, factor = self.dynamics._kernel.primitive_row
-        potential = self._sums_at(state)(self._masses, row + 1)[row]
-        return 0.5 * float(factor) * float(self._masses @ potential)
+        return largest * float(np.sqrt(self._masses @ (self._rates.velocity / largest) ** 2))
 
 
 HeadKernel = Callable[[Array, Array], Array]
@@ -272,10 +277,11 @@ class HeadsField(AngularField):
         pairs = dynamics._matrices(dim)
         self.normalised = dynamics.normalised
         sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
-        log_unit = dynamics._energy.log_unit if dynamics._energy else 0.0
         largest = float(np.exp(max(sizes)))
         self._heads, self._unit = len(pairs), 1.0 if self.normalised else largest
-        self._energy_unit = largest * float(np.exp(-log_unit)) * self._unit
+        if (energy := dynamics._energy) is not None:
+            self._gradient_unit = energy.sign * largest * float(np.exp(-energy.log_unit))
+            self._is_weighted = not energy.in_w2
         limit = _LARGEST_ON_CIRCLE if dim == 2 else LARGEST_ZONAL_BETA
         if reach > limit:
             raise ValueError(
@@ -332,21 +338,17 @@ class DriftField(AngularField):
                         f"map, got {matrix}: take Particles"
                     )
 
-    def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
-        """X along the angle and div X at angles."""
+    def rates(self, sums: Array, angles: Array, masses: Array | None = None) -> Rates:  # noqa: ARG002
+        """See `AngularField`."""
         cosines, sines = np.cos(angles)[:, None], np.sin(angles)[:, None]
         points = cosines * self._start + sines * self._across
         along = cosines * self._across - sines * self._start
         pull = np.einsum("ij,ij->i", along, self.dynamics.output(None, points))
-        return pull, self.dynamics._divergence(points)
+        return Rates(pull, self.dynamics._divergence(points))
 
-    def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
+    def from_charges(self, charges: Array, angles: Array) -> Rates:  # noqa: ARG002
         """X along the angle and div X at angles."""
-        return self.velocity(np.zeros((0, len(angles))), angles)
-
-    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:  # noqa: ARG002
-        """∫ |X|² dmu."""
-        return float(masses @ speed**2)
+        return self.rates(np.zeros((0, len(angles))), angles)
 
 
 def line_field(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics) -> AngularField:

@@ -9,6 +9,7 @@ import numpy as np
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
+from meanfield.equations.rates import Rates
 from meanfield.kernels import direct, multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
 from meanfield.kernels.direct import Lost
@@ -22,8 +23,6 @@ from meanfield.spaces.sphere_fields import Places, SphereAt
 from meanfield.typing import Array, Coefficients, Indices
 
 Sources = tuple[Array, Array] | None
-# X, div X, and G where X is divided by one
-Rates = tuple[Array, Array, Array | None]
 
 # a series at points of S^2 keeps some seven digits there
 _LOST = Lost(1e-9)
@@ -36,7 +35,7 @@ class ActingField(ABC):
     def rates(
         self, moments: Coefficients, places: Places, sources: Sources = None, loose: bool = False
     ) -> Rates:
-        """X (n, 3), div X (n,) and, where X is divided by a kernel's series, that series G (n,).
+        """X (n, 3), div X (n,) and ∇ δE/δmu (n, 3).
 
         Parameters
         ----------
@@ -59,7 +58,7 @@ class ActingField(ABC):
 
     def velocity(self, moments: Coefficients, places: Places, loose: bool = False) -> Array:
         """X (n, 3) alone, see `rates`."""
-        return self.rates(moments, places, None, loose)[0]
+        return self.rates(moments, places, None, loose).velocity
 
 
 class SphereField(ActingField):
@@ -102,6 +101,11 @@ class SphereField(ActingField):
         self._normalised = dynamics.normalised and is_divided(series.potential)
         self._unit = 1.0 if self._normalised else series.size * float(np.exp(series.log_unit))
         self._slope = dynamics.sign * self._unit * sums.primitive_factors
+        # the gradient of the energy over X, of what is divided over X times G
+        self._gradient_unit, self._is_weighted = 0.0, False
+        if (energy := dynamics._energy) is not None:
+            unit = series.size if not energy.in_w2 else float(np.exp(-energy.log_unit))
+            self._gradient_unit, self._is_weighted = dynamics.sign * unit, not energy.in_w2
         # where ∇G is no multiple of the velocity's series, it is divided by G a second time
         self._lost = _LOST if self._kernel.growth is not None else Lost(10.0 * _LOST.below)
         self._lost_of = f"maximum, where its series has no digits under {shown(dynamics)}"
@@ -123,10 +127,11 @@ class SphereField(ActingField):
         self, moments: Coefficients, places: Places, sources: Sources = None, loose: bool = False
     ) -> Rates:
         """See `ActingField`."""
-        velocity, potential, by_series, small = self._divided(moments, places, sources, loose)
+        pull, velocity, potential, small = self._divided(moments, places, sources, loose)
         divergence = self.at.laplacian(self._slope * moments, places)
+        gradient = self._gradient_unit * (pull if self._is_weighted else velocity)
         if potential is None:
-            return velocity, divergence, None
+            return Rates(velocity, divergence, gradient)
         divergence /= potential
         if self._kernel.growth is not None:
             factor = self.dynamics.sign * self._kernel.growth
@@ -140,47 +145,27 @@ class SphereField(ActingField):
             there = self._kernel.spread(units, sources)
             velocity[small] = self.dynamics.sign * there[0]
             divergence[small] = self.dynamics.sign * there[1]
-        return velocity, divergence, by_series
+        return Rates(velocity, divergence, gradient)
 
     def velocity(self, moments: Coefficients, places: Places, loose: bool = False) -> Array:
         """See `ActingField`."""
-        return self._divided(moments, places, None, loose)[0]
+        return self._divided(moments, places, None, loose)[1]
 
     def _divided(
         self, moments: Coefficients, places: Places, sources: Sources, loose: bool
-    ) -> tuple[Array, Array | None, Array | None, Indices]:
-        """X by series; what it is divided by, and by the series alone; where G is to be summed."""
-        velocity = self.at.gradient(self._slope * moments, places)
+    ) -> tuple[Array, Array, Array | None, Indices]:
+        """The numerator of X, X by series, what divides it, and where G is to be summed."""
+        pull = self.at.gradient(self._slope * moments, places)
         small = np.zeros(0, dtype=np.intp)
         if not self._normalised:
-            return velocity, None, None, small
-        potential = by_series = self.sums.potential(moments, places)
+            return pull, pull, None, small
+        potential = self.sums.potential(moments, places)
         if self.needs_sources:
-            potential = potential.copy()
             # the maximum over the sphere is at least the mean
             mean = float((self.sums.potential_factors[0] * moments[0]).real)
             largest = max(float(potential.max()), mean)
             small = self._lost.settle(potential, largest, _verdict(sources, loose), self._lost_of)
-        velocity /= potential[:, None]
-        return velocity, potential, by_series, small
-
-    def scaled_energy(self, moments: Coefficients) -> float:
-        """E = ½ Σ S_l |mu_lm|², S_l = Λ_l/β for (3.5), in units of e^{log_unit} of the kernel."""
-        series = self.sums.series
-        return float(0.5 * series.size * series.primitive @ self.at.power(moments))
-
-    def scaled_dissipation(self, masses: Array, velocity: Array, potential: Array | None) -> float:
-        """∫ |X|² G dmu of what is normalised, else ∫ |X|² dmu, from X (n, 3) at masses (n,).
-
-        In units of e^{log_unit} of the kernel, but of 1 under DoublyStochastic.
-        """
-        if potential is None:
-            # X = e^β ∇u: its square alone may leave double precision
-            velocity = velocity * float(np.exp(-0.5 * self._kernel.log_unit))
-        squares = masses * np.einsum("ij,ij->i", velocity, velocity)
-        if potential is None or self.dynamics._balanced:
-            return float(squares.sum())
-        return float(self.sums.series.size * (squares @ potential))
+        return pull, pull / potential[:, None], potential, small
 
 
 def _verdict(sources: Sources, loose: bool) -> str:
@@ -233,8 +218,8 @@ class SphereHead:
         units: Array,
         sources: Sources,
         loose: bool,
-    ) -> Rates:
-        """v (n, 3), div P_x v (n,) at unit rows, and, where it is divided by, the series of G."""
+    ) -> tuple[Array, Array, Array]:
+        """v (n, 3), div P_x v (n,) and V ∇G(Mx), which is v times G, at unit rows."""
         found = self._bilinear.coefficients(moments)
         series = np.zeros((4, len(self._laplacian)), dtype=np.complex128)
         series[0, self._inside] = found[0]
@@ -242,19 +227,19 @@ class SphereHead:
         pull = np.stack([self._at.values(one, places) for one in series[1:]], axis=1)
         spread = self._at.values(self._divergence(series[1:]), places)
         if not self._normalised:
-            return pull, spread, None
-        potential = self._at.values(series[0], places)
-        by_series, small = potential.copy(), np.zeros(0, dtype=np.intp)
+            return pull, spread, pull
+        potential, numerator = self._at.values(series[0], places), pull
+        small = np.zeros(0, dtype=np.intp)
         if self.needs_sources:
             of = f"mean, where its series has no digits at beta |KᵀQ| = {self.log_unit:g}"
             scale = self._bilinear.scale(moments)
             small = _LOST_OF_HEADS.settle(potential, scale, _verdict(sources, loose), of)
-        pull /= potential[:, None]
+        pull = pull / potential[:, None]
         slope = self._at.gradient(series[0], places)
         spread = (spread - np.einsum("ij,ij->i", pull, slope)) / potential
         if len(small) and sources is not None:
             pull[small], spread[small] = self._direct(units[small], sources)
-        return pull, spread, by_series
+        return pull, spread, numerator
 
     def _divergence(self, series: Coefficients) -> Coefficients:
         """Coefficients of div P_x w, of those of w (3, n)."""
@@ -301,31 +286,27 @@ class SphereHeadsField(ActingField):
         self._heads = [SphereHead(m, v, self._normalised) for m, v in dynamics._matrices(3)]
         degrees = SphereAt(lmax).degrees
         self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
+        self._gradient_unit = 0.0
+        if (energy := self._energy) is not None:
+            # one head has one, whose sums are in units of e^{|M|}
+            unit = float(np.exp(self._heads[0].log_unit - energy.log_unit))
+            self._gradient_unit = energy.sign * unit
 
     def rates(
         self, moments: Coefficients, places: Places, sources: Sources = None, loose: bool = False
     ) -> Rates:
         """See `ActingField`."""
         units = places.units()
-        total, spread = np.zeros_like(units), np.zeros(len(units))
-        potential: Array | None = None
+        total, spread, numerator = np.zeros_like(units), np.zeros(len(units)), units[:0]
         for head, rows in zip(self._heads, self._rows, strict=True):
-            pull, there, potential = head.pulled(moments[rows], places, units, sources, loose)
+            pull, there, numerator = head.pulled(moments[rows], places, units, sources, loose)
             unit = 1.0 if self._normalised else float(np.exp(head.log_unit))
             total += unit * pull
             spread += unit * there
-        return project(units, total), spread, potential
-
-    def scaled_dissipation(self, masses: Array, velocity: Array, potential: Array | None) -> float:
-        """∫ |X|² dmu, of a softmax ∫ |X|² G(Mx) dmu, of one head, in units of its energy's.
-
-        From X (n, 3) at masses (n,), and the series of G.
-        """
-        log_unit = -self._energy.log_unit if self._energy is not None else 0.0
-        squares = masses * np.einsum("ij,ij->i", velocity, velocity)
-        if potential is None:
-            return float(squares.sum() * np.exp(log_unit))
-        return float(squares @ potential) * float(np.exp(self._heads[0].log_unit + log_unit))
+        velocity = project(units, total)
+        if self._energy is None:
+            return Rates(velocity, spread)
+        return Rates(velocity, spread, self._gradient_unit * project(units, numerator))
 
 
 class SphereDriftField(ActingField):
@@ -342,7 +323,7 @@ class SphereDriftField(ActingField):
     def rates(self, _: Coefficients, places: Places, *__: Any) -> Rates:
         """See `ActingField`."""
         units, dynamics = places.units(), self.dynamics
-        return project(units, dynamics.output(None, units)), dynamics._divergence(units), None
+        return Rates(project(units, dynamics.output(None, units)), dynamics._divergence(units))
 
 
 class SphereDepthField:
@@ -440,8 +421,7 @@ class SphereTendency:
         logs = flow.log_density[: self._n_nodes]
         self.initial_state = np.concatenate([flow.points.ravel(), logs])
         self._log_u: Array | None = None
-        self._velocity = np.zeros_like(flow.points)
-        self._dissipation = 0.0
+        self._rates = Rates(np.zeros_like(flow.points))
 
     def points(self, state: Array) -> Array:
         """The points of a state, a view of shape (n, 3)."""
@@ -485,34 +465,24 @@ class SphereTendency:
         """div X at unit rows (k, 3), shape (k,)."""
         sources = self._sources(self.points(state))
         moments = self._field.moments(*sources)
-        return np.asarray(self._acting.rates(moments, Places.of(points), sources)[1])
+        return np.asarray(self._acting.rates(moments, Places.of(points), sources).divergence)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         points = self.points(state)
         places, sources = Places.of(points), self._sources(points)
         moments = self._field.at.moments(places, sources[1])
-        velocity, divergence, potential = self._acting.rates(moments, places, sources)
-        self.points(out)[:] = velocity
-        np.negative(divergence[: self._n_nodes], out=out[velocity.size :])
-        self._velocity = velocity
-        if self._field.dynamics._energy is not None:
-            weights = self.flow.weights
-            self._dissipation = self._acting.scaled_dissipation(weights, velocity, potential)
+        rates: Rates = self._acting.rates(moments, places, sources)
+        self.points(out)[:] = rates.velocity
+        np.negative(rates.divergence[: self._n_nodes], out=out[rates.velocity.size :])
+        self._rates = rates
 
-    def scaled_dissipation(self) -> float:
-        """e^{-u} ∫ |X|² dmu (USA), e^{-u} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state.
-
-        u is the unit of the energy. ∫ |X|² dmu under DoublyStochastic; 0 where X is no gradient.
-        """
-        return self._dissipation
+    def energy_rate(self) -> float:
+        """dE/dt in units of e^{log_unit}, at the last state."""
+        return self._rates.energy_rate(self.flow.weights)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
-        squares = np.einsum("ij,ij->i", self._velocity, self._velocity)
+        velocity = self._rates.velocity
+        squares = np.einsum("ij,ij->i", velocity, velocity)
         return float(np.sqrt(self.flow.weights @ squares))
-
-    def scaled_energy(self, state: Array) -> float:
-        """e^{-β} E_β."""
-        moments = self._field.moments(self.points(state), self.flow.weights)
-        return float(self._field.scaled_energy(moments))

@@ -12,6 +12,7 @@ import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import phase_velocity
+from meanfield.equations.rates import Rates
 from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.kernels.token_sums import score_sums
@@ -142,11 +143,8 @@ class TokenField(ABC):
         self.dynamics = dynamics
 
     @abstractmethod
-    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
-        """X at unit rows (n, d), or along the circle at angles (n,), and the dissipation.
-
-        That is Σ m |X|², Σ m |X|² G where X is normalised, in units of e^{log_unit} of the kernel.
-        """
+    def __call__(self, places: Array, masses: Array) -> Rates:
+        """X and ∇ δE/δmu at unit rows (n, d), or along the circle at angles (n,)."""
 
     def output(self, measure: Particles) -> Array:
         """What the dynamics adds to tokens of this number, shape (n, d)."""
@@ -198,17 +196,15 @@ class KernelField(TokenField):
         """How many terms are summed over pairs of so many tokens."""
         return 0 if self.sums == "transforms" else count * count
 
-    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
-        """X at unit rows (n, d), and the dissipation."""
+    def __call__(self, places: Array, masses: Array) -> Rates:
+        """X and ∇ δE/δmu at unit rows (n, d)."""
         dynamics, unit = self.dynamics, self.dynamics._kernel.log_unit
         pull, log_unit, log_g = self._sums.pull_of_others(places, masses)
-        pull *= dynamics.sign
-        # |X|² G for SA, |X|² for USA; X itself may be too large to be squared
-        log_share = log_unit - 0.5 * log_g if dynamics.normalised else log_unit
         with np.errstate(under="ignore"):
-            shares = pull * np.exp(log_share - 0.5 * unit)[:, None]
-            pull *= np.exp(log_unit - log_g if dynamics.normalised else log_unit)[:, None]
-        return pull, float(masses @ np.vecdot(shares, shares))
+            gradient = pull * np.exp(log_unit - unit)[:, None]
+            exponents = log_unit - log_g if dynamics.normalised else log_unit
+            pull *= (dynamics.sign * np.exp(exponents))[:, None]
+        return Rates(pull, energy_gradient=gradient)
 
 
 class OutputField(TokenField):
@@ -272,22 +268,22 @@ class OutputField(TokenField):
             for is_fast, z in zip(self._is_fast, self.dynamics._queries(points), strict=True)
         ]
 
-    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
-        """X at unit rows (n, d), and the dissipation: of a gradient flow of E_{β,D} like SA's."""
+    def __call__(self, places: Array, masses: Array) -> Rates:
+        """X and, of one head with an energy E_{β,D}, its gradient at unit rows (n, d)."""
         dynamics, here = self.dynamics, Particles(places, masses, sums=self._asked)
-        log_share: Array | float = 0.0
-        if dynamics._energy is None:
-            velocity = project(places, self.output(here))
+        energy = dynamics._energy
+        if energy is None:
+            rates = Rates(project(places, self.output(here)))
         else:
             moments = self._moments(here)
             velocity = project(places, dynamics._combined(moments))
-            # |X|², or with softmax |X|² G
-            log_g = moments[0][0] if dynamics.normalised else 0.0
-            log_share = log_g - dynamics._energy.log_unit
-        if not np.isfinite(velocity).all():
+            # ± X, or with softmax ± G X
+            log_g = moments[0][0] if dynamics.normalised else np.zeros(len(places))
+            unit = energy.sign * np.exp(log_g - energy.log_unit)
+            rates = Rates(velocity, energy_gradient=velocity * unit[:, None])
+        if not np.isfinite(rates.velocity).all():
             raise ArithmeticError("the field is not finite")
-        squares = np.einsum("ij,ij->i", velocity, velocity)
-        return velocity, float(masses @ (squares * np.exp(log_share)))
+        return rates
 
 
 class BalancedField(TokenField):
@@ -314,11 +310,10 @@ class BalancedField(TokenField):
         """Begin the next scaling from 1."""
         self._log_u = None
 
-    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
-        """X at unit rows (n, d), and the dissipation."""
+    def __call__(self, places: Array, masses: Array) -> Rates:
+        """X and ∇ δE/δmu = ± X at unit rows (n, d)."""
         velocity, self._log_u = self._balanced(places, masses, self._log_u)
-        squares = np.einsum("ij,ij->i", velocity, velocity)
-        return velocity, float(masses @ squares)
+        return Rates(velocity, energy_gradient=self.dynamics.sign * velocity)
 
     def output(self, measure: Particles) -> Array:
         """X at tokens of this number, scaled from 1: the next step begins as it would have."""
@@ -352,21 +347,19 @@ class CellField(TokenField):
         super().__init__(dynamics)
         self._cells = cells
 
-    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
-        """X at angles (n,), and the dissipation."""
-        potential, slope = LineSums(self._cells, places)(masses, 2)
-        if self.dynamics.normalised:
-            speed = slope / potential
-            return self.dynamics.sign * speed, float(np.dot(masses * slope, speed))
-        size = np.exp(self.dynamics._kernel.log_unit)
-        return self.dynamics.sign * size * slope, float(np.dot(masses * slope, slope) * size)
+    def __call__(self, places: Array, masses: Array) -> Rates:
+        """X and ∇ δE/δmu along the circle at angles (n,)."""
+        dynamics = self.dynamics
+        potential, pull = LineSums(self._cells, places)(masses, 2)
+        unit = 1.0 / potential if dynamics.normalised else np.exp(dynamics._kernel.log_unit)
+        return Rates(dynamics.sign * unit * pull, energy_gradient=pull)
 
 
 class PhaseField(TokenField):
     """X of an interaction of phases, (7.5), from moments in O(n kmax)."""
 
-    def __call__(self, places: Array, masses: Array) -> tuple[Array, float]:
-        """X at angles (n,), and the dissipation."""
+    def __call__(self, places: Array, masses: Array) -> Rates:
+        """X and ∇ δE/δmu = X, where there is an energy, along the circle at angles (n,)."""
         moments = np.empty(len(self.dynamics._multipliers), dtype=np.complex128)
         moments[0] = masses.sum()
         turn = np.exp(-1j * places)
@@ -375,7 +368,7 @@ class PhaseField(TokenField):
             power *= turn
             moments[k] = masses @ power
         speed = phase_velocity(self.dynamics._multipliers, moments, places)
-        return speed, float(np.dot(masses * speed, speed))
+        return Rates(speed, energy_gradient=speed if self.dynamics._energy else speed[:0])
 
 
 class TokenTendency:
@@ -406,15 +399,15 @@ class TokenTendency:
 
     def begin(self, particles: Particles) -> None:
         """Start from these tokens, of the number, weights and way to sum of those before."""
-        self._particles, self._dissipation = particles, 0.0
+        self._particles, self._rates = particles, Rates(particles.weights[:0])
         self.field.forget()
         self.initial_state = self._chart.begin(particles)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         places, masses = self._chart.places(state), self._particles.weights
-        velocity, self._dissipation = self.field(places, masses)
-        self._chart.write(velocity, out)
+        self._rates = self.field(places, masses)
+        self._chart.write(self._rates.velocity, out)
 
     def seconds(self) -> float:
         """About how long d/dt takes where it sums over many pairs, see `TokenField`."""
@@ -435,6 +428,6 @@ class TokenTendency:
         """1 for each entry, what a tolerance is relative to."""
         return np.ones_like(state)
 
-    def scaled_dissipation(self) -> float:
-        """That of the last state, in units of e^{log_unit} of the kernel, see `TokenField`."""
-        return self._dissipation
+    def energy_rate(self) -> float:
+        """dE/dt in units of e^{log_unit}, at the last state."""
+        return self._rates.energy_rate(self._particles.weights)

@@ -235,7 +235,12 @@ class System(Generic[M]):
 
     def gain(self, state: Array) -> float:  # noqa: ARG002 (that the rate was asked for)
         """What the energy gains, or loses where its sign is -1, per time."""
-        return float(self.equation.scaled_dissipation())
+        return self._dissipated()
+
+    def _dissipated(self) -> float:
+        """± dE/dt by X alone, at the state that the equation was last asked for."""
+        sign = self.energy.sign if self.energy else 1
+        return sign * float(self.equation.energy_rate())
 
     def evaluate(self) -> None:
         """Ask for the rate at the present state, which the next step begins with."""
@@ -366,7 +371,7 @@ class System(Generic[M]):
     def _dissipation(self, measure: M) -> float:  # noqa: ARG002
         """The rate at which the energy of a measure that is saved changes."""
         self.evaluate()
-        return float(self.equation.scaled_dissipation())
+        return self._dissipated()
 
     def scaled_energy(self) -> float:
         """The energy at the present time in units of e^{log_unit}; nan where there is none.
@@ -378,10 +383,6 @@ class System(Generic[M]):
         """
         if self.energy is None:
             return float("nan")
-        own = self.energy.is_plain and self.energy.kernel is self.acting._kernel
-        if own and hasattr(self.equation, "scaled_energy"):
-            # the sums of the right-hand side tell it
-            return float(self.equation.scaled_energy(self.state[:-1]))
         try:
             value, unit = energy_in_unit(self.measure(), self.energy)
         except LostEnergyError as error:

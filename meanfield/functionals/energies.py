@@ -405,12 +405,13 @@ def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float,
     """e^{-u} times what dE/dt is of where X alone acts, and u, of a dynamics with an energy."""
     if isinstance(dynamics, Attention):
         return form_dissipation(measure, dynamics), 0.0
+    energy: Any = dynamics._energy
     rate: Any = tendency(measure._resolving(dynamics._reach), dynamics)
     rate(rate.initial_state, np.empty_like(rate.initial_state))
-    log_unit = dynamics._energy.log_unit if dynamics._energy else 0.0
+    log_unit = energy.log_unit
     if isinstance(measure, Density):
         log_unit = eigenvalues_in_unit(log_unit, measure.dim, 0)[1]
-    return float(rate.scaled_dissipation()), log_unit
+    return energy.sign * float(rate.energy_rate()), log_unit
 
 
 def whole(

@@ -52,7 +52,7 @@ def velocity(density, dynamics):
     """X on the grid by the right-hand side that a run takes, as vectors (N, d)."""
     rate = GridTendency(density, dynamics)
     frame = rate.field._frame
-    components = rate.field(density.coefficients, density.values)
+    components = rate.field(density.coefficients, density.values).velocity
     return np.einsum("cj,cjr,dr->jd", components, frame.tangents, frame.basis)
 
 

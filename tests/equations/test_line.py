@@ -61,7 +61,7 @@ def test_velocity_far_from_all_mass_keeps_its_digits():
     angles = around(64) + 0.01
     field = HeadsField(dynamics, 2, None, dynamics._reach)
     charges = Interpolation(field.line, flow.angles).charges(flow.weights)
-    velocity, _ = field.from_charges(charges, angles)
+    velocity = field.from_charges(charges, angles).velocity
     tangents = np.column_stack([-np.sin(angles), np.cos(angles)])
     expected = np.einsum("ij,ij->i", dynamics.velocity(flow, at=circle_points(angles)), tangents)
     assert np.abs(velocity - expected).max() < 1e-12
