@@ -5,6 +5,7 @@ from .cli.case import Case
 from .cli.sweeps import sweep
 from .dynamics.attention import Attention, Head
 from .dynamics.doubly_stochastic import DoublyStochastic
+from .dynamics.facts import Sum
 from .dynamics.interaction import Interaction
 from .dynamics.isotropic import SA, USA
 from .dynamics.kuramoto import CircleInteraction, Kuramoto
@@ -74,6 +75,7 @@ __all__ = [
     "SlicedDistance",
     "Solution",
     "Sphere",
+    "Sum",
     "Tabulated",
     "USA",
     "Uniform",

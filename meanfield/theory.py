@@ -331,6 +331,11 @@ def energy_dirac(dynamics: Any) -> Any:
     energy = getattr(known, "_form_energy", known._energy)
     if energy is None:
         raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")
+    if energy.parts or energy.potential is not None:
+        raise ValueError(
+            f"dynamics must have an energy with a largest value at a Dirac mass that is known, got "
+            f"{shown(known)}"
+        )
     value = multiplied_out(energy.dirac, energy.log_dirac)
     if not math.isfinite(value):
         raise ValueError(f"dynamics must be one whose energy fits float64, got {shown(known)}")

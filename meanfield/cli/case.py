@@ -177,7 +177,7 @@ def as_toml(value: Any) -> str:
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """Key and value of KEY=VALUE, the key with dots as in `dynamics.beta` or `law.laws[0].kappa`.
+    """Key and value of KEY=VALUE, the key with dots: `dynamics.beta`, `law.laws.0.kappa`.
 
     Raises
     ------
@@ -249,7 +249,9 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
 
 def _place(raw: Any, key: str, name: str) -> tuple[Any, int | str]:
     """The table or list that has a key, made where there is none, and its last part there."""
-    here, parts = raw, [word or int(index) for index, word in _PART.findall(key)]
+    words = (word or index for index, word in _PART.findall(key))
+    # no key is a number
+    here, parts = raw, [int(word) if word.isdecimal() else word for word in words]
     for depth, part in enumerate(parts):
         allowed, fits = "a table", type(here) is dict
         if type(part) is int:

@@ -20,7 +20,7 @@ import pydantic
 from pydantic import Field
 
 from meanfield._checks import integer, number, one_line, real_array, shown
-from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap, Layers
+from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap, Layers, Sum
 from meanfield.dynamics.isotropic import LARGEST_BETA
 from meanfield.dynamics.layers import LAYERS
 from meanfield.functionals.transport.distance import DistanceTo
@@ -333,6 +333,7 @@ _AS_READ = {
 _PARTS = {
     Mixture: "AnyLawTable",
     Attention: "HeadTable",
+    Sum: "AnyTermTable",
     Layers: "AnyLayerTable",
     LayerMap: "AnyPassedTable",
     DistanceTo: "AnyTarget",
@@ -467,6 +468,8 @@ _DYNAMICS = {
     made: _table(made, default=_DEFAULT if made is SA else ..., base=DynamicsTable)
     for made in KNOWN
 }
+_TERMS = [made for made in KNOWN if made not in (Sum, Layers, LayerMap)]
+AnyTermTable: Any = _one_of((_DYNAMICS[made] for made in _TERMS), _DEFAULT)
 AnyLayerTable: Any = _one_of((_DYNAMICS[made] for made in LAYERS), _DEFAULT)
 AnyPassedTable: Any = _one_of((_DYNAMICS[made] for made in KNOWN if made is not LayerMap), _DEFAULT)
 AnyDynamicsTable: Any = _one_of(_DYNAMICS.values(), _DEFAULT)

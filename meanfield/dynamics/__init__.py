@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
+from meanfield.dynamics.facts import Sum
 from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
@@ -11,10 +12,10 @@ from meanfield.dynamics.layers import FeedForward, LayerMap, Layers
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 
 MeanField = Isotropic | Interaction | CircleInteraction
-Field = MeanField | Attention | FeedForward | OwnDynamics
+Field = MeanField | Attention | FeedForward | Sum | OwnDynamics
 AnyDynamics = Field | Layers | LayerMap
 # all of the package, in the order of the case tables
 KNOWN = (
     *(SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, CircleInteraction),
-    *(Kuramoto, Layers, LayerMap),
+    *(Kuramoto, Sum, Layers, LayerMap),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from meanfield import _checks
 from meanfield._checks import Record, freeze, is_single, key, number, read_only, real_array, shown
-from meanfield.dynamics.facts import Dynamics, Energy, is_multiple, parts_of
+from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, is_multiple, parts_of
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA, Isotropic
 from meanfield.typing import Array, ArrayLike, Rng, Summable
 
@@ -53,8 +53,6 @@ def common_form(beta: float, bilinear: Any, value: Any) -> Form | None:
 
 
 ENSEMBLES = ("ginibre", "wigner-positive", "ginibre-product", "wigner-product")
-# heads of an attention, layers of a sequence, that a case file may ask for
-MOST_PARTS = 4096
 # beyond it e^{<z,y>} leaves double precision
 _LARGEST_EXPONENT = 700.0
 
@@ -297,6 +295,10 @@ class Attention(HeadsDynamics):
             f"Attention(beta={self.beta}, heads={len(self.heads)}, dim={self.dim}, "
             f"normalised={self.normalised}, noise={self.noise})"
         )
+
+    def _opposite(self) -> Attention:
+        heads = [Head(Q=head.Q, K=head.K, V=-np.asarray(head.V)) for head in self.heads]
+        return replace(self, heads=heads)
 
     @property
     def _form(self) -> Form | None:

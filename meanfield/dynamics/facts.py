@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from meanfield._checks import check_measure, number, shown, unit_rows
+from meanfield._checks import (
+    check_measure,
+    freeze,
+    is_number,
+    key,
+    number,
+    real_array,
+    shown,
+    unit_rows,
+)
 from meanfield._shown import ShownFields
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike, Summable
@@ -26,7 +36,8 @@ class Energy:
 
     It is ½ ∬ S(<x,y>) dmu dmu where it has a `kernel` s, S' = s; or E_{β,D}(mu) = 1/(2β) ∬
     e^{β<x,Dy>} dmu dmu where it has a `form` D; or E_DS(mu) = -(1/β) ∫ log u dmu where it is
-    `entropic`. `functionals.energies` computes it.
+    `entropic`; or ∫ v dmu where it has a `potential` v; or a sum of these where it has `parts`.
+    `functionals.energies` computes it.
 
     Attributes
     ----------
@@ -39,7 +50,8 @@ class Energy:
     beta : float
         β of a form, or of what is entropic; 0 for the limit without 1/(2β).
     dirac, log_dirac : float
-        E(δ) = dirac · e^{log_dirac}, of a Dirac mass where it is largest.
+        E(δ) = dirac · e^{log_dirac}, of a Dirac mass where it is largest; of what has parts the
+        sum of their sizes.
     log_unit : float
         Runs keep the energy in units of e^{log_unit}.
     form : ndarray (d, d), float or None
@@ -47,6 +59,10 @@ class Energy:
     kernel : Kernel or None
         s.
     entropic : bool
+    potential : callable or None
+        v (n,) of unit rows (n, d).
+    parts : sequence of (float, Energy)
+        The energies that it is a sum of, each with its factor; none where it is of one kind.
     """
 
     symbol: str
@@ -60,6 +76,8 @@ class Energy:
     form: Any = None
     kernel: Any = None
     entropic: bool = False
+    potential: Callable[[Array], Array] | None = None
+    parts: Sequence[tuple[float, Energy]] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -70,6 +88,18 @@ class Energy:
         """A value in units of e^{log_unit} over |E(δ)|; as it is where E(δ) = 0."""
         size = abs(self.dirac) or 1.0
         return value * float(np.exp(log_unit - self.log_dirac)) / size
+
+    @property
+    def each(self) -> Sequence[tuple[float, Energy]]:
+        """The energies that it is a sum of, each with its factor; itself where it has no parts."""
+        return self.parts or ((1.0, self),)
+
+    def total(self, values: Iterable[float], log_units: Sequence[float]) -> tuple[float, float]:
+        """e^{-u} times the energy, or its gain, and u, of those of its parts and their units."""
+        unit = max(log_units)
+        each = zip(self.each, log_units, values, strict=True)
+        shares = (factor * float(np.exp(u - unit)) * float(value) for (factor, _), u, value in each)
+        return sum(shares), unit
 
 
 def multiplied_out(value: float, log_unit: float) -> float:
@@ -129,6 +159,9 @@ class Dynamics(ShownFields, ABC):
         Whether inner products alone move tokens, so that a run may keep to their span.
     _scores, _values : sequence of ndarray (d, d) or float
         β KᵀQ and V of each head; none where there are no heads.
+    _vectors : sequence of ndarray (m, d)
+        Rows that must lie along an axis for X to be symmetric about it, of what no measure counts
+        for.
     _multipliers : ndarray, shape (kmax + 1,), or None
         c_k of X(θ) = 2 Re Σ_k c_k m_k e^{ikθ} on the circle, m_k = ∫ e^{-ikθ} dmu; None where X is
         made of e^{<z,y>}.
@@ -150,6 +183,7 @@ class Dynamics(ShownFields, ABC):
     normalised: bool = False
     dim: int | None = None
     _smooth: bool = True
+    _vectors: Sequence[Array] = ()
     _scores: Sequence[Any] = ()
     _values: Sequence[Any] = ()
     _multipliers: Any = None
@@ -218,9 +252,52 @@ class Dynamics(ShownFields, ABC):
         return project(points, self.output(measure, points))
 
     @property
+    def _log_size(self) -> float:
+        """The log of the size of X: that of its kernel where X is not divided by one."""
+        return float(self._kernel.log_unit) if self._fast else 0.0
+
+    @property
+    def _gathers(self) -> bool:
+        """Whether clusters of a flow map on S^2 may be carried by particles: where it commutes."""
+        return self._isotropic
+
+    @property
+    def _terms(self) -> Sequence[tuple[float, Dynamics]]:
+        """What acts at once, each with its weight: this alone."""
+        return ((1.0, self),)
+
+    @property
     def _layers(self) -> Sequence[Dynamics]:
         """What acts, one after the other: this alone."""
         return (self,)
+
+    def _opposite(self) -> Dynamics | None:
+        """The dynamics of its own kind that has -X, if there is one."""
+        return None
+
+    def __add__(self, other: Any) -> Dynamics:
+        """Both at once."""
+        return _single([self, other]) if _may_be_term(other) else NotImplemented
+
+    def __radd__(self, other: Any) -> Dynamics:
+        """Both at once; nothing is added by 0, with which `sum` begins."""
+        if is_number(other) and other == 0:
+            return self
+        return _single([other, self]) if _may_be_term(other) else NotImplemented
+
+    def __sub__(self, other: Any) -> Dynamics:
+        """Both at once, the other with -X."""
+        return _single([self, other], [1.0, -1.0]) if _may_be_term(other) else NotImplemented
+
+    def __mul__(self, factor: Any) -> Dynamics:
+        """X and the noise, a number of times."""
+        return _single([self], [factor]) if is_number(factor) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Dynamics:
+        """The dynamics with -X."""
+        return _single([self], [-1.0])
 
     def _between(self, start: float, end: float) -> Iterator[tuple[Dynamics, float]]:  # noqa: ARG002
         """The layers that act from `start` to `end`, and when each ends: this one, at the end."""
@@ -234,6 +311,232 @@ class Dynamics(ShownFields, ABC):
     def _at(self, t: float) -> Dynamics:  # noqa: ARG002
         """The layer that acts at a time, of two the later: this one."""
         return self
+
+
+# layers, heads and terms of one dynamics
+MOST_PARTS = 4096
+
+
+def _may_be_term(other: Any) -> bool:
+    return not isinstance(other, type) and hasattr(other, "noise")
+
+
+def _single(terms: Sequence[Any], weights: Sequence[float] | None = None) -> Dynamics:
+    """The sum, or what it is the sum of where that is one dynamics once."""
+    whole = Sum(terms, weights=weights)
+    (weight, term), *others = whole._terms
+    return whole if others or weight != 1.0 else term
+
+
+@dataclass(frozen=True)
+class Sum(Dynamics):
+    """Several dynamics at once: X = Σ_i w_i X_i, and τ = Σ_i w_i τ_i.
+
+    ``a + b``, ``2.0 * a``, ``a - b``, ``-a`` and ``sum([a, b])`` make one. Attention and a
+    feed-forward layer at once are (2.8) itself, of which `Layers` is the splitting. Sums in sums
+    are taken apart, and a weight of 0 drops a term.
+
+    Where each term has an energy E_i, the sum has F = Σ_i w_i ± E_i, which X climbs if it is a
+    gradient flow; where all have the same sign, it is Σ_i w_i E_i, which moves as its terms do. A
+    sum of SA and of a gradient in W_2 is no gradient flow: each term has a metric of its own.
+
+    Parameters
+    ----------
+    terms : sequence of dynamics
+        Of one dimension, but for `Layers` and `LayerMap`.
+    weights : sequence of float, optional
+        1 for each if omitted. A negative one is the dynamics with the other sign.
+
+    Attributes
+    ----------
+    dim : int or None
+    noise : float
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to add, a term is no dynamics, or one of layers, dimensions differ, or a
+        weight is negative where there is noise.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mf.SA(1.0) + 2.0 * mf.SA(3.0)
+    Sum(SA(beta=1.0, sign=1, noise=0.0) + 2 SA(beta=3.0, sign=1, noise=0.0))
+    >>> mf.SA(1.0) - mf.USA(0.0)
+    Sum(SA(beta=1.0, sign=1, noise=0.0) + USA(beta=0.0, sign=-1, noise=0.0))
+    >>> sum([mf.SA(1.0)]) == mf.SA(1.0)
+    True
+    """
+
+    terms: Sequence[Any] = field(
+        metadata=key("a list of tables, each a dynamics", list, minItems=1, maxItems=MOST_PARTS)
+    )
+    weights: Sequence[float] | None = field(
+        default=None,
+        kw_only=True,
+        metadata=key("the factor of each term, 1 if left out, a list of numbers", list[float]),
+    )
+
+    def __post_init__(self) -> None:
+        given = parts_of(self.terms)
+        weights = np.ones(len(given))
+        if self.weights is not None:
+            weights = real_array("weights", self.weights, 1)
+        if len(weights) != len(given) or not given:
+            raise ValueError(
+                f"terms must be at least one, with a weight for each, got {len(given)} terms and "
+                f"{len(weights)} weights"
+            )
+        parts = [
+            part
+            for weight, term in zip(weights, given, strict=True)
+            for part in _taken_apart(float(weight), term)
+        ]
+        if not parts:
+            raise ValueError(
+                f"terms must add up to something, got {shown(self.terms)} with weights "
+                f"{shown(self.weights)}"
+            )
+        dims = {getattr(term, "dim", None) for _, term in parts} - {None}
+        if len(dims) > 1:
+            raise ValueError(f"terms must be of one dimension, got {sorted(dims, key=str)}")
+        noise = sum(weight * float(term.noise) for weight, term in parts)
+        factors, terms = zip(*parts, strict=True)
+        freeze(self, terms=terms, weights=factors, dim=next(iter(dims), None), noise=noise)
+        freeze(self, normalised=any(getattr(term, "normalised", False) for term in terms))
+
+    @property
+    def name(self) -> str:
+        """Those of the terms."""
+        return " + ".join(term.name for term in self.terms)
+
+    def __repr__(self) -> str:
+        each = self._terms
+        told = (f"{term!r}" if weight == 1.0 else f"{weight:g} {term!r}" for weight, term in each)
+        return f"Sum({' + '.join(told)})"
+
+    @property
+    def _terms(self) -> Sequence[tuple[float, Dynamics]]:
+        """What acts at once, each with its weight."""
+        return tuple(zip(self.weights or (), self.terms, strict=True))
+
+    def _of_all(self, name: str) -> bool:
+        return all(getattr(term, name) for term in self.terms)
+
+    @property
+    def _isotropic(self) -> bool:  # type: ignore[override]
+        return self._of_all("_isotropic")
+
+    @property
+    def _balanced(self) -> bool:  # type: ignore[override]
+        """Whether a term has sources of its own."""
+        return any(term._balanced for term in self.terms)
+
+    @property
+    def _gram(self) -> bool:  # type: ignore[override]
+        return self._of_all("_gram")
+
+    @property
+    def _smooth(self) -> bool:  # type: ignore[override]
+        return self._of_all("_smooth")
+
+    @property
+    def _sums(self) -> str:  # type: ignore[override]
+        return "none" if all(term._sums == "none" for term in self.terms) else "own"
+
+    @property
+    def _fast(self) -> bool:
+        return any(term._fast for term in self.terms)
+
+    @property
+    def _log_size(self) -> float:
+        return float(max(term._log_size for term in self.terms))
+
+    @property
+    def _reach(self) -> float:
+        return float(max(term._reach for term in self.terms))
+
+    @property
+    def _keeps_clusters(self) -> bool:
+        """Where each term contracts a cluster their sum does."""
+        return self._of_all("_keeps_clusters")
+
+    @property
+    def _gathers(self) -> bool:
+        return self._of_all("_gathers") and self._keeps_clusters
+
+    @property
+    def _is_gradient(self) -> bool:
+        """A sum of gradients is one."""
+        return self._of_all("_is_gradient")
+
+    @property
+    def _no_gradient(self) -> str:  # type: ignore[override]
+        return str(next(term._no_gradient for term in self.terms if not term._is_gradient))
+
+    @property
+    def _no_energy(self) -> str:  # type: ignore[override]
+        lacking = next(term for term in self.terms if term._energy is None)
+        return f"{shown(lacking)} has none: {lacking._no_energy}"
+
+    @cached_property
+    def _energy(self) -> Energy | None:
+        """Σ w_i E_i where all signs are equal, else Σ ± w_i E_i."""
+        each = [(weight, term._energy) for weight, term in self._terms]
+        energies = [(weight, energy) for weight, energy in each if energy is not None]
+        if len(energies) < len(each):
+            return None
+        signs = {energy.sign for _, energy in energies}
+        sign = signs.pop() if len(signs) == 1 else 1
+        parts = [(weight * energy.sign * sign, energy) for weight, energy in energies]
+        log_dirac = max(energy.log_dirac for _, energy in parts)
+        told = [f"{factor:g} {energy.symbol}" for factor, energy in parts]
+        return Energy(
+            "E" if sign * min(factor for factor, _ in parts) > 0.0 else "F",
+            " + ".join(told).replace("+ -", "- "),
+            sign,
+            in_w2=all(energy.in_w2 for _, energy in parts),
+            dirac=sum(
+                abs(factor * energy.dirac) * float(np.exp(energy.log_dirac - log_dirac))
+                for factor, energy in parts
+            ),
+            log_dirac=log_dirac,
+            log_unit=max(energy.log_unit for _, energy in parts),
+            parts=parts,
+        )
+
+    def output(self, measure: Any, points: Array) -> Array:
+        """Σ_i w_i times what each term adds to tokens, shape (n, d), at unit rows (n, d)."""
+        return np.asarray(
+            sum(weight * term.output(measure, points) for weight, term in self._terms)
+        )
+
+
+def _taken_apart(weight: float, term: Any) -> Iterator[tuple[float, Any]]:
+    """The terms of what may be a sum, each with its weight; those of weight 0 are none.
+
+    Raises
+    ------
+    ValueError
+        If it can't be a term.
+    """
+    if not _may_be_term(term):
+        raise ValueError(f"terms must be dynamics, got {shown(term)}")
+    noise = number("noise of a term", term.noise, low=0)
+    if weight < 0.0 < noise:
+        raise ValueError(f"weights must be >= 0 where there is noise, got {weight:g} {term!r}")
+    layers = getattr(term, "_layers", (term,))
+    if layers[0] is not term or getattr(term, "_layer_step", None) is not None:
+        raise ValueError(f"terms must act at once, got {shown(term)}: take layers that are sums")
+    if weight == 0.0:
+        return
+    if isinstance(term, Sum):
+        for factor, part in term._terms:
+            yield from _taken_apart(weight * factor, part)
+        return
+    opposite = term._opposite() if weight < 0.0 and isinstance(term, Dynamics) else None
+    yield (weight, term) if opposite is None else (-weight, opposite)
 
 
 def check_dim(dynamics: Any, dim: int) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -52,6 +52,11 @@ class KernelDynamics(Dynamics):
     def _fast(self) -> bool:
         """Without a denominator."""
         return not self.normalised
+
+    def _opposite(self) -> Self:
+        # every class of it is a dataclass with a sign
+        whole: Any = self
+        return replace(whole, sign=-self.sign)  # type: ignore[no-any-return]
 
     def output(self, measure: Summable, points: Array) -> Array:
         """± ∫ s y dmu [/ ∫ s dmu], shape (n, d): what is added to tokens at unit rows (n, d)."""

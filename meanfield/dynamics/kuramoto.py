@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -119,6 +119,9 @@ class CircleInteraction(Dynamics):
     def _lipschitz(self) -> float:
         """|K| Σ_k k |h_k|, which |∂X/∂θ| does not exceed."""
         return float(2.0 * np.abs(self._multipliers) @ np.arange(self._kmax + 1))
+
+    def _opposite(self) -> CircleInteraction:
+        return replace(self, coupling=-self.coupling)
 
     def _tangents(self, measure: Summable, points: Array) -> Array:
         # they are tangent

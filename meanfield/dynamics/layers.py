@@ -12,9 +12,9 @@ from scipy.special import erf
 
 from meanfield import _checks
 from meanfield._checks import Record, freeze, key, number, shown, unit_rows
-from meanfield.dynamics.attention import MOST_PARTS, Attention
+from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import Dynamics, is_multiple, parts_of
+from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Sum, is_multiple, parts_of
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 from meanfield.kernels.direct import blocks
@@ -92,10 +92,14 @@ class FeedForward(Record, Dynamics):
                 f"{inner.shape} and {shift.shape}"
             )
         _checks.one_of("activation", self.activation, list(_ACTIVATIONS))
-        freeze(self, W=outer, A=inner, b=shift, dim=len(outer), _smooth=self.activation != "relu")
+        freeze(self, W=outer, A=inner, b=shift, dim=len(outer), _vectors=(outer.T, inner))
+        freeze(self, _smooth=self.activation != "relu")
 
     def __repr__(self) -> str:
         return f"FeedForward(dim={self.dim}, width={np.shape(self.A)[0]}, {self.activation})"
+
+    def _opposite(self) -> FeedForward:
+        return replace(self, W=-np.asarray(self.W))
 
     @property
     def _is_gradient(self) -> bool:
@@ -136,8 +140,8 @@ class FeedForward(Record, Dynamics):
         return np.asarray(np.einsum("ij,ij->i", slopes, across) - (inner.shape[1] - 1) * along)
 
 
-Layer = SA | USA | DoublyStochastic | Attention | FeedForward
-LAYERS = SA, USA, DoublyStochastic, Attention, FeedForward
+Layer = SA | USA | DoublyStochastic | Attention | FeedForward | Sum
+LAYERS = SA, USA, DoublyStochastic, Attention, FeedForward, Sum
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeGuard
 
 from meanfield._checks import boolean, is_of_package, number, shown, shown_class, unmasked
 from meanfield.dynamics.attention import Attention
-from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.facts import Dynamics, Sum
 from meanfield.dynamics.interaction import Interaction
 from meanfield.typing import Array
 from meanfield.typing import OwnDynamics as OwnDynamics  # noqa: PLC0414 (for others)
@@ -121,6 +121,8 @@ def adapt(dynamics: Any) -> Dynamics:
                 f"dynamics must not be of a class made from one of the package, got "
                 f"{shown_class(dynamics)}: a class of your own needs no parent"
             )
+        if isinstance(dynamics, Sum):
+            return Sum([adapt(term) for term in dynamics.terms], weights=dynamics.weights)
         return getattr(dynamics, "_plain", None) or dynamics
     noise = number("noise of the dynamics", dynamics.noise, low=0)
     if callable(getattr(dynamics, "output", None)):

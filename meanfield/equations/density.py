@@ -11,7 +11,7 @@ import numpy as np
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.rates import Rates
+from meanfield.equations.rates import Rates, added
 from meanfield.kernels.bilinear import CircleBilinear, SphereBilinear, score_matrix
 from meanfield.kernels.direct import Lost, latitude_rule
 from meanfield.kernels.kernel import is_divided
@@ -21,7 +21,7 @@ from meanfield.measures.density import Density, spectral_tail
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.spaces import Space, SphereFields, Transforms, Zonal
 from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
-from meanfield.spaces.geometry import asymmetry, perpendicular
+from meanfield.spaces.geometry import asymmetry, lie_along, perpendicular
 from meanfield.typing import Array, Coefficients, Indices, NDArray
 
 # up to this β fields as large as e^β have squares in double precision
@@ -170,15 +170,31 @@ class DensityTendency(SpectralTendency):
         if not self._normalised:
             np.multiply(transforms.gradient, transforms.values, out=transforms.flux)
             return
-        lost = self._can_be_small and potential.min() < LOST.below * potential.max()
-        if lost:
+        if lost := self._is_lost():
             small, shares = self._sum_small(coefficients)
         np.divide(transforms.values, potential, out=potential)
         np.multiply(transforms.gradient, potential, out=transforms.flux)
         if lost:
             transforms.gradient[:, small] *= shares
 
-    def energy_rate(self) -> float:
+    def _is_lost(self) -> bool:
+        potential = self._transforms.potential
+        return bool(self._can_be_small and potential.min() < LOST.below * potential.max())
+
+    def rates(self, coefficients: NDArray[Any]) -> Rates:
+        """X and ∇ δE/δmu along the tangents of the grid, for a field beside others."""
+        self._transforms.evaluate(coefficients)
+        pull, unit = self._transforms.gradient, self._energy_factor / self.speed_unit
+        if not self._normalised:
+            return Rates(self.speed_unit * pull, energy_gradients=(unit * pull,))
+        if lost := self._is_lost():
+            small, shares = self._sum_small(coefficients)
+        velocity = pull / self._transforms.potential
+        if lost:
+            pull[:, small] *= shares
+        return Rates(velocity, energy_gradients=(unit * pull,))
+
+    def energy_rates(self) -> float:
         """e^{-u} dE/dt = e^{-u} ∫ <∇ δE/δmu, X> dmu at the last state, (3.6)."""
         return self._energy_factor * self._transforms.integral(self._transforms.gradient)
 
@@ -230,7 +246,7 @@ class GridField(ABC):
         Parameters
         ----------
         coefficients : ndarray
-            The density's.
+            The density's, on the grid.
         values : ndarray, shape (N,)
             f on the grid.
         """
@@ -242,6 +258,9 @@ class GridField(ABC):
         """
         return 0.0
 
+    def forget(self) -> None:  # noqa: B027 (of what begins with its last result)
+        """Begin anew, as a run does at each save."""
+
 
 class BalancedOnGrid(GridField):
     """X of `DoublyStochastic` on a grid, u scaled from its last value.
@@ -250,12 +269,12 @@ class BalancedOnGrid(GridField):
 
     Parameters
     ----------
-    density : Density
+    space : Circle, Sphere or Zonal
     dynamics : DoublyStochastic
     """
 
-    def __init__(self, density: Density, dynamics: Dynamics) -> None:
-        self._dynamics, self.grid = dynamics, working_grid(density.space, dynamics._kernel.beta)
+    def __init__(self, space: Space, dynamics: Dynamics) -> None:
+        self._dynamics, self.grid = dynamics, working_grid(space, dynamics._kernel.beta)
         self._sums = grid_sums(self.grid, dynamics._kernel.beta)
         self.forget()
 
@@ -270,16 +289,7 @@ class BalancedOnGrid(GridField):
         self._log_u = scaling(self._sums.potential, masses, self._log_u)
         potential, velocity = self._sums.components(masses * np.exp(self._log_u))
         velocity /= potential
-        return Rates(self._dynamics.sign * velocity, energy_gradient=velocity)
-
-    def heating(self, coefficients: Coefficients) -> float:
-        """-(1/β) ∫ log u Δf dσ, what heat does to E_DS, of f on the grid, the last one."""
-        grid, beta = self.grid, self._dynamics._kernel.beta
-        if beta == 0.0:
-            mean = grid._mean(coefficients)
-            return -(grid.dim - 1.0) * float(mean @ mean)
-        spread = grid.synthesis(-grid.laplacian * coefficients)
-        return -float((grid.weights * self._log_u) @ spread / beta)
+        return Rates(self._dynamics.sign * velocity, energy_gradients=(velocity,))
 
 
 class Frame:
@@ -363,7 +373,7 @@ class SeriesScores:
 
     Examples
     --------
-    >>> from meanfield.spaces import Sphere
+    >>> from meanfield.spaces import Circle, Sphere
     >>> scores = SeriesScores(Circle(8), np.eye(2))
     >>> fields, _ = scores(np.eye(1, 4, dtype=complex)[0])  # uniform: G = I_0(1)
     >>> bool(abs(fields[0, 0] * np.e - 1.2660658777520084) < 1e-14)
@@ -513,8 +523,7 @@ class GridTendency(SpectralTendency):
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         super().__init__(density, dynamics)
-        kind = HeadsOnGrid if dynamics._scores else DriftOnGrid
-        self.field: Any = (BalancedOnGrid if dynamics._balanced else kind)(density, dynamics)
+        self.field = grid_field(density.space, dynamics)
         self._grid = self.field.grid
         # of values and the divergence only
         self._transforms = self._grid._transforms(np.zeros(self._grid.kmax + 1))
@@ -537,14 +546,18 @@ class GridTendency(SpectralTendency):
         if self._grid is not self.space:
             on_grid = self.space._embed(coefficients, self._grid)
         transforms.evaluate(on_grid)
-        self._rates = self.field(coefficients, transforms.values)
+        self._rates = self.field(on_grid, transforms.values)
         self._check_digits()
         np.multiply(self._rates.velocity[: len(flux)], transforms.values, out=flux)
 
-    def heating(self, state: Array) -> float:
-        """What heat does to E_DS at the last state, which this is: see `BalancedOnGrid`."""
-        coefficients = self.space._embed(self._coefficients(state), self._grid)
-        return float(self.field.heating(coefficients))
+    def heating(self, state: Array) -> Array:
+        """-τ ∫ <∇ δE/δmu, ∇f> dσ, what heat does to each energy, at the last state: this one."""
+        self._noise.evaluate(self.space._embed(self._coefficients(state), self._grid))
+        # τ is in the gradient of the noise
+        heat = self._noise.gradient
+        weights = self._grid.weights
+        gradients = self._rates.energy_gradients
+        return np.array([weights @ (g[: len(heat)] * heat).sum(axis=0) for g in gradients])
 
     def _check_digits(self) -> None:
         """Refuse a field that rounding of f makes where f is.
@@ -563,9 +576,9 @@ class GridTendency(SpectralTendency):
                 f"Particles"
             )
 
-    def energy_rate(self) -> float:
+    def energy_rates(self) -> Array:
         """dE/dt in units of e^β (or Λ_0), at the last state."""
-        return self._rates.energy_rate(self._grid.weights * self._transforms.values, axis=0)
+        return self._rates.energy_rates(self._grid.weights * self._transforms.values, axis=0)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
@@ -595,7 +608,7 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
             else:
                 longest = float(np.linalg.norm(frame.points @ matrix.T, axis=1).max())
                 _exact_grid(frame.latitudes, longest)
-    elif space.axis is not None:
+    elif space.axis is not None and not all(lie_along(v, space.axis) for v in dynamics._vectors):
         raise ValueError(
             f"dynamics must commute with rotations about the axis of {space}, got "
             f"{shown(dynamics)}: take a Sphere, a Circle or Particles"
@@ -613,7 +626,7 @@ class HeadsOnGrid(GridField):
 
     Parameters
     ----------
-    density : Density
+    space : Circle, Sphere or Zonal
     dynamics : Attention
 
     Raises
@@ -622,8 +635,8 @@ class HeadsOnGrid(GridField):
         If a matrix is none for the space.
     """
 
-    def __init__(self, density: Density, dynamics: Dynamics) -> None:
-        self.grid, self._normalise = density.space, dynamics.normalised
+    def __init__(self, space: Space, dynamics: Dynamics) -> None:
+        self.grid, self._normalise = space, dynamics.normalised
         self._frame = frame = Frame(self.grid)
         self._heads: list[tuple[Array, SeriesScores | ZonalScores, Array]] = []
         kernel: SeriesScores | ZonalScores
@@ -670,7 +683,7 @@ class HeadsOnGrid(GridField):
             return Rates(velocity)
         # ± X, or with softmax ± G X
         weights = self._energy.sign * np.exp(log_g - self._log_unit)
-        return Rates(velocity, energy_gradient=velocity * weights)
+        return Rates(velocity, energy_gradients=(velocity * weights,))
 
     def doubt(self, values: Array) -> float:
         """See `GridField`; such a change looks to heads like a uniform measure."""
@@ -699,16 +712,82 @@ class HeadsOnGrid(GridField):
 class DriftOnGrid(GridField):
     """X of a feed-forward layer on the grid of a density's space, for any density."""
 
-    def __init__(self, density: Density, dynamics: Dynamics) -> None:
-        check_on_space(density.space, dynamics)
-        self.grid = density.space
-        frame = Frame(self.grid)
-        output = dynamics.output(density, density.space.points)
-        self._rates = Rates(np.einsum("cjr,jr->cj", frame.tangents, output))
+    def __init__(self, space: Space, dynamics: Dynamics) -> None:
+        check_on_space(space, dynamics)
+        self.grid, frame = space, Frame(space)
+        output = dynamics.output(None, frame.points @ frame.basis.T) @ frame.basis
+        velocity = np.einsum("cjr,jr->cj", frame.tangents, output)
+        self._rates = Rates(velocity, energy_gradients=(velocity,) if dynamics._energy else ())
 
     def __call__(self, coefficients: Coefficients, values: Array) -> Rates:  # noqa: ARG002 (of heads)
         """X, the same for any density."""
         return self._rates
+
+
+class KernelOnGrid(GridField):
+    """X of a dynamics with a kernel on the grid of a space, beside other terms.
+
+    A kernel alone moves a density by a `DensityTendency`.
+
+    Parameters
+    ----------
+    space : Circle, Sphere or Zonal
+    dynamics : Dynamics
+    """
+
+    def __init__(self, space: Space, dynamics: Dynamics) -> None:
+        self.grid = space
+        self._sums = DensityTendency(Density(space, np.ones(len(space.weights))), dynamics)
+
+    def __call__(self, coefficients: Coefficients, values: Array) -> Rates:  # noqa: ARG002 (of others)
+        """X and ∇ δE/δmu."""
+        return self._sums.rates(coefficients)
+
+
+class SumOnGrid(GridField):
+    """The weighted fields of several terms, on the finest grid that one of them asks for.
+
+    Parameters
+    ----------
+    space : Circle, Sphere or Zonal
+    dynamics : Dynamics
+        With terms.
+    """
+
+    def __init__(self, space: Space, dynamics: Dynamics) -> None:
+        grids = [
+            working_grid(space, term._kernel.beta) for _, term in dynamics._terms if term._balanced
+        ]
+        self.grid = max([space, *grids], key=lambda grid: grid.size)
+        self._parts = [(w, _field_on(self.grid, term)) for w, term in dynamics._terms]
+
+    def __call__(self, coefficients: Coefficients, values: Array) -> Rates:
+        """X and the gradients of the energies of all terms."""
+        return added((weight, field(coefficients, values)) for weight, field in self._parts)
+
+    def doubt(self, values: Array) -> float:
+        """See `GridField`."""
+        return sum(weight * field.doubt(values) for weight, field in self._parts)
+
+    def forget(self) -> None:
+        """Begin the next scalings from 1."""
+        for _, field in self._parts:
+            field.forget()
+
+
+def _field_on(space: Space, term: Dynamics) -> GridField:
+    """The field of one term on the grid of a space, or on the finer one that it takes."""
+    if term._balanced:
+        return BalancedOnGrid(space, term)
+    if term._scores and not term._isotropic:
+        return HeadsOnGrid(space, term)
+    return KernelOnGrid(space, term) if term._isotropic else DriftOnGrid(space, term)
+
+
+def grid_field(space: Space, dynamics: Dynamics) -> GridField:
+    """The field of a dynamics on a grid: that of its term, or the sum of several."""
+    ((weight, term), *others) = dynamics._terms
+    return SumOnGrid(space, dynamics) if others or weight != 1.0 else _field_on(space, term)
 
 
 Complex = NDArray[np.complex128]

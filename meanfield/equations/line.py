@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.rates import Rates
+from meanfield.equations.rates import Rates, added
 from meanfield.kernels.direct import Lost
 from meanfield.kernels.line import (
     LARGEST_ZONAL_BETA,
@@ -48,7 +48,9 @@ class AngularField:
 
     line: Line
     tables: int | None = None
-    normalised: bool
+    normalised: bool = False
+    # whether sources are the masses times u of DoublyStochastic
+    is_balanced = False
     # heads; λ where ∂K = λA; X, and the gradient of the energy if there is one, over A or A/G
     _heads = 1
     _growth: float | None = None
@@ -71,15 +73,15 @@ class AngularField:
         """
         if not self.normalised:
             pull, spread = sums[-2], sums[-1]
-            return Rates(self._unit * pull, self._unit * spread, self._gradient(pull))
+            return Rates(self._unit * pull, self._unit * spread, self._gradients(pull))
         potential, pull, spread, *slope = sums.reshape(self._heads, -1, len(angles)).swapaxes(0, 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = pull / potential
             growth = self._growth
             steepness = slope[0] / potential if growth is None else growth * share
             spread = spread / potential - steepness * share
-        gradient = self._gradient((pull if self._is_weighted else share)[0])
-        rates = Rates(self._unit * share.sum(axis=0), self._unit * spread.sum(axis=0), gradient)
+        gradients = self._gradients((pull if self._is_weighted else share)[0])
+        rates = Rates(self._unit * share.sum(axis=0), self._unit * spread.sum(axis=0), gradients)
         if masses is not None:
             self._sum_small(rates, potential, angles, masses)
         return rates
@@ -87,8 +89,21 @@ class AngularField:
     def _sum_small(self, rates: Rates, potentials: Array, angles: Array, masses: Array) -> None:
         """Sum positive terms where G (heads, n) has lost its digits; tables of heads never do."""
 
-    def _gradient(self, pull: Array) -> Array:
-        return pull[:0] if self._gradient_unit is None else self._gradient_unit * pull
+    @property
+    def parts(self) -> Sequence[AngularField]:
+        """The fields of single terms that it is made of: this alone."""
+        return (self,)
+
+    def rates_of(self, sums: Sequence[Array], angles: Array, masses: Sequence[Array]) -> Rates:
+        """The rates at angles, from the sums of each part and the masses that made them."""
+        return self.rates(sums[0], angles, masses[0])
+
+    def charge_owners(self) -> Sequence[int]:
+        """The first of the parts that has the cells and the sources of each."""
+        return (0,)
+
+    def _gradients(self, pull: Array) -> tuple[Array, ...]:
+        return () if self._gradient_unit is None else (self._gradient_unit * pull,)
 
     def from_charges(self, charges: Array, angles: Array) -> Rates:
         """The same from charges gathered at the nodes of the line's cells."""
@@ -112,7 +127,7 @@ class LineField(AngularField):
         self.line, self._growth = kernel.line(dim), kernel.growth
         self.tables = 4 if self.normalised and self._growth is None else 3
         self._unit = dynamics.sign * (1.0 if self.normalised else float(np.exp(kernel.log_unit)))
-        self._kernel, self._sign = kernel, dynamics.sign
+        self._kernel, self._sign, self.is_balanced = kernel, dynamics.sign, dynamics._balanced
         if (energy := dynamics._energy) is not None:
             self._gradient_unit, self._is_weighted = 1.0, not energy.in_w2
 
@@ -128,6 +143,53 @@ class LineField(AngularField):
         rates.divergence[small] = self._sign * divergence
 
 
+class SumOnLine(AngularField):
+    """The weighted fields of several terms, each with cells of its own.
+
+    Parameters
+    ----------
+    parts : sequence of (float, AngularField)
+
+    Attributes
+    ----------
+    line : Line
+        That of the first.
+    """
+
+    def __init__(self, parts: Sequence[tuple[float, AngularField]]) -> None:
+        self._weighted, self.line = parts, parts[0][1].line
+
+    @property
+    def parts(self) -> Sequence[AngularField]:
+        """The fields of single terms."""
+        return [field for _, field in self._weighted]
+
+    def rates(self, sums: Array, angles: Array, masses: Array | None = None) -> Rates:
+        """See `AngularField`, of one part."""
+        ((weight, field),) = self._weighted
+        return added([(weight, field.rates(sums, angles, masses))])
+
+    def rates_of(self, sums: Sequence[Array], angles: Array, masses: Sequence[Array]) -> Rates:
+        """The rates at angles, from the sums of each part and the masses that made them."""
+        each = zip(self._weighted, sums, masses, strict=True)
+        return added((weight, field.rates(part, angles, m)) for (weight, field), part, m in each)
+
+    def charge_owners(self) -> Sequence[int]:
+        """The first of the parts that has the cells and the sources of each."""
+        # cells of a line are told by their number
+        cells = [(f.line.size, i if f.is_balanced else -1) for i, f in enumerate(self.parts)]
+        return [cells.index(one) for one in cells]
+
+    def from_charges(self, charges: Array, angles: Array) -> Rates:
+        """See `AngularField`, from the charges of what has cells or sources of its own."""
+        owners, parts = self.charge_owners(), self.parts
+        distinct = sorted(set(owners))
+        ends = np.cumsum([parts[owner].line.size for owner in distinct])[:-1]
+        of = dict(zip(distinct, np.split(charges, ends), strict=True))
+        each = zip(self._weighted, owners, strict=True)
+        return added((weight, f.from_charges(of[owner], angles)) for (weight, f), owner in each)
+
+
 class FlowTendency:
     """dθ/dt = X[mu](θ) and d/dt ∫ div X for the nodes of a flow map, which its atoms move with.
 
@@ -139,9 +201,9 @@ class FlowTendency:
     ----------
     flow : LineFlowMap
     dynamics : Dynamics
-        With a kernel, or else with its field. Its noise is not part of the tendency.
-    field : AngularField, optional
-        The field of this dynamics in this dimension, if there is one already.
+        Its noise is not part of the tendency.
+    field : AngularField
+        Of this dynamics in this dimension, see `line_field`.
 
     Attributes
     ----------
@@ -149,11 +211,8 @@ class FlowTendency:
     field : AngularField
     """
 
-    def __init__(
-        self, flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
-    ) -> None:
-        self.flow, self.dynamics = flow, dynamics
-        self.field: AngularField = field or LineField(dynamics, flow.dim)
+    def __init__(self, flow: LineFlowMap, dynamics: Dynamics, field: AngularField) -> None:
+        self.flow, self.dynamics, self.field = flow, dynamics, field
         self._free = np.flatnonzero(flow.owners == FREE)
         self._held = np.flatnonzero(flow.owners != FREE)
         self._atom_masses = flow._atom_masses
@@ -170,7 +229,8 @@ class FlowTendency:
                 np.zeros(len(flow._atom_angles)),
             ]
         )
-        self._log_u: Array | None = None
+        # of each part that scales its sources, the last u
+        self._log_u: dict[int, Array] = {}
         self._rates = Rates(np.zeros(self._count))
 
     def measure(self, state: Array) -> LineFlowMap:
@@ -201,31 +261,40 @@ class FlowTendency:
 
     def charges(self, state: Array) -> Array:
         """The masses that make the field as charges at the nodes of the line's cells."""
-        sums = self._sums_at(state)
-        return sums.charges(self._attracting(sums))
+        gathered = self._gathered(state)
+        distinct = (gathered[owner] for owner in sorted(set(self.field.charge_owners())))
+        return np.concatenate([sums.charges(masses) for sums, masses in distinct])
 
-    def _sums_at(self, state: Array) -> LineSums:
-        gathered = len(self._free) if self._pairwise else None
-        sums = LineSums.repeated if self.dynamics._balanced else LineSums
-        return sums(self.field.line, state[: self._count], gathered)
-
-    def _attracting(self, sums: LineSums) -> Array:
-        """The masses that make the field, shape (count,): m u under DoublyStochastic."""
-        if not self.dynamics._balanced:
-            return self._masses
-        self._log_u = scaling(sums.potential, self._masses, self._log_u)
-        return np.asarray(self._masses * np.exp(self._log_u))
+    def _gathered(self, state: Array) -> list[tuple[LineSums, Array]]:
+        """Of each part its sums at a state, and the masses that make it: m u where it is scaled."""
+        count = len(self._free) if self._pairwise else None
+        angles, gathered = state[: self._count], []
+        for i, field in enumerate(self.field.parts):
+            if not field.is_balanced:
+                gathered.append((LineSums(field.line, angles, count), self._masses))
+                continue
+            sums = LineSums.repeated(field.line, angles, count)
+            self._log_u[i] = scaling(sums.potential, self._masses, self._log_u.get(i))
+            gathered.append((sums, self._masses * np.exp(self._log_u[i])))
+        return gathered
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        angles, sums = state[: self._count], self._sums_at(state)
-        masses = self._attracting(sums)
-        self._rates = self.field.rates(sums(masses, self.field.tables), angles, masses)
+        angles, gathered, field = state[: self._count], self._gathered(state), self.field
+        if len(gathered) > 1:
+            tables = [
+                sums(masses, part.tables)
+                for part, (sums, masses) in zip(field.parts, gathered, strict=True)
+            ]
+            self._rates = field.rates_of(tables, angles, [masses for _, masses in gathered])
+        else:
+            ((sums, masses),) = gathered
+            self._rates = field.rates(sums(masses, field.tables), angles, masses)
         out[: self._count], out[self._count :] = self._rates.velocity, self._rates.divergence
 
-    def energy_rate(self) -> float:
+    def energy_rates(self) -> Array:
         """dE/dt in units of e^{log_unit}, at the last state."""
-        return self._rates.energy_rate(self._masses)
+        return self._rates.energy_rates(self._masses)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
@@ -331,7 +400,7 @@ class DriftField(AngularField):
         self._across = np.array([0.0, 1.0])
         if axis is not None:
             self._start, self._across = axis, geometry.perpendicular(axis)
-            for name, matrix in (("W", np.asarray(dynamics.W).T), ("A", np.asarray(dynamics.A))):
+            for name, matrix in zip(("W", "A"), dynamics._vectors, strict=True):
                 if not geometry.lie_along(matrix, axis):
                     raise AsymmetryError(
                         f"{name} must be made of multiples of the axis of symmetry for this flow "
@@ -344,7 +413,8 @@ class DriftField(AngularField):
         points = cosines * self._start + sines * self._across
         along = cosines * self._across - sines * self._start
         pull = np.einsum("ij,ij->i", along, self.dynamics.output(None, points))
-        return Rates(pull, self.dynamics._divergence(points))
+        gradients = (pull,) if self.dynamics._energy else ()
+        return Rates(pull, self.dynamics._divergence(points), gradients)
 
     def from_charges(self, charges: Array, angles: Array) -> Rates:  # noqa: ARG002
         """X along the angle and div X at angles."""
@@ -370,10 +440,16 @@ def line_field(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics
     ValueError
         If a flow map can't move under it.
     """
-    if dynamics._isotropic:
-        return LineField(layer, dim)
-    kind = HeadsField if layer._scores else DriftField
-    return kind(layer, dim, axis, dynamics._reach)
+    parts = [(w, _term_field(dynamics, dim, axis, term)) for w, term in layer._terms]
+    return parts[0][1] if len(parts) == 1 and parts[0][0] == 1.0 else SumOnLine(parts)
+
+
+def _term_field(dynamics: Dynamics, dim: int, axis: Array | None, term: Dynamics) -> AngularField:
+    # layers keep their charges in the same cells; what acts at all times has those of its kernel
+    if term._isotropic and len(dynamics._layers) == 1:
+        return LineField(term, dim)
+    kind = HeadsField if term._scores else DriftField
+    return kind(term, dim, axis, dynamics._reach)
 
 
 def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> HeadKernel:

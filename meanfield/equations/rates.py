@@ -1,7 +1,8 @@
-"""What every field answers at its places, and what an energy gains by it."""
+"""What every field answers at its places, and what energies gain by it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ _NOTHING = np.empty(0)
 
 
 class Rates(NamedTuple):
-    """X, div X and the gradient of an energy at n places.
+    """X, div X and the gradients of energies at n places.
 
     Attributes
     ----------
@@ -20,26 +21,52 @@ class Rates(NamedTuple):
         X along a line of angles, in R^d, or its components along the c tangents of a grid.
     divergence : ndarray, shape (n,)
         div X; empty in fields of densities and tokens, whose runs do not ask for it.
-    energy_gradient : ndarray, of the velocity's shape
-        ∇ δE/δmu of the dynamics' energy in units of e^{log_unit}; empty where it has none.
+    energy_gradients : tuple of ndarray, each of the velocity's shape
+        ∇ δE/δmu of each energy, in units of its own e^{log_unit}; none where there is no energy.
     """
 
     velocity: Array
     divergence: Array = _NOTHING
-    energy_gradient: Array = _NOTHING
+    energy_gradients: tuple[Array, ...] = ()
 
-    def energy_rate(self, masses: Array, axis: int = -1) -> float:
-        """dE/dt = ∫ <∇ δE/δmu, X> dmu of masses (n,) at the places, 0 where there is no energy.
+    def energy_rates(self, masses: Array, axis: int = -1) -> Array:
+        """dE/dt = ∫ <∇ δE/δmu, X> dmu of each energy, of masses (n,) at the places.
 
         Components are along an axis, the first one on a grid.
 
         Examples
         --------
-        >>> Rates(np.array([2.0, 1.0]), energy_gradient=np.ones(2)).energy_rate(np.ones(2))
-        3.0
+        >>> Rates(np.array([2.0, 1.0]), energy_gradients=(np.ones(2),)).energy_rates(np.ones(2))
+        array([3.])
         """
-        gradient = self.energy_gradient
-        if not gradient.size:
-            return 0.0
+        return np.array([self._gain(gradient, masses, axis) for gradient in self.energy_gradients])
+
+    def _gain(self, gradient: Array, masses: Array, axis: int) -> float:
         gains = gradient * self.velocity
         return float(masses @ (gains if gains.ndim == 1 else gains.sum(axis=axis)))
+
+
+def added(parts: Iterable[tuple[float, Rates]]) -> Rates:
+    """The rates of a sum of weighted terms at the same places, with the gradients of each energy.
+
+    Where components differ in number those that one lacks are 0.
+
+    Examples
+    --------
+    >>> added([(2.0, Rates(np.ones((1, 2)))), (1.0, Rates(np.ones((2, 2))))]).velocity
+    array([[3., 3.],
+           [1., 1.]])
+    """
+    parts, gradients = list(parts), []
+    widest = max((rates.velocity for _, rates in parts), key=lambda each: each.shape[0])
+    velocity = np.zeros_like(widest)
+    divergence = np.zeros_like(parts[0][1].divergence)
+    for weight, rates in parts:
+        rows = slice(len(rates.velocity))
+        velocity[rows] += weight * rates.velocity
+        divergence += weight * rates.divergence
+        for gradient in rates.energy_gradients:
+            wide = np.zeros_like(widest)
+            wide[rows] = gradient
+            gradients.append(wide)
+    return Rates(velocity, divergence, tuple(gradients))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.rates import Rates
+from meanfield.equations.rates import Rates, added
 from meanfield.kernels import direct, multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
 from meanfield.kernels.direct import Lost
@@ -29,7 +30,18 @@ _LOST = Lost(1e-9)
 
 
 class ActingField(ABC):
-    """X and div X at points of S^2, from moments of the measure."""
+    """X and div X at points of S^2, from moments of the measure.
+
+    Attributes
+    ----------
+    scaled : sequence of SphereField
+        The fields whose sources are the masses times u of DoublyStochastic.
+    is_scaled_alone : bool
+        Whether there is no source but one of these.
+    """
+
+    scaled: Sequence[SphereField] = ()
+    is_scaled_alone = False
 
     @abstractmethod
     def rates(
@@ -96,16 +108,17 @@ class SphereField(ActingField):
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics, self._kernel = dynamics, dynamics._kernel
+        self.is_scaled_alone = dynamics._balanced
+        self.scaled = [self] if dynamics._balanced else []
         self.sums = sums = SphereSums(dynamics._kernel)
         self.at, series = sums.at, sums.series
         self._normalised = dynamics.normalised and is_divided(series.potential)
         self._unit = 1.0 if self._normalised else series.size * float(np.exp(series.log_unit))
         self._slope = dynamics.sign * self._unit * sums.primitive_factors
         # the gradient of the energy over X, of what is divided over X times G
-        self._gradient_unit, self._is_weighted = 0.0, False
-        if (energy := dynamics._energy) is not None:
-            unit = series.size if not energy.in_w2 else float(np.exp(-energy.log_unit))
-            self._gradient_unit, self._is_weighted = dynamics.sign * unit, not energy.in_w2
+        energy: Any = dynamics._energy
+        unit = float(np.exp(-energy.log_unit)) if energy.in_w2 else series.size
+        self._gradient_unit, self._is_weighted = dynamics.sign * unit, not energy.in_w2
         # where ∇G is no multiple of the velocity's series, it is divided by G a second time
         self._lost = _LOST if self._kernel.growth is not None else Lost(10.0 * _LOST.below)
         self._lost_of = f"maximum, where its series has no digits under {shown(dynamics)}"
@@ -129,9 +142,9 @@ class SphereField(ActingField):
         """See `ActingField`."""
         pull, velocity, potential, small = self._divided(moments, places, sources, loose)
         divergence = self.at.laplacian(self._slope * moments, places)
-        gradient = self._gradient_unit * (pull if self._is_weighted else velocity)
+        gradients = (self._gradient_unit * (pull if self._is_weighted else velocity),)
         if potential is None:
-            return Rates(velocity, divergence, gradient)
+            return Rates(velocity, divergence, gradients)
         divergence /= potential
         if self._kernel.growth is not None:
             factor = self.dynamics.sign * self._kernel.growth
@@ -145,7 +158,7 @@ class SphereField(ActingField):
             there = self._kernel.spread(units, sources)
             velocity[small] = self.dynamics.sign * there[0]
             divergence[small] = self.dynamics.sign * there[1]
-        return Rates(velocity, divergence, gradient)
+        return Rates(velocity, divergence, gradients)
 
     def velocity(self, moments: Coefficients, places: Places, loose: bool = False) -> Array:
         """See `ActingField`."""
@@ -306,7 +319,7 @@ class SphereHeadsField(ActingField):
         velocity = project(units, total)
         if self._energy is None:
             return Rates(velocity, spread)
-        return Rates(velocity, spread, self._gradient_unit * project(units, numerator))
+        return Rates(velocity, spread, (self._gradient_unit * project(units, numerator),))
 
 
 class SphereDriftField(ActingField):
@@ -323,7 +336,66 @@ class SphereDriftField(ActingField):
     def rates(self, _: Coefficients, places: Places, *__: Any) -> Rates:
         """See `ActingField`."""
         units, dynamics = places.units(), self.dynamics
-        return Rates(project(units, dynamics.output(None, units)), dynamics._divergence(units))
+        velocity = project(units, dynamics.output(None, units))
+        gradients = (velocity,) if dynamics._energy else ()
+        return Rates(velocity, dynamics._divergence(units), gradients)
+
+
+class SphereSumField(ActingField):
+    """The weighted fields of several terms, on moments up to the largest degree of all.
+
+    The measure itself is the first source. The masses times u of each DoublyStochastic are one
+    more: moments have the coefficients of one source after the other, masses are rows.
+
+    Parameters
+    ----------
+    dynamics : Dynamics
+        With terms.
+    lmax : int
+        Of the moments.
+
+    Attributes
+    ----------
+    scaled : sequence of SphereField
+        Those whose sources are scaled.
+    """
+
+    def __init__(self, dynamics: Dynamics, lmax: int) -> None:
+        degrees = SphereAt(lmax).degrees
+        self._count, self.scaled = len(degrees), []
+        self._parts: list[tuple[float, ActingField, Indices, int]] = []
+        for weight, term in dynamics._terms:
+            field: ActingField
+            source, rows = 0, np.arange(self._count)
+            if term._isotropic:
+                field = SphereField(term)
+                rows = np.flatnonzero(degrees <= field.at.degrees.max())
+                if term._balanced:
+                    self.scaled.append(field)
+                    source = len(self.scaled)
+            else:
+                field = SphereHeadsField(term, lmax) if term._scores else SphereDriftField(term)
+            self._parts.append((weight, field, rows, source))
+
+    def rates(
+        self, moments: Coefficients, places: Places, sources: Sources = None, loose: bool = False
+    ) -> Rates:
+        """See `ActingField`; masses (sources, m) of several sources."""
+        of = moments.reshape(-1, self._count)
+
+        def part(field: ActingField, rows: Indices, i: int) -> Rates:
+            given = None if sources is None else (sources[0], np.atleast_2d(sources[1])[i])
+            return field.rates(of[i, rows], places, given, loose)
+
+        return added((weight, part(field, rows, i)) for weight, field, rows, i in self._parts)
+
+
+def _acting_field(layer: Dynamics, lmax: int) -> ActingField:
+    """The field of a layer, on moments up to a degree."""
+    ((weight, term), *others) = layer._terms
+    if others or weight != 1.0:
+        return SphereSumField(layer, lmax)
+    return SphereHeadsField(term, lmax) if term._scores else SphereDriftField(term)
 
 
 class SphereDepthField:
@@ -353,13 +425,14 @@ class SphereDepthField:
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
-        lmax = multipliers.bandwidth(dynamics._reach, 3) + 1
+        terms = [term for layer in dynamics._layers for _, term in layer._terms]
+        largest = max((term._kernel.degree(3) for term in terms if term._isotropic), default=0)
+        lmax = max(multipliers.bandwidth(dynamics._reach, 3) + 1, largest)
         self.at = SphereAt(lmax)
         self._fields: dict[int, ActingField] = {}
         for layer in dynamics._layers:
             if id(layer) not in self._fields:
-                heads = SphereHeadsField(layer, lmax) if layer._scores else None
-                self._fields[id(layer)] = heads or SphereDriftField(layer)
+                self._fields[id(layer)] = _acting_field(layer, lmax)
 
     def of(self, layer: Dynamics) -> ActingField:
         """The field of one of the layers."""
@@ -375,8 +448,9 @@ class SphereDepthField:
 
 
 def field_on_sphere(dynamics: Dynamics) -> SphereField | SphereDepthField:
-    """The field on S^2 of any dynamics: `SphereField` where it is isotropic."""
-    return SphereField(dynamics) if dynamics._isotropic else SphereDepthField(dynamics)
+    """The field on S^2 of any dynamics: `SphereField` where it has one kernel."""
+    has_kernel = dynamics._isotropic and dynamics._kernel is not None
+    return SphereField(dynamics) if has_kernel else SphereDepthField(dynamics)
 
 
 # errors of a log density may be this much larger than those of a coordinate
@@ -420,7 +494,8 @@ class SphereTendency:
         self._n_nodes = flow.n_nodes
         logs = flow.log_density[: self._n_nodes]
         self.initial_state = np.concatenate([flow.points.ravel(), logs])
-        self._log_u: Array | None = None
+        # the last u of each source that is scaled
+        self._log_u: dict[int, Array] = {}
         self._rates = Rates(np.zeros_like(flow.points))
 
     def points(self, state: Array) -> Array:
@@ -447,39 +522,47 @@ class SphereTendency:
 
     def _sources(self, points: Array) -> tuple[Array, Array]:
         """Nodes and particles, with the masses that make the field: m u under DoublyStochastic."""
-        masses, dynamics = self.flow.weights, self._field.dynamics
-        if not dynamics._balanced:
+        masses, acting = self.flow.weights, self._acting
+        if not acting.scaled:
             return points, masses
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
-        # G at a node is no less than sqrt(m), so series keep what counts for mass
-        sums = SphereNodes(units, self._field.sums, most_pairs=0)
-        self._log_u = scaling(sums.potential, masses / masses.sum(), self._log_u)
-        return points, masses * np.exp(self._log_u)
+        rows = [] if acting.is_scaled_alone else [masses]
+        for i, field in enumerate(acting.scaled):
+            # G at a node is no less than sqrt(m), so series keep what counts for mass
+            sums = SphereNodes(units, field.sums, most_pairs=0)
+            self._log_u[i] = scaling(sums.potential, masses / masses.sum(), self._log_u.get(i))
+            rows.append(masses * np.exp(self._log_u[i]))
+        return points, np.array(rows) if len(rows) > 1 else rows[0]
 
     def moments(self, state: Array) -> Coefficients:
-        """mu_lm of the masses that make the field."""
-        found: Coefficients = self._field.moments(*self._sources(self.points(state)))
-        return found
+        """mu_lm of the masses that make the field, of one source after the other."""
+        points, masses = self._sources(self.points(state))
+        return self._moments(Places.of(points), masses)
+
+    def _moments(self, places: Places, masses: Array) -> Coefficients:
+        at = self._field.at
+        parts = [at.moments(places, row) for row in np.atleast_2d(masses)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def divergence(self, state: Array, points: Array) -> Array:
         """div X at unit rows (k, 3), shape (k,)."""
         sources = self._sources(self.points(state))
-        moments = self._field.moments(*sources)
+        moments = self._moments(Places.of(sources[0]), sources[1])
         return np.asarray(self._acting.rates(moments, Places.of(points), sources).divergence)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         points = self.points(state)
         places, sources = Places.of(points), self._sources(points)
-        moments = self._field.at.moments(places, sources[1])
+        moments = self._moments(places, sources[1])
         rates: Rates = self._acting.rates(moments, places, sources)
         self.points(out)[:] = rates.velocity
         np.negative(rates.divergence[: self._n_nodes], out=out[rates.velocity.size :])
         self._rates = rates
 
-    def energy_rate(self) -> float:
+    def energy_rates(self) -> Array:
         """dE/dt in units of e^{log_unit}, at the last state."""
-        return self._rates.energy_rate(self.flow.weights)
+        return self._rates.energy_rates(self.flow.weights)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""

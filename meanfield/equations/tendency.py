@@ -47,27 +47,41 @@ def token_tendency(
         If `sums` is 'gram' and tokens leave their span, see `check_sums`.
     """
     check_sums(particles, dynamics, may_span=may_span)
-    field: tokens.TokenField
-    chart: tokens.Points | tokens.Angles = tokens.Points()
+    ((weight, term), *others) = dynamics._terms
+    if not others and weight == 1.0:
+        return tokens.TokenTendency(particles, *_chart_and_field(particles, term, may_span))
+    # in their span tokens stay under all terms or under none
+    may_span = may_span and dynamics._gram
+    each = [(w, *_chart_and_field(particles, one, may_span)) for w, one in dynamics._terms]
+    chart = next((chart for _, chart, _ in each if isinstance(chart, tokens.Angles)), each[0][1])
+    parts = [
+        (w, field if type(own) is type(chart) else tokens.AlongCircle(field))
+        for w, own, field in each
+    ]
+    return tokens.TokenTendency(particles, chart, tokens.SumField(dynamics, parts))
+
+
+def _chart_and_field(
+    particles: Particles, dynamics: Dynamics, may_span: bool
+) -> tuple[tokens.Points | tokens.Angles, tokens.TokenField]:
+    """The chart and the field of one term."""
     (n, d), kernel = particles.points.shape, dynamics._kernel
     if dynamics._balanced:
-        field = tokens.BalancedField(particles, dynamics)
-    elif dynamics._multipliers is not None:
-        chart, field = tokens.Angles(), tokens.PhaseField(dynamics)
-    elif kernel is None:
-        field = tokens.OutputField(particles, dynamics)
-    elif may_span and (particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)):
-        chart, field = tokens.Span(), tokens.KernelField(dynamics, kernel, "gram")
-    elif particles.sums == "float32" and kernel.growth is not None:
+        return tokens.Points(), tokens.BalancedField(particles, dynamics)
+    if dynamics._multipliers is not None:
+        return tokens.Angles(), tokens.PhaseField(dynamics)
+    if kernel is None:
+        return tokens.Points(), tokens.OutputField(particles, dynamics)
+    if may_span and (particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)):
+        return tokens.Span(), tokens.KernelField(dynamics, kernel, "gram")
+    if particles.sums == "float32" and kernel.growth is not None:
         single = Exponential(kernel.growth, np.float32)
-        field = tokens.KernelField(dynamics, single, particles.sums)
-    elif (fast := particles._kernel_sums(kernel)) is None:
-        field = tokens.KernelField(dynamics, kernel, "direct")
-    elif d == 2:
-        chart, field = tokens.Angles(), tokens.CellField(dynamics, fast)
-    else:
-        field = tokens.KernelField(dynamics, fast, "transforms")
-    return tokens.TokenTendency(particles, chart, field)
+        return tokens.Points(), tokens.KernelField(dynamics, single, particles.sums)
+    if (fast := particles._kernel_sums(kernel)) is None:
+        return tokens.Points(), tokens.KernelField(dynamics, kernel, "direct")
+    if d == 2:
+        return tokens.Angles(), tokens.CellField(dynamics, fast)
+    return tokens.Points(), tokens.KernelField(dynamics, fast, "transforms")
 
 
 def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = True) -> None:
@@ -95,7 +109,12 @@ def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
         Naming what does not fit.
     """
     check_dim(dynamics, measure.dim)
-    multipliers = adapt(dynamics)._multipliers
+    for _, term in adapt(dynamics)._terms:
+        _check_moved(measure, term)
+
+
+def _check_moved(measure: AnyMeasure, dynamics: Dynamics) -> None:
+    multipliers = dynamics._multipliers
     if multipliers is None:
         if measure._frequencies is not None:
             raise ValueError(
@@ -134,9 +153,9 @@ _tendency.register(OscillatorDensity)(densities.OscillatorDensityTendency)
 
 @_tendency.register
 def _(measure: LineFlowMap, dynamics: Dynamics) -> Tendency:
-    if not dynamics._isotropic:
-        raise _not_moved(measure, dynamics, "have a kernel")
-    return line.FlowTendency(measure, dynamics)
+    _check_known(measure, dynamics)
+    field = line.line_field(dynamics, measure.dim, measure.axis, dynamics)
+    return line.FlowTendency(measure, dynamics, field)
 
 
 @_tendency.register
@@ -146,12 +165,17 @@ def _(measure: SphereFlowMap, dynamics: Dynamics) -> Tendency:
 
 @_tendency.register
 def _(measure: Density, dynamics: Dynamics) -> Tendency:
-    if dynamics._isotropic and not dynamics._balanced:
+    if dynamics._isotropic and dynamics._kernel is not None and not dynamics._balanced:
         return densities.DensityTendency(measure, dynamics)
-    if not dynamics._scores and dynamics._sums != "none":
-        raise _not_moved(measure, dynamics, "have a kernel or heads, or be a feed-forward layer,")
+    _check_known(measure, dynamics)
     return densities.GridTendency(measure, dynamics)
 
 
-def _not_moved(measure: AnyMeasure, dynamics: Dynamics, must: str) -> ValueError:
-    return ValueError(f"dynamics must {must} for {shown(measure)}, got {shown(dynamics)}")
+def _check_known(measure: AnyMeasure, dynamics: Dynamics) -> None:
+    """Refuse a term of which nothing is known but its output."""
+    for _, term in dynamics._terms:
+        if not term._isotropic and not term._scores and term._sums != "none":
+            raise ValueError(
+                f"dynamics must have a kernel or heads, or be a feed-forward layer, for "
+                f"{shown(measure)}, got {shown(dynamics)}"
+            )

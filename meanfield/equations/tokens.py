@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import phase_velocity
-from meanfield.equations.rates import Rates
+from meanfield.equations.rates import Rates, added
 from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.kernels.token_sums import score_sums
@@ -23,6 +23,7 @@ from meanfield.typing import Array
 # tokens whose field tells how long it takes, and products below which that is no time at all
 _BLOCK, _MANY_PRODUCTS = 1024, 1e9
 _OF_PAIRS = "direct", "float32"
+_TURN = 0.5 * np.pi
 
 
 def joined(ways: Iterable[str]) -> str:
@@ -204,7 +205,7 @@ class KernelField(TokenField):
             gradient = pull * np.exp(log_unit - unit)[:, None]
             exponents = log_unit - log_g if dynamics.normalised else log_unit
             pull *= (dynamics.sign * np.exp(exponents))[:, None]
-        return Rates(pull, energy_gradient=gradient)
+        return Rates(pull, energy_gradients=(gradient,))
 
 
 class OutputField(TokenField):
@@ -272,15 +273,17 @@ class OutputField(TokenField):
         """X and, of one head with an energy E_{β,D}, its gradient at unit rows (n, d)."""
         dynamics, here = self.dynamics, Particles(places, masses, sums=self._asked)
         energy = dynamics._energy
-        if energy is None:
-            rates = Rates(project(places, self.output(here)))
+        if energy is None or not dynamics._scores:
+            velocity = project(places, self.output(here))
+            # a potential's own gradient is X
+            rates = Rates(velocity, energy_gradients=(velocity,) if energy else ())
         else:
             moments = self._moments(here)
             velocity = project(places, dynamics._combined(moments))
             # ± X, or with softmax ± G X
             log_g = moments[0][0] if dynamics.normalised else np.zeros(len(places))
             unit = energy.sign * np.exp(log_g - energy.log_unit)
-            rates = Rates(velocity, energy_gradient=velocity * unit[:, None])
+            rates = Rates(velocity, energy_gradients=(velocity * unit[:, None],))
         if not np.isfinite(rates.velocity).all():
             raise ArithmeticError("the field is not finite")
         return rates
@@ -313,7 +316,7 @@ class BalancedField(TokenField):
     def __call__(self, places: Array, masses: Array) -> Rates:
         """X and ∇ δE/δmu = ± X at unit rows (n, d)."""
         velocity, self._log_u = self._balanced(places, masses, self._log_u)
-        return Rates(velocity, energy_gradient=self.dynamics.sign * velocity)
+        return Rates(velocity, energy_gradients=(self.dynamics.sign * velocity,))
 
     def output(self, measure: Particles) -> Array:
         """X at tokens of this number, scaled from 1: the next step begins as it would have."""
@@ -352,7 +355,7 @@ class CellField(TokenField):
         dynamics = self.dynamics
         potential, pull = LineSums(self._cells, places)(masses, 2)
         unit = 1.0 / potential if dynamics.normalised else np.exp(dynamics._kernel.log_unit)
-        return Rates(dynamics.sign * unit * pull, energy_gradient=pull)
+        return Rates(dynamics.sign * unit * pull, energy_gradients=(pull,))
 
 
 class PhaseField(TokenField):
@@ -368,7 +371,59 @@ class PhaseField(TokenField):
             power *= turn
             moments[k] = masses @ power
         speed = phase_velocity(self.dynamics._multipliers, moments, places)
-        return Rates(speed, energy_gradient=speed if self.dynamics._energy else speed[:0])
+        return Rates(speed, energy_gradients=(speed,) if self.dynamics._energy else ())
+
+
+class AlongCircle(TokenField):
+    """The field at unit rows of the plane, asked for along the circle at angles.
+
+    Parameters
+    ----------
+    field : TokenField
+        At unit rows (n, 2).
+    """
+
+    def __init__(self, field: TokenField) -> None:
+        super().__init__(field.dynamics)
+        self._field, self.sums = field, field.sums
+        self.output, self.pairs, self.forget = field.output, field.pairs, field.forget  # type: ignore[method-assign]
+
+    def __call__(self, places: Array, masses: Array) -> Rates:
+        """X and the gradients along the circle at angles (n,)."""
+        rates, along = self._field(circle_points(places), masses), circle_points(places + _TURN)
+        gradients = tuple(np.vecdot(along, g) for g in rates.energy_gradients)
+        return Rates(np.vecdot(along, rates.velocity), energy_gradients=gradients)
+
+
+class SumField(TokenField):
+    """The weighted fields of several terms at the same places.
+
+    Parameters
+    ----------
+    dynamics : Dynamics
+    parts : sequence of (float, TokenField)
+    """
+
+    def __init__(self, dynamics: Dynamics, parts: Sequence[tuple[float, TokenField]]) -> None:
+        super().__init__(dynamics)
+        self._parts, self.sums = parts, joined(field.sums for _, field in parts)
+
+    def __call__(self, places: Array, masses: Array) -> Rates:
+        """X and the gradients of the energies of all terms."""
+        return added((weight, field(places, masses)) for weight, field in self._parts)
+
+    def output(self, measure: Particles) -> Array:
+        """What all terms add to tokens of this number, shape (n, d)."""
+        return np.asarray(sum(weight * field.output(measure) for weight, field in self._parts))
+
+    def pairs(self, count: int) -> int:
+        """How many terms all fields sum over pairs of so many tokens."""
+        return sum(field.pairs(count) for _, field in self._parts)
+
+    def forget(self) -> None:
+        """Begin anew, as a run does at each save."""
+        for _, field in self._parts:
+            field.forget()
 
 
 class TokenTendency:
@@ -428,6 +483,6 @@ class TokenTendency:
         """1 for each entry, what a tolerance is relative to."""
         return np.ones_like(state)
 
-    def energy_rate(self) -> float:
+    def energy_rates(self) -> Array:
         """dE/dt in units of e^{log_unit}, at the last state."""
-        return self._rates.energy_rate(self._particles.weights)
+        return self._rates.energy_rates(self._particles.weights)

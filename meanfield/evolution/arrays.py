@@ -45,6 +45,8 @@ _DYNAMICS = (*KNOWN, ForgottenDynamics)
 SIZE_NAME = "size"
 # of numbers that belong to no save, but to a collapse into atoms
 COLLAPSE = "collapse"
+# of numbers that belong to one term of a sum at a save
+TERM = "term"
 SIZE_COMMENT = "n, lmax or kmax of the space in use, or number of nodes"
 TIME = {"long_name": "time t", "units": "1"}
 # in place of the record of a law

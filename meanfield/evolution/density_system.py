@@ -45,7 +45,8 @@ class DensitySystem(System[Density]):
         self.tail_tol = density.tail_tol
         self.max_size = density.max_size or max(density.space.size, density.space._size_limit)
         self.limit = self.max_size
-        self.log_unit = eigenvalues_in_unit(self.log_unit, density.dim, 0)[1]
+        self.log_units = [eigenvalues_in_unit(u, density.dim, 0)[1] for u in self.log_units]
+        self.log_unit = max(self.log_units)
 
     def begin(self) -> None:
         """Resolve the initial density.
@@ -70,7 +71,7 @@ class DensitySystem(System[Density]):
         return max(self._tail(self.state), misfit if misfit > FIT_TOLERANCE else 0.0)
 
     def _tail(self, state: Array) -> float:
-        return float(self.equation.tail(state[:-1]))
+        return float(self.equation.tail(state[: self._size]))
 
     def rebase(self, measure: Density) -> None:
         """Go on from a density as it is saved, without the last scaling of attention.
@@ -107,7 +108,7 @@ class DensitySystem(System[Density]):
             raise self._unresolved(density, tail)
         finer = density.resize(size)
         _log.info("t = %g: %r grows to %r, tail %.1e", self.t, density.space, finer.space, tail)
-        self.adopt(self._equation(finer), work=self.work)
+        self.adopt(self._equation(finer), works=self.works)
         if self.t == self.options.t_start:
             self._base = finer
 
@@ -173,9 +174,9 @@ class NoisyDensitySystem(DensitySystem):
             self.losing, self.heating = self._rates(self.state)
         super().rebase(measure)
 
-    def adopt(self, equation: Any, work: float) -> None:
+    def adopt(self, equation: Any, works: Array | float) -> None:
         """Go on with another right-hand side, whose space has other degrees."""
-        super().adopt(equation, work)
+        super().adopt(equation, works)
         space, dynamics = equation.space, self.dynamics
         degrees, first = np.unique(space.degrees, return_index=True)
         laplacian = space.laplacian[first]
@@ -184,30 +185,39 @@ class NoisyDensitySystem(DensitySystem):
             ExponentialSteps,
             # the last rate is that of the work, which does not decay
             decay=np.append(dynamics.noise * laplacian, 0.0),
-            which=np.append(np.repeat(space.degrees, entries), len(degrees)),
+            which=np.append(
+                np.repeat(space.degrees, entries), np.full(len(self.works), len(degrees))
+            ),
         )
-        # without an energy nothing is made of it, and E_DS is no sum over degrees
-        self._energy_lost = np.zeros(len(degrees))
-        if self.energy is not None and self.energy.kernel is not None:
-            series = self.energy.kernel.series(space.dim, space.kmax)
-            self._energy_lost += dynamics.noise * laplacian * series.size * series.primitive.real
+        # of energies with kernels what each loses is a sum over degrees
+        kernels = [energy.kernel for _, energy in self._energies]
+        self._energies_lost: list[Array] = []
+        if None not in kernels:
+            all_series = [kernel.series(space.dim, space.kmax) for kernel in kernels]
+            lost = dynamics.noise * laplacian
+            self._energies_lost = [lost * s.size * s.primitive.real for s in all_series]
 
     @property
     def _has_free_energy(self) -> bool:
         """Whether X is the gradient in W_2 of an energy, which SA's is not."""
         return self.energy is not None and self.energy.in_w2
 
-    def gain(self, state: Array) -> float:
-        """What the energy gains, by the dynamics and by the noise."""
-        return super().gain(state) + self.dynamics.sign * self._heat(state)
+    def gains(self, state: Array) -> Array | float:
+        """What each energy gains, by the dynamics and by the noise."""
+        return super().gains(state) + self._sign * self._heats(state)
+
+    def _heats(self, state: Array) -> Array:
+        """What the noise adds to each dE/dt at the state that the equation was last asked for."""
+        if not self._energies_lost:
+            heats: Array = self.equation.heating(state[: self._size])
+            return heats
+        space = self.equation.space
+        power = space._power(state[: self._size].view(space._coefficient_type))
+        return np.array([-float(lost @ power) for lost in self._energies_lost])
 
     def _heat(self, state: Array) -> float:
-        """What the noise adds to dE/dt at the state that the equation was last asked for."""
-        if self.energy is not None and self.energy.entropic:
-            return self.dynamics.noise * float(self.equation.heating(state[:-1]))
-        space = self.equation.space
-        power = space._power(state[:-1].view(space._coefficient_type))
-        return -float(self._energy_lost @ power)
+        """What the noise adds to dE/dt."""
+        return self._total(self._sign * self._heats(state))
 
     def after(self, stepper: Stepper) -> Verdict:
         """Count what the noise and the free energy did, by Simpson's rule."""
@@ -223,15 +233,20 @@ class NoisyDensitySystem(DensitySystem):
     def _rates(self, state: Array) -> tuple[float, float]:
         """Of the free energy's fall and of the noise's part of dE/dt, 0 where there is none."""
         losing = self._free_dissipation(state) if self._has_free_energy else 0.0
-        return losing, self._heat(state) if self.has_balance else 0.0
+        if not self.has_balance:
+            return losing, 0.0
+        if not self._has_free_energy and not self._energies_lost:
+            # heat is told of the state that the equation was last asked for
+            self.equation(state[: self._size], np.empty(self._size))
+        return losing, self._heat(state)
 
     def _free_dissipation(self, state: Array) -> float:
         """∫ |X - τ ∇ log f|² dmu in the unit of energies."""
         unit = float(np.exp(-0.5 * self.log_unit))
-        return (unit * float(self.equation.noisy_speed(state[:-1]))) ** 2
+        return (unit * float(self.equation.noisy_speed(state[: self._size]))) ** 2
 
     def _metric_speed(self) -> float:
-        return float(self.equation.noisy_speed(self.state[:-1]))
+        return float(self.equation.noisy_speed(self.state[: self._size]))
 
     def _numbers(self, measure: Density) -> dict[str, float]:
         """The entropy, and the free energy of what is the gradient flow of it and an energy."""
@@ -242,7 +257,7 @@ class NoisyDensitySystem(DensitySystem):
         if self._has_free_energy:
             unit = float(np.exp(-self.log_unit))
             heat = dynamics.noise * numbers["entropy"] * unit
-            numbers["free_energy"] = heat - dynamics.sign * self.scaled_energy()
+            numbers["free_energy"] = heat - self.energy.sign * self.scaled_energy()  # type: ignore[union-attr]
             numbers["free_dissipation"] = self._free_dissipation(self.state)
             numbers["free_work"] = self.free_work
         return numbers
@@ -257,9 +272,9 @@ class OscillatorDensitySystem(DensitySystem):
 
     has_balance = False
 
-    def adopt(self, equation: Any, work: float) -> None:
+    def adopt(self, equation: Any, works: Array | float) -> None:
         """Go on with another right-hand side, whose frames stand as they are."""
-        super().adopt(equation, work)
+        super().adopt(equation, works)
         self._anchor = self.t
 
     def _turn(self, t: float) -> None:
@@ -283,7 +298,7 @@ class OscillatorDensitySystem(DensitySystem):
 
     def _stepper(self, start: float, end: float) -> Stepper:
         self._turn(self.t)
-        self.state[:-1] = self.equation.at_rest(self.state[:-1])
+        self.state[: self._size] = self.equation.at_rest(self.state[: self._size])
         self._anchor = self.t
         return super()._stepper(start, end)
 

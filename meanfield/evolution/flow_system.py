@@ -69,10 +69,10 @@ def system_for(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[An
     return SphereSystem(whole, dynamics, options)
 
 
-def moments_of_step(stepper: Any, moments: Callable[[Array], Array]) -> Array:
-    """What a history keeps of a step: the moments of the state at eight times."""
+def moments_of_step(stepper: Any, moments: Callable[[Array], Array], size: int) -> Array:
+    """What a history keeps of a step: the moments of so many entries at eight times."""
     dense = stepper.dense_output()
-    return np.array([moments(dense(t)[:-1]) for t in step_times(stepper.t_old, stepper.t)])
+    return np.array([moments(dense(t)[:size]) for t in step_times(stepper.t_old, stepper.t)])
 
 
 def density_numbers(flow: FlowMap) -> dict[str, float]:
@@ -139,17 +139,20 @@ class LineSystem(System[LineFlowMap]):
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
         tol = _SHARE_ON_LINE * self.equation.flow.tol
-        return LEAST_RTOL, np.append(tol * self.equation.scale(self.state[:-1]), tol)
+        scale = tol * self.equation.scale(self.state[: self._size])
+        return LEAST_RTOL, np.append(scale, np.full(len(self.works), tol))
 
     def after(self, stepper: Stepper) -> Verdict:
         """Split panels and hold clusters as atoms where that is due."""
         if self.keeps_history:
             # without a unit of time: at the β where there is one no line keeps a history
-            self._history.append(float(stepper.t), moments_of_step(stepper, self.equation.charges))
+            self._history.append(
+                float(stepper.t), moments_of_step(stepper, self.equation.charges, self._size)
+            )
         self.count(stepper)
-        flow = self.equation.measure(self.state[:-1])
+        flow = self.equation.measure(self.state[: self._size])
         spread = np.zeros(len(flow.angles))
-        spread[flow.owners == FREE] = self.equation.spread(stepper.f[:-1] / self.clock)
+        spread[flow.owners == FREE] = self.equation.spread(stepper.f[: self._size] / self.clock)
         held = collapsed(flow, spread, self._radius)
         if held is not flow:
             gap = self._change_to(held)
@@ -166,7 +169,7 @@ class LineSystem(System[LineFlowMap]):
     def _change_to(self, flow: LineFlowMap) -> float:
         """Go on with another flow map for the same measure; what the energy gained."""
         before = self.scaled_energy() if self._is_adapted else 0.0
-        self.adopt(self._equation(flow), work=self.work)
+        self.adopt(self._equation(flow), works=self.works)
         gap = self.scaled_energy() - before if self._is_adapted else 0.0
         self.adaptation += gap
         return gap
@@ -263,7 +266,7 @@ class SphereSystem(System[SphereFlowMap]):
         scale = max(1.0, dynamics._reach)
         # a cluster is carried by particles of the same moments long before it is a point; where
         # the dynamics is not isotropic, what contracts may be pulled apart later
-        absorbs = dynamics._isotropic and flow.atom_radius > 0.0
+        absorbs = dynamics._gathers and flow.atom_radius > 0.0
         self._meshes = Meshes(
             flow,
             field_on_sphere(dynamics),
@@ -291,7 +294,7 @@ class SphereSystem(System[SphereFlowMap]):
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
         tol = max(_LEAST_ON_S2, _SHARE_ON_S2 * self._meshes.tol)
-        return _RTOL_ON_S2, np.append(self.equation.errors(tol), tol)
+        return _RTOL_ON_S2, np.append(self.equation.errors(tol), np.full(len(self.works), tol))
 
     def failed(self, reason: str | None) -> Stop:
         """What ends the run where there is no next step, no rate or no mesh."""
@@ -300,7 +303,9 @@ class SphereSystem(System[SphereFlowMap]):
 
     def after(self, stepper: Stepper) -> Verdict:
         """Put the points back on the sphere, and lay a new mesh where that is due."""
-        self._history.append(float(stepper.t), moments_of_step(stepper, self.equation.moments))
+        self._history.append(
+            float(stepper.t), moments_of_step(stepper, self.equation.moments, self._size)
+        )
         points = self.equation.points(stepper.y)
         # the field depends on directions only, so the slope stays what it is
         points /= np.linalg.norm(points, axis=1, keepdims=True)
@@ -310,14 +315,14 @@ class SphereSystem(System[SphereFlowMap]):
         if not is_stretched and not self._may_gather(flow):
             return Verdict.GO_ON
         try:
-            divergence = partial(self.equation.divergence, self.state[:-1])
+            divergence = partial(self.equation.divergence, self.state[: self._size])
             absorption = self._meshes.absorption(flow, divergence)
             if not is_stretched and not self._meshes.is_worthwhile(flow, absorption):
                 return Verdict.GO_ON
             renewed = self._meshes.renew(flow, absorption, self._history)
         except ArithmeticError as error:
             raise self.fault(error) from error
-        self.adopt(self._equation(renewed), work=self.work)
+        self.adopt(self._equation(renewed), works=self.works)
         self.since = self.t
         if len(absorption.centres):
             self._history.absorptions.append(absorption)
@@ -345,7 +350,7 @@ class SphereSystem(System[SphereFlowMap]):
         particles = len(measure.points) - measure.n_nodes
         numbers = {"size": measure.n_nodes, **super()._numbers(measure)}
         numbers["label_error"] = self.label_error
-        if self.dynamics._isotropic:
+        if self.dynamics._gathers:
             numbers["n_atoms"] = len(measure.atoms)
             numbers["smooth_mass"] = float(split_mass(measure)[0].sum())
         numbers["n_clusters"] = len(clusters(measure))

@@ -106,9 +106,9 @@ def check_start(
             # refuses a β that these nodes can't resolve
             measure._resolving(known._reach, measure.max_nodes)
     else:
-        for layer in known._layers:
-            if not layer._isotropic:
-                check_on_space(measure.space, layer)
+        for _, term in (term for layer in known._layers for term in layer._terms):
+            if not term._isotropic:
+                check_on_space(measure.space, term)
     for name, value in ("max_step", max_step), ("rng", rng):
         if value is not None:
             raise ValueError(f"{name} must be None but for Particles, got {shown(value)}")
@@ -117,7 +117,7 @@ def check_start(
 
 def _check_flow_layers(dynamics: Dynamics) -> None:
     for layer in dynamics._layers:
-        if layer._balanced and not dynamics._isotropic:
+        if layer._balanced and layer is not dynamics:
             raise ValueError(
                 f"layers must be no DoublyStochastic for a flow map, got {shown(layer)}: take "
                 f"Particles or a Density"
@@ -141,7 +141,7 @@ def check_float32(measure: AnyMeasure, dynamics: Dynamics, tolerances: Mapping[s
     """
     if getattr(measure, "sums", None) != "float32":
         return
-    for layer in dynamics._layers:
+    for _, layer in (term for each in dynamics._layers for term in each._terms):
         if layer._scores and not layer._balanced:
             name = "β" if layer._reach == getattr(layer, "beta", None) else "|z|"
             float32_error(layer._reach, measure.dim, measure.weights, name)

@@ -10,7 +10,15 @@ import numpy as np
 
 from meanfield._checks import is_number, shown
 from meanfield.dynamics.facts import Energy, multiplied_out
-from meanfield.evolution.arrays import COLLAPSE, PREFIXES, RESERVED, SIZE_COMMENT, SIZE_NAME, TIME
+from meanfield.evolution.arrays import (
+    COLLAPSE,
+    PREFIXES,
+    RESERVED,
+    SIZE_COMMENT,
+    SIZE_NAME,
+    TERM,
+    TIME,
+)
 from meanfield.evolution.netcdf import Contents, Variable, is_name
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.evolution.solution import Solution, Status
@@ -26,7 +34,7 @@ Monitors = Mapping[str, Callable[[AnyMeasure], Any]]
 # dynamics' own energy
 VARIABLES = {
     "energy": ("energy", "energy {E}", "{formula}"),
-    "energy_share": ("share", "energy {E}/{E}(δ)", "energy over that of a Dirac mass"),
+    "energy_share": ("share", "energy {E}/{E}(δ)", "{share}"),
     "dissipation": ("rate", "dissipation", "{rate}, what X adds to {E} per time, or takes from it"),
     "work": ("work", "work", "what {E} gained: ± ∫ dissipation dt from the start, and noise_work"),
     "balance_error": (
@@ -72,6 +80,16 @@ VARIABLES = {
     "smooth_mass": ("mass", "mass outside atoms", "that which the nodes carry"),
     "n_clusters": ("count", "number of clusters", "those of the measure"),
     "adaptation": ("work", "work of the mesh", "what {E} gained by splitting panels and by atoms"),
+    "term_energy": ("energy", "energy of a term", "its part of {E}, whose sum {E} is"),
+    "term_dissipation": (
+        *("rate", "dissipation of a term"),
+        "what X adds to its part of {E} per time, or takes from it",
+    ),
+    "term_work": ("work", "work of a term", "what its part of {E} gained, by X and by noise"),
+    "term_balance_error": (
+        *("error", "error of a term's balance"),
+        "its energy less that at the start less its work, over its size at a Dirac mass",
+    ),
     "collapse_time": ("time", "time of a collapse", "when nodes were last held, or atoms merged"),
     "collapse_n_atoms": ("count", "number of atoms", "those from then on"),
     "collapse_energy": ("work", "energy of a collapse", "what {E} gained by it"),
@@ -82,7 +100,8 @@ _OF_COLLAPSES = "collapse_time", "collapse_n_atoms", "collapse_energy"
 _IN_UNIT_ROLES = "energy", "rate", "work"
 _IN_UNIT = {name for name, (role, *_) in VARIABLES.items() if role in _IN_UNIT_ROLES}
 
-_TAKEN = frozenset({*VARIABLES, *RESERVED, COLLAPSE})
+_TAKEN = frozenset({*VARIABLES, *RESERVED, COLLAPSE, TERM})
+_OF_TERMS = "term_energy", "term_dissipation", "term_work"
 # of a bracket, the variables beside its value, and what they are
 LOWER, UPPER, PROVED = "_lower", "_upper", "_proved"
 _OF_BRACKET = {
@@ -109,9 +128,10 @@ class Recorder:
     energy : Energy or None
         That of the rows, if they have one.
     monitors : mapping of str to callable
-    log_unit : float
-        Rows have energies and works in units of e^{log_unit}: β, or log Λ_0 where e^{-β} Λ_0
-        underflows, or 0. Here they are multiplied out; what overflows is left out.
+    log_units : sequence of float
+        Rows have energies and works in units of e^{log_unit}, the largest of them: β, or log Λ_0
+        where e^{-β} Λ_0 underflows, or 0; those of terms each in its own. Here they are multiplied
+        out; what overflows is left out.
 
     Attributes
     ----------
@@ -119,11 +139,14 @@ class Recorder:
         When a flow map took over from a density, and what the energy gained by it.
     """
 
-    def __init__(self, energy: Energy | None, monitors: Monitors, log_unit: float) -> None:
+    def __init__(
+        self, energy: Energy | None, monitors: Monitors, log_units: Sequence[float]
+    ) -> None:
         self.measures: list[AnyMeasure] = []
-        self._rows: list[dict[str, float]] = []
+        self._rows: list[dict[str, Any]] = []
         self.hand_over: tuple[float, float | None] | None = None
-        self._energy, self._monitors, self._log_unit = energy, monitors, log_unit
+        self._energy, self._monitors, self._log_units = energy, monitors, log_units
+        self._log_unit = max(log_units)
         self._asked = dict(monitors)
         # names of what has left double precision
         self._overflowed: set[str] = set()
@@ -143,9 +166,7 @@ class Recorder:
         """Time of the last save, -inf before the first."""
         return self._rows[-1]["t"] if self._rows else -np.inf
 
-    def save(
-        self, measure: AnyMeasure, row: dict[str, float], interrupt: DeferredInterrupt
-    ) -> None:
+    def save(self, measure: AnyMeasure, row: dict[str, Any], interrupt: DeferredInterrupt) -> None:
         """Keep the measure and its numbers, energies of the row in units of e^{log_unit}.
 
         Raises
@@ -171,14 +192,20 @@ class Recorder:
                 reason = f"the monitor {name} raised {error!r} for {measure}"
                 raise Stop("failed", f"failed at t = {row['t']:.6g}: {reason}") from error
         for name, value in row.items():
-            if np.isnan(value) or (np.isinf(value) and name not in _MAY_BE_INFINITE):
+            is_infinite = np.isinf(value).any() and name not in _MAY_BE_INFINITE
+            if np.isnan(value).any() or is_infinite:
                 remedy = "" if name in _TAKEN else "; is its monitor right?"
                 raise Stop("failed", f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}")
 
-    def _multiplied_out(self, row: dict[str, float]) -> dict[str, float]:
+    def _multiplied_out(self, row: dict[str, Any]) -> dict[str, Any]:
         """The row with energies as they are, as shares of a Dirac's, and with their balance."""
-        told, energy = {}, self._energy
+        told: dict[str, Any] = {}
+        energy = self._energy
         for name, value in row.items():
+            if name in _OF_TERMS:
+                each = zip(value, self._log_units, strict=True)
+                told[name] = np.array([multiplied_out(one, unit) for one, unit in each])
+                continue
             told[name] = multiplied_out(value, self._log_unit) if name in _IN_UNIT else value
             if np.isinf(told[name]) and np.isfinite(value) and name in _IN_UNIT:
                 self._overflowed.add(name)
@@ -192,7 +219,18 @@ class Recorder:
             known = (r[level] for r in self._rows if np.isfinite(r.get(level, np.nan)))
             gained = float(sign) * (told[level] - next(known, told[level]))
             told["balance_error"] = gained - energy.relative(row["work"], self._log_unit)
-        return told
+        return self._with_terms(told, energy)
+
+    def _with_terms(self, told: dict[str, Any], energy: Energy) -> dict[str, Any]:
+        """The row with the balance of each term, of which the largest error counts."""
+        if not all(np.isfinite(told.get(name, np.inf)).all() for name in _OF_TERMS):
+            return {name: value for name, value in told.items() if name not in _OF_TERMS}
+        first = next((row["term_energy"] for row in self._rows if "term_energy" in row), None)
+        gained = told["term_energy"] - (told["term_energy"] if first is None else first)
+        sizes = [multiplied_out(abs(f * e.dirac) or 1.0, e.log_dirac) for f, e in energy.parts]
+        errors = (gained - told["term_work"]) / sizes
+        largest = float(errors[np.argmax(np.abs(errors))])
+        return told | {"term_balance_error": errors, "balance_error": largest}
 
     def take_over(self, t: float, gap: float) -> None:
         """Note that a flow map takes over, and the change of the energy, nan if not known."""
@@ -210,9 +248,9 @@ class Recorder:
     def restore(self, saved: Solution, saves: int, numbers: Mapping[str, Any]) -> None:
         """Take over what another run had kept at its first saves."""
         columns = {
-            name: one.values[:saves].tolist()
+            name: list(one.values[:saves]) if TERM in one.dims else one.values[:saves].tolist()
             for name, one in Contents.of(saved._numbers).variables.items()
-            if one.dims == ("t",)
+            if one.dims in (("t",), ("t", TERM))
         }
         columns["t"] = saved.t[:saves].tolist()
         self.measures = list(saved.measures[:saves])
@@ -235,8 +273,10 @@ class Recorder:
         found = {
             name: Variable(("t",), np.array([row.get(name, np.nan) for row in rows]), told)
             for name, told in about.items()
-            if name in present - self._overflowed
+            if name in present - self._overflowed and not name.startswith(f"{TERM}_")
         }
+        if self._energy is not None and "term_energy" in present:
+            found |= self._over_terms(about)
         if collapses:
             columns = dict(zip(_OF_COLLAPSES, np.array(collapses).T, strict=True))
             gaps = [multiplied_out(gap, self._log_unit) for gap in columns.pop("collapse_energy")]
@@ -250,6 +290,22 @@ class Recorder:
             t, gap = self.hand_over
             attrs = {"hand_over_t": t} | ({} if gap is None else {"hand_over_energy_gap": gap})
         return Contents(found, attrs)
+
+    def _over_terms(self, about: Mapping[str, Mapping[str, str]]) -> dict[str, Variable]:
+        """What was saved of each term, nan where a save has none."""
+        parts = self._energy.parts if self._energy else ()
+        lacking = np.full(len(parts), np.nan)
+        over = ("t", TERM)
+        names = (*_OF_TERMS, "term_balance_error")
+        found = {
+            name: Variable(
+                over, np.array([row.get(name, lacking) for row in self._rows]), about[name]
+            )
+            for name in names
+        }
+        told = "; ".join(f"{i}: {f:g} {e.formula}" for i, (f, e) in enumerate(parts))
+        about_terms = {"long_name": "term of the energy", "comment": told}
+        return found | {TERM: Variable((TERM,), np.arange(len(parts)), about_terms)}
 
     def _about(self) -> dict[str, dict[str, str]]:
         """The attributes of every variable that there may be, in the order of a dataset."""
@@ -278,12 +334,23 @@ class Recorder:
         words = {
             "E": energy.symbol,
             "formula": energy.formula,
-            "rate": "∫|X|² dmu" if energy.in_w2 else "∫|X|² G dmu",
+            "rate": _rate_of(energy),
+            "share": "energy over that of a Dirac mass",
             "free": f"τS {'-' if energy.sign > 0 else '+'} {energy.symbol}",
         }
+        if energy.parts:
+            words["share"] = "energy over the sum of the sizes of its parts at Dirac masses"
+        elif energy.potential is not None:
+            words["share"] = "energy over Σ |ω_j| max |φ_j|"
         for word, meaning in words.items():
             text = text.replace(f"{{{word}}}", meaning)
         return text
+
+
+def _rate_of(energy: Energy) -> str:
+    if energy.parts:
+        return "± ∫ <∇ δ{E}/δmu, X> dmu"
+    return "∫|X|² dmu" if energy.in_w2 else "∫|X|² G dmu"
 
 
 def with_role(data: Contents | xr.Dataset, *roles: str) -> list[str]:

@@ -171,7 +171,7 @@ class Run:
     def __init__(self, plan: Plan, system: System[Any]) -> None:
         self.plan, self.system, self.is_cut = plan, system, False
         energy = system.dynamics._energy
-        self.recorder = Recorder(energy, plan.monitors, system.log_unit)
+        self.recorder = Recorder(energy, plan.monitors, system.log_units)
 
     def begin(self, interrupt: DeferredInterrupt) -> None:
         """Save the initial measure, resolved.
@@ -257,7 +257,7 @@ class Run:
             # of the density nothing but rounding is left
             gap = float("nan")
         self.recorder.take_over(density.t, gap)
-        flow.log_unit, self.system = density.log_unit, flow
+        flow.log_unit, flow.log_units, self.system = density.log_unit, density.log_units, flow
 
     def solution(self, status: Status, message: str, resumption: Resumption | None) -> Solution:
         """What the run has left so far."""
@@ -307,6 +307,8 @@ def _plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, np.random.Generator):
         return token_system.generator_state(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     return sorted(value) if isinstance(value, set) else value
 
 

@@ -515,9 +515,15 @@ def _from_file(stored: Contents) -> Solution:
         for key, word in notes.items():
             if key in _WORDS_OF_NUMBERS and not isinstance(word, str):
                 raise ValueError(f"{key} of {name} must be a word, got {shown(word)}")
-        over = arrays.COLLAPSE if name.startswith(arrays.COLLAPSE) else "t"
-        if "role" in notes and dims != (over,):
-            raise ValueError(f"{name} must be numbers over {over}, got dimensions {dims}")
+        over: tuple[str, ...] = ("t",)
+        if name.startswith(arrays.COLLAPSE):
+            over = (arrays.COLLAPSE,)
+        elif name.startswith(f"{arrays.TERM}_"):
+            over = ("t", arrays.TERM)
+        if "role" in notes and dims != over:
+            raise ValueError(
+                f"{name} must be numbers over {' and '.join(over)}, got dimensions {dims}"
+            )
     solution = Solution(
         t=arrays.TIMES.read(stored),
         measures=arrays.read_measures(stored),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -31,7 +31,7 @@ def time_unit(dynamics: Dynamics) -> float:
 
     Noise has a time of its own.
     """
-    log_unit = dynamics._kernel.log_unit if dynamics._fast else 0.0
+    log_unit = dynamics._log_size
     is_fast = log_unit > _LARGEST_RATE and dynamics.noise == 0.0
     return float(np.exp(-log_unit)) if is_fast else 1.0
 
@@ -73,6 +73,8 @@ class System(Generic[M]):
     steps, evaluations : int
     log_unit : float
         The row of a save has energies and works in units of e^{log_unit}.
+    log_units : list of float
+        Those of each energy, in whose units the state has what it gained.
     collapses : list of (float, int, float)
         When nodes became atoms, how many atoms there were then, and what the energy gained by it.
     kept : dict of str to callable
@@ -92,7 +94,7 @@ class System(Generic[M]):
         "step_size": float,
         "steps": int,
         "evaluations": int,
-        "work": float,
+        "works": lambda values: np.array(values, dtype=np.float64, ndmin=1),
     }
 
     def __init__(self, measure: M, dynamics: Dynamics, options: Options) -> None:
@@ -103,23 +105,25 @@ class System(Generic[M]):
         self.collapses: list[tuple[float, int, float]] = []
         # of what flow maps keep; others leave it empty
         self._history = History(options.t_start)
-        self.log_unit = self.energy.log_unit if self.energy else 0.0
+        self.log_units = [one.log_unit for _, one in self._energies] or [0.0]
+        self.log_unit = max(self.log_units)
         self.equation: Any
         self.state: Array
         self._until = 0.0
         self._known: Array | None = None
         # the measure that the state stands for, until the next step
         self._base: M | None = None
-        self.adopt(self._equation(measure), work=0.0)
+        self.adopt(self._equation(measure), works=0.0)
         self._base = measure
 
     def _equation(self, measure: M) -> Any:
         return tendency(measure, self.acting)
 
-    def adopt(self, equation: Any, work: float) -> None:
+    def adopt(self, equation: Any, works: Array | float) -> None:
         """Go on with another right-hand side, from its own first state."""
-        self.equation = equation
-        self.state = np.append(equation.initial_state, work)
+        self.equation, self._size = equation, len(equation.initial_state)
+        works = np.full(max(1, len(self._energies)), works)
+        self.state = np.append(equation.initial_state, works)
         self.clock = time_unit(self.acting)
         self._integrates = self.has_balance
         self._known = self._base = None
@@ -130,13 +134,13 @@ class System(Generic[M]):
         return self.dynamics._layers[self.layer]
 
     @property
-    def work(self) -> float:
-        """∫ dissipation dt since the start."""
-        return float(self.state[-1])
+    def works(self) -> Array:
+        """What each energy gained since the start, in its unit; ± that where there is one."""
+        return self.state[self._size :]
 
-    @work.setter
-    def work(self, value: float) -> None:
-        self.state[-1] = value
+    @works.setter
+    def works(self, values: Array) -> None:
+        self.state[self._size :] = values
 
     def _number_of(self, layer: Dynamics) -> int:
         # matrices of many layers take long to compare, and equal layers are one
@@ -148,7 +152,7 @@ class System(Generic[M]):
             self._base = None
             measure = self.measure()
             self.layer = self._number_of(layer)
-            self.adopt(self._equation(measure), work=0.0)
+            self.adopt(self._equation(measure), works=0.0)
 
     def outlook(self) -> str:
         """A warning where even a first right-hand side takes long; "" elsewhere."""
@@ -167,7 +171,7 @@ class System(Generic[M]):
         """The measure at the present time, that which was saved or given if there was no step."""
         if self._base is not None:
             return self._base
-        found: M = self.equation.measure(self.state[:-1])
+        found: M = self.equation.measure(self.state[: self._size])
         return found
 
     def rebase(self, measure: M) -> None:
@@ -177,7 +181,7 @@ class System(Generic[M]):
         bit for bit.
         """
         if measure is not self._base:
-            self.adopt(self._equation(measure), work=self.work)
+            self.adopt(self._equation(measure), works=self.works)
             self._base = measure
 
     def restore(self, measure: M, history: History | None, numbers: Mapping[str, Any]) -> None:
@@ -192,7 +196,7 @@ class System(Generic[M]):
             setattr(self, name, read(numbers[name]))
         if history is not None:
             self._history = history.until(int(numbers["remembered"]))
-        self.adopt(self._equation(measure), work=self.work)
+        self.adopt(self._equation(measure), works=self.works)
         self._base = measure
         self.rebase(measure)
 
@@ -224,23 +228,33 @@ class System(Generic[M]):
             self.evaluations += 1
             return rate
         try:
-            self.equation(state[:-1], rate[:-1])
+            self.equation(state[: self._size], rate[: self._size])
         except self.faults as error:
             raise self.fault(error) from error
-        rate[-1] = self.gain(state) if self._integrates else 0.0
+        rate[self._size :] = self.gains(state) if self._integrates else 0.0
         if self.clock != 1.0:
             rate *= self.clock
         self.evaluations += 1
         return rate
 
-    def gain(self, state: Array) -> float:  # noqa: ARG002 (that the rate was asked for)
-        """What the energy gains, or loses where its sign is -1, per time."""
+    def gains(self, state: Array) -> Array | float:  # noqa: ARG002 (that the rate was asked for)
+        """What each energy gains per time; of one alone, what it loses where its sign is -1."""
         return self._dissipated()
 
-    def _dissipated(self) -> float:
-        """± dE/dt by X alone, at the state that the equation was last asked for."""
-        sign = self.energy.sign if self.energy else 1
-        return sign * float(self.equation.energy_rate())
+    def _dissipated(self) -> Array | float:
+        """The same by X alone, at the state that the equation was last asked for."""
+        rates: Array | float = self.equation.energy_rates()
+        return rates if self._sign == 1 else -rates
+
+    @property
+    def _energies(self) -> Sequence[tuple[float, Energy]]:
+        """The energies that are kept, each with its factor in the run's own."""
+        return self.energy.each if self.energy else ()
+
+    @property
+    def _sign(self) -> int:
+        """-1 of one energy that falls."""
+        return -1 if self.energy and not self.energy.parts and self.energy.sign < 0 else 1
 
     def evaluate(self) -> None:
         """Ask for the rate at the present state, which the next step begins with."""
@@ -273,8 +287,8 @@ class System(Generic[M]):
     def too_far(self, left: float) -> Stop:
         """What ends the run where the next save is more steps away than anybody waits for."""
         acting, of_usa = self.acting, ""
-        if acting._fast and acting._kernel.log_unit > 0.0:
-            rate = np.exp(-acting._kernel.log_unit)
+        if acting._log_size > 0.0:
+            rate = np.exp(-acting._log_size)
             of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}"
         return Stop(
             "failed",
@@ -286,7 +300,8 @@ class System(Generic[M]):
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
         atol = self.options.atol
-        return self.options.rtol, np.append(atol * self.equation.scale(self.state[:-1]), atol)
+        scale = atol * self.equation.scale(self.state[: self._size])
+        return self.options.rtol, np.append(scale, np.full(len(self.works), atol))
 
     def stepper(self, until: float) -> Stepper:
         """The steps from the present time on, whose times count units of the clock.
@@ -332,7 +347,7 @@ class System(Generic[M]):
         """The status of a run that came to its end, and the sentence that says so."""
         return "finished", f"finished at t = {self.t:g} after {self.steps} steps"
 
-    def row(self, measure: M) -> dict[str, float]:
+    def row(self, measure: M) -> dict[str, Any]:
         """The numbers of a save, energies and works in units of e^{log_unit}.
 
         All but a speed are those of the measure by itself, from the rate that the next step begins
@@ -352,16 +367,36 @@ class System(Generic[M]):
     def _counts(self) -> dict[str, float]:
         return {"steps": self.steps, "evaluations": self.evaluations}
 
-    def _balance(self, measure: M) -> dict[str, float]:
+    def _balance(self, measure: M) -> dict[str, Any]:
         """The energy, the rate at which X changes it, and its gain where the state has that."""
         if self.energy is None:
             return {}
-        numbers = {"energy": self.scaled_energy()}
+        numbers: dict[str, Any] = {"energy": self.scaled_energy()}
         if self._has_dissipation:
             numbers["dissipation"] = self._dissipation(measure)
         if self.has_balance:
-            numbers["work"] = self.energy.sign * self.work
+            numbers["work"] = self._total(self.works)
+            if self.energy.parts:
+                numbers |= self._balance_of_terms()
         return numbers
+
+    def _balance_of_terms(self) -> dict[str, Array]:
+        """The same of each term's part of the energy, in its own unit."""
+        energy: Any = self.energy
+        measure, factors = self.measure(), np.array([factor for factor, _ in energy.parts])
+        values = [
+            value * float(np.exp(u - unit))
+            for unit, (value, u) in zip(
+                self.log_units,
+                (energy_in_unit(measure, one) for _, one in energy.parts),
+                strict=True,
+            )
+        ]
+        return {
+            "term_energy": factors * values,
+            "term_dissipation": energy.sign * factors * self._dissipated(),
+            "term_work": factors * self.works,
+        }
 
     @property
     def _has_dissipation(self) -> bool:
@@ -371,7 +406,13 @@ class System(Generic[M]):
     def _dissipation(self, measure: M) -> float:  # noqa: ARG002
         """The rate at which the energy of a measure that is saved changes."""
         self.evaluate()
-        return self._dissipated()
+        return self.energy.sign * self._total(np.atleast_1d(self._dissipated()))  # type: ignore[union-attr]
+
+    def _total(self, values: Array) -> float:
+        """What the energy gains in its unit, of what each gains, or loses, in its own."""
+        energy: Any = self.energy
+        total, _ = energy.total(values, self.log_units)
+        return self._sign * float(total)
 
     def scaled_energy(self) -> float:
         """The energy at the present time in units of e^{log_unit}; nan where there is none.

@@ -218,10 +218,11 @@ class LayerSystem(TokenSystem):
     def _cost(self) -> tuple[TokenField, float]:
         return self.equation, self.equation.seconds(self._particles.points)
 
-    def adopt(self, equation: Any, work: float) -> None:
+    def adopt(self, equation: Any, works: Array | float) -> None:
         """Go on with another layer from the tokens as they are."""
         self.equation, self._known = equation, None
-        self.state = np.append(self._particles.points, work)
+        self._size = self._particles.points.size
+        self.state = np.append(self._particles.points, works)
 
     def measure(self) -> Particles:
         """The tokens at the present time."""
@@ -246,7 +247,7 @@ class LayerSystem(TokenSystem):
         if not np.isfinite(norms).all() or norms.min() == 0.0:
             return None
         self._passed = Particles(points / norms, given.weights, sums=given.sums)
-        return np.append(self._passed.points, state[-1])
+        return np.append(self._passed.points, state[self._size :])
 
 
 class NoisyTokenSystem(TokenSystem):
@@ -304,4 +305,4 @@ class NoisyTokenSystem(TokenSystem):
         s = 2.0 * self.dynamics.noise * h
         deviation = np.sqrt(s / (1.0 + (self._shape[1] - 2) * s / 6.0))
         kicks = deviation * self.rng.normal(size=self._shape)
-        return np.append(self.equation.move(state[:-1], kicks), state[-1])
+        return np.append(self.equation.move(state[: self._size], kicks), state[self._size :])

@@ -39,6 +39,12 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
         If the nodes of a flow map can't resolve the kernel, or a density of its form.
     """
     beta, kernel = energy.beta, energy.kernel
+    if energy.parts:
+        values, log_units = zip(*(energy_in_unit(measure, p) for _, p in energy.parts), strict=True)
+        return energy.total(values, log_units)
+    if energy.potential is not None:
+        points, masses = measure._quadrature
+        return float(masses @ energy.potential(points)), 0.0
     if kernel is None and beta == 0.0 and energy.form is None:
         return 0.5 * float(np.sum(measure.mean() ** 2)), 0.0
     if energy.form is not None:
@@ -257,6 +263,9 @@ def energy(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0
     - Interaction: ½ ∬ S(<x,y>) dmu dmu, S' = s, S(0) = 0.
     - CircleInteraction of sines: F = K/2 ∬ H(θ - φ) dmu dmu = K/2 Σ_k (b_k/k) |m_k|² with
       m_k = ∫ e^{-ikθ} dmu, H' = -h without its mean; (7.3) is h = sin.
+    - FeedForward with W = Aᵀ diag(ω): ∫ v dmu, v(x) = Σ_j ω_j φ(<a_j, x> + b_j), φ' = σ, φ(0) = 0.
+    - Sum: Σ w_i E_i where all terms have one and the same sign, else Σ ± w_i E_i, which X climbs if
+      it is a gradient flow.
 
     Parameters
     ----------
@@ -296,7 +305,8 @@ def energy_share(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float
     """E(mu)/E(δ), the energy as a share of that of a Dirac mass; it does not overflow for any β.
 
     Parameters and errors as in `energy`. Of a form D the Dirac mass is at an eigenvector with the
-    largest eigenvalue.
+    largest eigenvalue. The denominator of ∫ v dmu is Σ |ω_j| max |φ_j|, that of a sum of energies
+    the sum of their own.
 
     Returns
     -------
@@ -345,8 +355,10 @@ def with_energy(
 
 
 def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
-    """The absolute value of dE/dt for the `energy` of a dynamics, without noise.
+    """± dE/dt for the `energy` of a dynamics, without noise: + where X climbs it, - where it falls.
 
+    It is ± ∫ <∇ δE/δmu, X> dmu, which is >= 0 where the dynamics is a gradient flow, as all are but
+    sums of terms with metrics of their own: SA beside a feed-forward layer may lower their energy.
     ∫ |X|² dmu (Lemma 3.7); of what is normalised, SA too, ∫ |X|² G dmu (3.6), G(βx) = ∫ e^{β<x,y>}
     dmu(y) or with its own kernel. Under DoublyStochastic ∫ |X|² dmu.
 
@@ -361,7 +373,6 @@ def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -
     Returns
     -------
     float
-        >= 0.
 
     Raises
     ------
@@ -408,10 +419,11 @@ def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float,
     energy: Any = dynamics._energy
     rate: Any = tendency(measure._resolving(dynamics._reach), dynamics)
     rate(rate.initial_state, np.empty_like(rate.initial_state))
-    log_unit = energy.log_unit
+    log_units = [part.log_unit for _, part in energy.each]
     if isinstance(measure, Density):
-        log_unit = eigenvalues_in_unit(log_unit, measure.dim, 0)[1]
-    return energy.sign * float(rate.energy_rate()), log_unit
+        log_units = [eigenvalues_in_unit(u, measure.dim, 0)[1] for u in log_units]
+    total, log_unit = energy.total(np.atleast_1d(rate.energy_rates()), log_units)
+    return energy.sign * total, log_unit
 
 
 def whole(

@@ -241,6 +241,11 @@ def _moving(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> Dynamics:
 
 def _without_noise(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dynamics, Energy]:
     known, energy = with_flow(measure, dynamics, t)
+    if energy.parts and not energy.in_w2:
+        raise ValueError(
+            f"dynamics must be a gradient flow in one metric, got {shown(known)}, whose terms have "
+            f"metrics of their own"
+        )
     if known.noise > 0.0:
         raise ValueError(
             f"dynamics must be without noise, since with it the energy alone drives no measure, "
@@ -266,7 +271,9 @@ def _root_of_dissipation(
 
 
 def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
-    """The size of e^{-u/2} G^{1/2}, of what is weighted with G."""
+    """The size of e^{-u/2} G^{1/2}, of what is weighted with G; 1 of what has no kernel."""
+    if dynamics._kernel is None:
+        return 1.0
     series = dynamics._kernel.series(measure.dim, 0)
     size = series.size * abs(series.potential[0])
     return float(np.sqrt(multiplied_out(size, series.log_unit - energy.log_unit)))

@@ -301,14 +301,16 @@ class Bounds(NamedTuple):
 
 
 def bounds(sol: Solution, name: str) -> Bounds:
-    """Between what an energy, or its share, lies; -inf and inf where that is not known.
+    """Between what an energy, or its share, lies; -inf and inf where that is not known, as of sums.
 
     E(σ) and E(δ). With a form D e^{±β|D|}/(2β), since |<x, Dy>| <= |D|; if D >= 0, each term
     <x, Dy>^m/m! of the exponential is a positive kernel, and the lower bound is 1/(2β).
     """
     energy, about = adapt(sol.dynamics)._energy, sol._numbers[name].attrs
     is_share = about.get("role") == "share"
-    if energy is None or not (is_share or about.get("symbol") == energy.symbol):
+    if energy is None or energy.parts or energy.potential is not None:
+        return Bounds(-np.inf, np.inf, ("min", "max"), "")
+    if not (is_share or about.get("symbol") == energy.symbol):
         return Bounds(-np.inf, np.inf, ("min", "max"), "")
     kernel, called = energy.kernel, "share" if is_share else energy.symbol
     names, beta = (f"{called}(σ)", f"{called}(δ)"), energy.beta

@@ -175,9 +175,12 @@ def _asked_times(a: Solution, b: Solution, save_at: int | ArrayLike) -> Array:
 
 def _energy_of(sol: Solution) -> tuple[Any, ...]:
     """What tells the functional of a dynamics from others: its symbol, kernel, β and form."""
-    own = adapt(sol.dynamics)._energy
+    known = adapt(sol.dynamics)
+    own = known._energy
     if own is None:
         return ()
+    if own.parts or own.potential is not None:
+        return own.symbol, known
     form = None if own.form is None else symmetric("form", own.form, sol.final.dim).tolist()
     return own.symbol, own.kernel, own.beta, form
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.equations.line import FlowTendency, HeadsField
+from meanfield.equations.line import HeadsField
+from meanfield.equations.tendency import tendency
 from meanfield.kernels import direct
 from meanfield.kernels.line import Interpolation
 from meanfield.spaces.geometry import circle_points
@@ -70,7 +71,7 @@ def test_velocity_far_from_all_mass_keeps_its_digits():
 def test_far_nodes_come_in_blocks(monkeypatch):
     """Where G is small pairs of nodes are compared, a row at a time where there are many."""
     flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))
-    rate = FlowTendency(flow._resolving(150.0), mf.SA(150.0))
+    rate = tendency(flow._resolving(150.0), mf.SA(150.0))
     whole, rows = np.empty_like(rate.initial_state), np.empty_like(rate.initial_state)
     rate(rate.initial_state, whole)
     monkeypatch.setattr(direct, "blocks", partial(direct.blocks, most=1))
@@ -84,7 +85,7 @@ def test_far_nodes_move_as_positive_sums_tell():
     """X against sums over all nodes, div X against differences, where G is tiny."""
     flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))._resolving(150.0)
     for dynamics in mf.SA(150.0), mf.SA(150.0, sign=-1):
-        rate = FlowTendency(flow, dynamics)
+        rate = tendency(flow, dynamics)
         out = np.empty_like(rate.initial_state)
         rate(rate.initial_state, out)
         count = len(flow.angles)

@@ -84,8 +84,8 @@ def test_the_energy_of_a_run_is_its_dynamics_own(kind, start):
 @pytest.mark.parametrize("start", FEW_OR_MANY)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_balance_sees_a_wrong_rate(kind, start, monkeypatch):
-    gain = System.gain
-    monkeypatch.setattr(System, "gain", lambda self, state: 1.01 * gain(self, state))
+    gains = System.gains
+    monkeypatch.setattr(System, "gains", lambda self, state: 1.01 * gains(self, state))
     error = moved(start, KINDS[kind][0]).dataset.balance_error
     assert np.abs(error).max() > 1e-5
 
@@ -131,7 +131,7 @@ def test_a_dynamics_without_an_energy_records_none(kind):
         "layers": mf.Layers([mf.SA(1.0), mf.SA(2.0)], step=0.3),
         "turned": mf.Attention(1.0, [mf.Head(V=turn)]),
         "cosines": mf.CircleInteraction([1.0], [0.5]),
-        "feed-forward": mf.FeedForward(turn, turn, activation="tanh"),
+        "feed-forward": mf.FeedForward(turn, np.eye(2), activation="tanh"),
     }[kind]
     for start in STARTS:
         roles = {one.attrs["role"] for one in moved(start, dynamics).dataset.values()}

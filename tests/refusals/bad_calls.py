@@ -117,6 +117,7 @@ OBJECTS: dict[str, Any] = {
     "FourierSeries": LAW,
     "Interaction": mf.Interaction([1.0, 1.0]),
     "Layers": mf.Layers([mf.SA(1.0)]),
+    "Sum": mf.SA(1.0) + mf.USA(1.0),
     "Mixture": mf.Mixture([LAW]),
     "Particles": mf.Particles(EAST),
     "PointCloud": mf.PointCloud(EAST, bandwidth=0.5),
@@ -151,6 +152,7 @@ OWN: dict[str, dict[str, Any]] = {
     "Kuramoto": {"coupling": 1.0},
     "LayerMap": {"dynamics": mf.SA(1.0), "step": 0.1},
     "Layers": {"layers": [mf.SA(1.0)]},
+    "Sum": {"terms": [mf.SA(1.0), mf.USA(1.0)], "weights": [1.0, 0.5]},
     "Mixture": {"laws": [LAW, LAW]},
     "OscillatorDensity": {"laws_or_values": [LAW], "frequencies": [0.0]},
     "Oscillators": {"angles": [0.0, 1.0], "frequencies": [0.0, 1.0]},
@@ -205,6 +207,7 @@ PLAIN = """
 Attention.velocity CircleInteraction.velocity Density.pdf Density.moment Density.plot Density.resize
 DoublyStochastic DoublyStochastic.velocity FeedForward.velocity FlowMap.moment FourierSeries.pdf
 FourierSeries.sample Interaction.velocity Layers.velocity Mixture.pdf Mixture.sample Particles
+Sum.velocity
 Particles.moment Particles.quantise Particles.sample PointCloud.pdf PointCloud.sample SA SA.velocity
 Solution.animate Solution.plot Sphere USA USA.velocity Uniform Uniform.pdf Uniform.sample
 VonMisesFisher.pdf VonMisesFisher.sample ZonalSeries.pdf ZonalSeries.sample dissipation energy

@@ -45,6 +45,7 @@ DYNAMICS = {
     mf.FeedForward: lambda kind: kind(np.eye(2), np.eye(2)),
     mf.Kuramoto: lambda kind: kind(1.0),
     mf.CircleInteraction: lambda kind: kind([1.0]),
+    mf.Sum: lambda kind: kind([mf.SA(1.0)], weights=[2.0]),
     mf.Layers: lambda kind: kind([mf.SA(1.0)], step=0.1),
     mf.LayerMap: lambda kind: kind(mf.SA(1.0), step=0.1),
 }

@@ -25,7 +25,8 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     stochastic attention and interactions lower their free energy, and SA has none.
     """
     energy, name = adapt(sol.dynamics)._energy, curves.energy_name(sol)
-    if energy is None or name is None:
+    if energy is None or name is None or (energy.parts and not energy.in_w2):
+        # terms with metrics of their own together are no gradient flow
         return None
     if sol.dynamics.noise > 0.0:
         free = [n for n in with_role(sol.dataset, "energy") if n.startswith("free")]
