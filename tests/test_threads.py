@@ -246,7 +246,7 @@ ROWS: dict[str, Row] = {
     "Attention": of_dynamics(lambda: mf.Attention(1.0, [mf.Head(MATRIX, MATRIX)]), ON_SPHERE, 2),
     "FeedForward": of_dynamics(lambda: mf.FeedForward(MATRIX, MATRIX, np.ones(3)), ON_SPHERE, 5),
     "Sum": of_dynamics(
-        lambda: mf.DoublyStochastic(1.0) + mf.FeedForward(np.eye(2), np.eye(2)),
+        lambda: mf.DoublyStochastic(1.0) + mf.FeedForward.from_potential([0.3, 0.2], np.eye(2)),
         ON_CIRCLE,
     ),
     "Layers": of_dynamics(lambda: mf.Layers([mf.SA(2.0), mf.USA(0.5)], step=0.1), ON_CIRCLE),

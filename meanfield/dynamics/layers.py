@@ -14,8 +14,8 @@ from meanfield import _checks
 from meanfield._checks import Record, freeze, key, number, shown, unit_rows
 from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Sum, is_multiple, parts_of
-from meanfield.dynamics.isotropic import SA, USA
+from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, Sum, is_multiple, parts_of
+from meanfield.dynamics.isotropic import NOISE, SA, USA
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 from meanfield.kernels.direct import blocks
 from meanfield.typing import Array, ArrayLike, Summable
@@ -33,6 +33,16 @@ _SLOPES: dict[str, Callable[[Array], Array]] = {
     ),
     "tanh": lambda x: 1.0 - np.tanh(x) ** 2,
 }
+# φ with φ' = σ and φ(0) = 0
+_PRIMITIVES: dict[str, Callable[[Array], Array]] = {
+    "relu": lambda x: 0.5 * np.maximum(x, 0.0) ** 2,
+    "gelu": lambda x: (
+        0.25 * ((x * x - 1.0) * (1.0 + erf(x / np.sqrt(2.0))) + 1.0)
+        + 0.5 * x * np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+    ),
+    # log cosh, which does not overflow
+    "tanh": lambda x: np.abs(x) + np.log1p(np.exp(-2.0 * np.abs(x))) - np.log(2.0),
+}
 # share of a step: a layer that ends within it of a time ends at that time
 _ROUNDING = 1e-9
 
@@ -49,11 +59,20 @@ class FeedForward(Record, Dynamics):
         Zero if omitted.
     activation : {'relu', 'gelu', 'tanh'}
         σ, entry by entry.
+    noise : float
+        τ >= 0 of the diffusion τ Δf.
 
     Raises
     ------
     ValueError
-        If the matrices do not fit each other or hold a NaN, or there is no such activation.
+        If the matrices do not fit each other or hold a NaN, there is no such activation, or noise
+        is negative.
+
+    Notes
+    -----
+    Where W = Aᵀ diag(ω), X is the gradient in W_2 of the energy ∫ v dmu, v(x) = Σ_j ω_j φ(<a_j, x>
+    + b_j), φ' = σ, φ(0) = 0 (arXiv 2601.21366), see `from_potential`; a row a_j = 0 gives it
+    σ(b_j) <w_j, x>. With noise it tends to the density e^{v/τ}/Z.
 
     Examples
     --------
@@ -78,10 +97,11 @@ class FeedForward(Record, Dynamics):
         kw_only=True,
         metadata=key("σ, entry by entry", Literal["relu", "gelu", "tanh"]),
     )
+    noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
     _sums: ClassVar[str] = "none"
-    _no_energy: ClassVar[str] = "W σ(Ax + b) is no gradient in general"
     _no_gradient: ClassVar[str] = "each column of W must be a multiple of that row of A, and is not"
+    _no_energy: ClassVar[str] = _no_gradient
 
     def __post_init__(self) -> None:
         outer, inner = _checks.real_array("W", self.W, 2), _checks.real_array("A", self.A, 2)
@@ -92,11 +112,84 @@ class FeedForward(Record, Dynamics):
                 f"{inner.shape} and {shift.shape}"
             )
         _checks.one_of("activation", self.activation, list(_ACTIVATIONS))
-        freeze(self, W=outer, A=inner, b=shift, dim=len(outer), _vectors=(outer.T, inner))
-        freeze(self, _smooth=self.activation != "relu")
+        noise = number("noise", self.noise, low=0)
+        freeze(self, W=outer, A=inner, b=shift, noise=noise)
+        freeze(self, dim=len(outer), _smooth=self.activation != "relu", _vectors=(outer.T, inner))
 
     def __repr__(self) -> str:
-        return f"FeedForward(dim={self.dim}, width={np.shape(self.A)[0]}, {self.activation})"
+        noise = f", noise={self.noise}" if self.noise else ""
+        return f"FeedForward(dim={self.dim}, width={np.shape(self.A)[0]}, {self.activation}{noise})"
+
+    @classmethod
+    def from_potential(
+        cls,
+        coefficients: ArrayLike,
+        A: ArrayLike,
+        b: ArrayLike | None = None,
+        *,
+        activation: str = "relu",
+        noise: float = 0.0,
+    ) -> FeedForward:
+        """X = P_x ∇v of v(x) = Σ_j ω_j φ(<a_j, x> + b_j), φ' = σ, φ(0) = 0: W = Aᵀ diag(ω).
+
+        Parameters
+        ----------
+        coefficients : array_like, shape (m,)
+            ω.
+        A : array_like, shape (m, d)
+        b : array_like, shape (m,), optional
+            Zero if omitted.
+        activation, noise
+            As of the constructor.
+
+        Raises
+        ------
+        ValueError
+            As the constructor, or if there is not one coefficient for each row of A.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> hill = FeedForward.from_potential([0.5], [[0.0, 2.0]], activation="relu")
+        >>> mf.energy(mf.Particles([[0.0, 1.0]]), hill)  # max(2 x_2, 0)²/4
+        1.0
+        """
+        omega, inner = _checks.real_array("coefficients", coefficients, 1), _checks.rows("A", A)
+        if len(omega) != len(inner):
+            raise ValueError(
+                f"coefficients must be one for each of the {len(inner)} rows of A, got {len(omega)}"
+            )
+        return cls(W=(omega[:, None] * inner).T, A=inner, b=b, activation=activation, noise=noise)
+
+    @cached_property
+    def _energy(self) -> Energy | None:
+        """∫ v dmu, where there is a v."""
+        if not self._is_gradient:
+            return None
+        lengths, shift = np.linalg.norm(self.A, axis=1), np.asarray(self.b)
+        primitive, (omega, slopes) = _PRIMITIVES[self.activation], self._coefficients
+        # φ has its least value 0 at 0, so it is largest at an end
+        largest = np.maximum(primitive(shift - lengths), primitive(shift + lengths))
+        size = float(np.abs(omega) @ largest + np.linalg.norm(slopes, axis=1).sum())
+        formula = "∫ v dmu, v(x) = Σ_j ω_j φ(<a_j, x> + b_j), φ' = σ"
+        return Energy("E_v", formula, 1, dirac=size, potential=self._potential)
+
+    @cached_property
+    def _coefficients(self) -> tuple[Array, Array]:
+        """ω (m,), and σ(b_j) w_j (m, d) where a_j = 0, else 0."""
+        outer, inner = np.asarray(self.W).T, np.asarray(self.A)
+        squares = np.einsum("ij,ij->i", inner, inner)
+        omega = np.einsum("ij,ij->i", outer, inner) / np.where(squares > 0.0, squares, 1.0)
+        constant = np.where(squares > 0.0, 0.0, _ACTIVATIONS[self.activation](np.asarray(self.b)))
+        return omega, constant[:, None] * outer
+
+    def _potential(self, points: Array) -> Array:
+        """v (n,) at unit rows (n, d)."""
+        inner, (omega, slopes) = np.asarray(self.A), self._coefficients
+        values = points @ slopes.sum(axis=0)
+        for part in blocks(len(points), len(inner)):
+            values[part] += _PRIMITIVES[self.activation](points[part] @ inner.T + self.b) @ omega
+        return np.asarray(values)
 
     def _opposite(self) -> FeedForward:
         return replace(self, W=-np.asarray(self.W))

@@ -27,6 +27,10 @@ DYNAMICS = {
     "own": OWN,
     "Layers": mf.Layers([mf.USA(1.0), mf.SA(2.0)], step=0.5),
 }
+POTENTIALS = {
+    "a potential": mf.FeedForward.from_potential([0.4, -0.7], BENT, [0.2, 0.0], activation="gelu"),
+    "two potentials": mf.USA(1.0) + 0.5 * mf.DoublyStochastic(2.0),
+}
 ENERGIES = mf.energy, mf.energy_share, mf.dissipation, mf.slope
 NUMBERS = *ENERGIES, mf.metric_speed, mf.rms_velocity
 
@@ -36,10 +40,10 @@ def tokens():
     return mf.Particles(SERIES.sample(12, rng), rng.uniform(0.5, 1.5, 12), unit_mass=True)
 
 
-@pytest.mark.parametrize("name", DYNAMICS)
+@pytest.mark.parametrize("name", DYNAMICS | POTENTIALS)
 def test_each_dynamics_with_an_energy_answers(name):
     """By differences of the energy along X, and by sums over tokens."""
-    dynamics, mu, t = DYNAMICS[name], tokens(), 0.7 if name == "Layers" else 0.0
+    dynamics, mu, t = (DYNAMICS | POTENTIALS)[name], tokens(), 0.7 if name == "Layers" else 0.0
     known = adapt(adapt(dynamics)._at(t))
     own = known._form_energy if hasattr(known, "_form_energy") else known._energy
     numbers = {number.__name__: number(mu, dynamics, t=t) for number in NUMBERS}
@@ -58,6 +62,10 @@ def test_each_dynamics_with_an_energy_answers(name):
     assert numbers["metric_speed"] == pytest.approx(speed, rel=1e-12)
     assert numbers["rms_velocity"] == numbers["metric_speed"]
     assert numbers["slope"] ** 2 == pytest.approx(numbers["dissipation"], rel=1e-11)
+    if name in POTENTIALS:
+        # shares are of sums of sizes, not of one Dirac mass
+        assert 0.0 < abs(numbers["energy_share"]) < 1.0
+        return
     axes = np.linalg.eigh(own.form if np.ndim(own.form) else np.eye(2))[1]
     dirac = mf.energy(mf.Particles(axes[:, -1:].T), dynamics, t=t)
     assert numbers["energy_share"] == pytest.approx(numbers["energy"] / dirac, rel=1e-12)
@@ -114,7 +122,7 @@ def output(measure, points):
 
 REFUSED = {
     "with cosines its field is no gradient": mf.CircleInteraction([1.0], [0.5]),
-    "is no gradient in general": mf.FeedForward(np.eye(2), np.eye(2)),
+    "each column of W must be a multiple": mf.FeedForward(np.eye(2)[::-1], np.eye(2)),
     "only attention of one head": mf.Attention(1.0, [mf.Head(V=BENT)]),
     "nothing is known of it but its output": SimpleNamespace(name="o", noise=0.0, output=output),
     "of one head": mf.Layers([mf.Attention(1.0, [mf.Head(), mf.Head()])]),

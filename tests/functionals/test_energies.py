@@ -269,7 +269,7 @@ ABOUT_AXIS = mf.Density(mf.Zonal(3, 15), ZONAL_LAW), mf.FlowMap(ZONAL_LAW)
         (PLANE, heads_of(np.eye(3)), r"measure must have dim = .*, that of .*, got one of"),
         (PLANE, mf.Attention(1.0, [mf.Head(BENT)]), "must have an energy, got .* one head with"),
         (PLANE, mf.Attention(1.0, [mf.Head()] * 2), "must have an energy, got .* one head with"),
-        (PLANE, mf.FeedForward(np.eye(2), np.eye(2)), "must have an energy, got"),
+        (PLANE, mf.FeedForward(np.eye(2)[::-1], np.eye(2)), "must have an energy, got"),
         (PLANE, mf.Layers([mf.Attention(2.0, [mf.Head(V=2.0)])]), "must have an energy, got"),
         (PLANE, mf.SA, "must be .*got <class"),
         (ABOUT_AXIS, heads_of(np.diag([1.0, 1.0 + 1e-9, 2.0])), "KᵀQ must commute with rotations"),

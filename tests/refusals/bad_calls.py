@@ -145,6 +145,7 @@ OWN: dict[str, dict[str, Any]] = {
     "Density.from_coefficients": {"coefficients": DENSITY.coefficients},
     "DistanceTo": {"to": "uniform"},
     "FeedForward": {"W": np.eye(2), "A": np.eye(2), "activation": "tanh"},
+    "FeedForward.from_potential": {"coefficients": [1.0, 2.0], "A": np.eye(2)},
     "FlowMap": {"law_or_density": LAW, "tol": 1e-4},
     "FourierSeries": {"cos": [0.1], "sin": [0.1]},
     "Head": {"Q": np.eye(2)},

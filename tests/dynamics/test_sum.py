@@ -1,0 +1,384 @@
+"""Sums of dynamics: fields, energies and balances of all terms, on every measure."""
+
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meanfield as mf
+from meanfield.equations.tendency import tendency
+from tests.handmade import interrupted, same_bits
+
+# a drift with a potential, its vectors along the last axis where a measure is symmetric about that
+TILT = {d: mf.FeedForward.from_potential([0.4], [np.eye(d)[-1]], activation="tanh") for d in (2, 5)}
+HILLS = {
+    2: mf.FeedForward.from_potential([0.3, -0.2], [[1, 0.5], [-0.3, 1]], activation="tanh"),
+    3: mf.FeedForward.from_potential(
+        [0.3, -0.2], [[1, 0.5, 0.2], [-0.3, 1, 0.4]], [0.1, 0.2], activation="gelu"
+    ),
+    5: TILT[5],
+}
+FORMS = {
+    2: [[1.0, 0.2], [0.2, 0.5]],
+    3: np.diag([1.0, 0.5, 0.2]),
+    5: np.diag([0.5, 0.5, 0.5, 0.5, 1.0]),
+}
+NORTH = {2: [0.0, 1.0], 3: [0.0, 0.0, 1.0], 5: [0.0, 0.0, 0.0, 0.0, 1.0]}
+LAWS = {
+    2: mf.VonMisesFisher(NORTH[2], 3.0),
+    3: mf.Mixture(
+        [mf.VonMisesFisher(NORTH[3], 3.0), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)], [0.5, 0.5]
+    ),
+    5: mf.VonMisesFisher(NORTH[5], 3.0),
+}
+SPACES = {2: mf.Circle(64), 3: mf.Sphere(31), 5: mf.Zonal(5, 31)}
+
+
+def form(dim, beta=2.0):
+    return mf.Attention(beta, [mf.Head(Q=FORMS[dim], V=FORMS[dim])])
+
+
+# each beside a drift, and pairs that both sum over the measure
+SUMS = {
+    "SA": lambda d: mf.SA(2.0) + HILLS[d],
+    "-SA": lambda d: mf.SA(2.0, sign=-1) + HILLS[d],
+    "USA": lambda d: mf.USA(1.5) + 0.5 * HILLS[d],
+    "DoublyStochastic": lambda d: mf.DoublyStochastic(2.0) + HILLS[d],
+    "Interaction": lambda d: mf.Interaction([3.0, 1.0, 0.2], normalised=True) - HILLS[d],
+    "form": lambda d: form(d) + HILLS[d],
+    "two kernels": lambda d: mf.SA(1.0) + 0.7 * mf.SA(6.0),
+    "scaled beside plain": lambda d: mf.SA(1.0) + mf.DoublyStochastic(2.0),
+    "scaled beside heads": lambda d: mf.DoublyStochastic(1.0) + form(d),
+}
+
+
+def density(dim):
+    return mf.Density(SPACES[dim], LAWS[dim], tail_tol=1e-8 if dim == 3 else 1e-12)
+
+
+def flow_map(dim):
+    # the mesh of S^2 is coarser, as its runs are long
+    return mf.FlowMap(LAWS[dim], tol=1e-6) if dim == 3 else mf.FlowMap(LAWS[dim])
+
+
+def tokens(dim, n, sums="auto"):
+    return mf.Particles.sample(LAWS[dim], n, rng=1, sums=sums)
+
+
+def velocity(measure, dynamics, at):
+    """Σ w_i X_i, each by the sums of the measure itself."""
+    return sum(
+        w * term.velocity(measure, at)
+        for w, term in zip(dynamics.weights, dynamics.terms, strict=True)
+    )
+
+
+def rate(measure, dynamics):
+    """The right-hand side of a run, after it was asked for the rate at its first state."""
+    equation = tendency(measure, dynamics)
+    out = np.empty_like(equation.initial_state)
+    equation(equation.initial_state, out)
+    return equation, out
+
+
+@pytest.mark.parametrize("dim", SPACES)
+@pytest.mark.parametrize("name", SUMS)
+def test_field_of_a_density_is_the_sum_of_its_terms(name, dim):
+    mu, dynamics = density(dim), SUMS[name](dim)
+    equation, _ = rate(mu, dynamics)
+    space = equation._grid
+    frame = space._frame(np.arange(len(space.weights)))
+    expected = np.einsum("ajd,jd->aj", frame, velocity(mu, dynamics, space.points))
+    found = equation._rates.velocity[: len(expected)]
+    # series of G keep 1e-9 where it is 1e-6 of its largest value; here it is more
+    assert np.abs(found - expected).max() < 1e-11 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("dim", "sums"),
+    [(d, s) for d in SPACES for s in ("direct", "transforms") if (d, s) != (5, "transforms")],
+)
+@pytest.mark.parametrize("name", SUMS)
+def test_field_of_tokens_is_the_sum_of_its_terms(name, sums, dim):
+    check_field_of_tokens(SUMS[name](dim), tokens(dim, 40, sums))
+
+
+def test_tokens_stay_in_their_span_where_all_terms_let_them():
+    dynamics, mu = mf.SA(2.0) - 0.5 * mf.USA(1.0), tokens(5, 4, "gram")
+    assert mf.evolve(mu, dynamics, 0.1, 1).to_dataset().attrs["sums"] == "gram"
+    check_field_of_tokens(dynamics, mu)
+
+
+def check_field_of_tokens(dynamics, mu):
+    slow = mf.Particles(mu.points, mu.weights, sums="direct")
+    equation, out = rate(mu, dynamics)
+    step = 1e-6
+    moved = equation.measure(equation.initial_state + step * out).points
+    back = equation.measure(equation.initial_state - step * out).points
+    # differences along geodesics: h² of the third derivative, and rounding over h
+    assert np.abs((moved - back) / (2 * step) - velocity(slow, dynamics, slow.points)).max() < 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", SPACES)
+@pytest.mark.parametrize("name", SUMS)
+def test_measures_agree_and_every_term_keeps_its_balance(name, dim):
+    """A density and a flow map at t = 0.25, their characteristics, and tokens."""
+    dynamics = SUMS[name](dim)
+    runs = [
+        mf.evolve(mu, dynamics, 0.25, 2) for mu in (density(dim), flow_map(dim), tokens(dim, 60))
+    ]
+    for sol in runs:
+        data = sol.to_dataset()
+        assert sol.status == "finished"
+        assert np.abs(data.term_balance_error).max() < 1e-10
+        assert abs(data.balance_error).max() == np.abs(data.term_balance_error).max()
+        np.testing.assert_allclose(data.term_energy.sum("term"), data.energy, rtol=1e-13)
+        total = data.term_dissipation.sum("term")
+        np.testing.assert_allclose(total, data.dissipation, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(data.energy, [mf.energy(m, dynamics) for m in sol.measures])
+    z = 3.0 * np.eye(dim)
+    one, other = (sol.final.log_moment(z)[0] for sol in runs[:2])
+    assert np.abs(one - other).max() < 1e-8
+    at = tokens(dim, 5).points
+    one, other = (sol.pdf(at, 0.25) for sol in runs[:2])
+    # the mesh of S^2 has a tolerance of 1e-6 of mass
+    assert np.abs(one - other).max() < (1e-8 if dim == 3 else 1e-9) * one.max()
+
+
+def test_a_small_energy_beside_a_large_one_keeps_its_own_balance():
+    """E_60 is 1e23 times ∫ v dmu: the balance of the whole says nothing of v."""
+    data = mf.evolve(flow_map(2), mf.SA(60.0) + 2.0 * HILLS[2], 0.2, 2).to_dataset()
+    large, small = np.abs(data.term_energy[-1])
+    assert large > 1e22 * small
+    assert np.abs(data.term_balance_error[:, 1]).max() < 1e-10
+    gained = data.term_energy[-1, 1] - data.term_energy[0, 1]
+    assert abs(gained) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("omega", "rise"),
+    [(-0.5, 0.160), (-1.0, 0.028), (-1.5, -0.062), (-2.0, -0.112), (-3.0, -0.087)],
+)
+def test_attention_beside_a_potential_is_no_gradient_flow(omega, rise):
+    """d/dt (E_2 + ∫ v dmu), v = ω log cosh x_2, may be negative; known to three digits."""
+    hill = mf.FeedForward.from_potential([omega], [[0.0, 1.0]], activation="tanh")
+    assert abs(mf.dissipation(density(2), mf.SA(2.0) + hill) - rise) < 5e-4
+    with pytest.raises(ValueError, match="must be a gradient flow in one metric"):
+        mf.slope(density(2), mf.SA(2.0) + hill)
+
+
+def test_steps_of_layers_by_turns_tend_to_the_sum_at_first_order():
+    """(2.8): layers a and b of T/m each, m times, at 2T are a + b at T but for O(1/m)."""
+    a, b = mf.SA(3.0), HILLS[2]
+    end = mf.evolve(flow_map(2), a + b, 1.0, 1).final.mean()
+    counts = 8, 16, 32
+    ends = [mf.evolve(flow_map(2), mf.Layers([a, b] * m, step=1 / m), 2.0, 1) for m in counts]
+    gaps = [np.abs(sol.final.mean() - end).max() for sol in ends]
+    order = -np.polyfit(np.log(counts), np.log(gaps), 1)[0]
+    assert abs(order - 1.0) < 0.1
+
+
+def test_sums_are_layers():
+    layers = mf.Layers([mf.SA(2.0) + HILLS[2], HILLS[2], mf.SA(1.0) + 2.0 * HILLS[2]], step=0.2)
+    one, other = (mf.evolve(mu, layers, 0.6, 3) for mu in (density(2), flow_map(2)))
+    at = tokens(2, 5).points
+    assert np.abs(one.final.mean() - other.final.mean()).max() < 1e-12
+    np.testing.assert_allclose(one.pdf(at, 0.5), other.pdf(at, 0.5), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_noise_and_a_potential_tend_to_gibbs(dim):
+    """The density of drift ∇v and noise τ tends to e^{v/τ}/Z, and lowers τS - ∫ v dmu."""
+    hill = mf.FeedForward.from_potential([0.6], [np.eye(dim)[0]], [0.3], activation="tanh")
+    dynamics = hill + 0.3 * mf.FeedForward(hill.W, hill.A, hill.b, activation="tanh", noise=1.0)
+    sol = mf.evolve(density(dim), dynamics, 120.0, 4)
+    end = sol.final
+    heights = [mf.energy(mf.Particles([point]), hill) for point in end.space.points]
+    weights = np.exp(1.3 * np.array(heights) / 0.3)
+    assert np.abs(end.values - weights / (end.space.weights @ weights)).max() < 1e-8
+    data = sol.to_dataset()
+    assert np.abs(data.term_balance_error).max() < 1e-9
+    gained = data.free_energy - data.free_energy[0]
+    # Simpson's rule of steps of 1e-9
+    np.testing.assert_allclose(gained, data.free_work, rtol=0, atol=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", [2, 3])
+def test_noise_beside_an_energy_that_is_no_sum_over_degrees(dim):
+    """Heat's part of each dE/dt, -τ ∫ <∇ δE/δmu, ∇f> dσ, for a scaling, a form and a potential."""
+    sums = [mf.SA(1.0, noise=0.1) + mf.DoublyStochastic(2.0), form(dim) + mf.USA(0.5, noise=0.2)]
+    noisy = mf.FeedForward(HILLS[dim].W, HILLS[dim].A, activation="tanh", noise=0.1)
+    for dynamics in (*sums, noisy + mf.SA(1.0)):
+        sol = mf.evolve(density(dim), dynamics, 0.2, 2)
+        data = sol.to_dataset()
+        assert np.abs(data.term_balance_error).max() < 1e-10
+        np.testing.assert_allclose(data.energy, [mf.energy(m, dynamics) for m in sol.measures])
+
+
+RESUMED = {
+    "density": (lambda: density(2), mf.SA(1.0) + mf.DoublyStochastic(2.0) + HILLS[2], 1.0),
+    "flow map": (lambda: flow_map(2), mf.DoublyStochastic(2.0) + mf.SA(1.0) + HILLS[2], 1.0),
+    "flow map on S^2": (lambda: flow_map(3), mf.DoublyStochastic(1.0) + HILLS[3], 0.4),
+    "tokens": (lambda: tokens(2, 50), mf.DoublyStochastic(2.0) + mf.Kuramoto(0.5) + HILLS[2], 1.0),
+    "noisy tokens": (lambda: tokens(3, 50), mf.SA(2.0) + mf.USA(0.5, noise=0.1), 0.4),
+}
+
+
+def mass(measure):
+    return measure.mass()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", RESUMED)
+def test_a_resumed_run_has_the_same_bits(kind, tmp_path):
+    make, dynamics, t_end = RESUMED[kind]
+    asked = {"rng": 3, "max_step": 0.01} if kind == "noisy tokens" else {}
+    whole = mf.evolve(make(), dynamics, t_end, 4, monitors={"m": mass}, **asked)
+    path, calls = tmp_path / "run.nc", count()
+
+    def strike(measure):
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        return measure.mass()
+
+    asked |= {"monitors": {"m": strike}, "checkpoint": path}
+    part = interrupted(mf.evolve, make(), dynamics, t_end, 4, **asked)
+    assert 0.0 < part.t[-1] < t_end
+    again = mf.resume(path, monitors={"m": strike})
+    assert again.dynamics == dynamics
+    one, other = whole.to_dataset(), again.to_dataset()
+    assert one.variables.keys() == other.variables.keys()
+    assert [name for name in one.variables if not same_bits(one[name], other[name])] == []
+
+
+def test_a_flow_map_takes_over_from_a_density():
+    start = mf.Density(mf.Circle(32), LAWS[2])
+    dynamics = mf.SA(8.0) + 0.5 * HILLS[2]
+    sol = mf.evolve(start, dynamics, 3.0, 3)
+    assert isinstance(sol.final, mf.measures.flow_map.LineFlowMap)
+    data = sol.to_dataset()
+    # the density's tail_tol, squared, and what its last steps lost
+    assert np.abs(data.term_balance_error).max() < 1e-9
+
+
+def test_sums_are_taken_apart():
+    a, b = mf.SA(1.0), HILLS[2]
+    assert (a + b + a).terms == (a, b, a)
+    assert (2.0 * (a + 0.5 * b)).weights == (2.0, 1.0)
+    assert sum([a]) == a
+    assert 1 * a == a
+    assert sum([a, b]) == a + b == mf.Sum([a, b])
+    assert (a - b) == a + (-b)
+    assert mf.Sum([a, b], weights=[1.0, 0.0]) == mf.Sum([a])
+    assert -mf.Sum([a, b], weights=[0.0, -1.0]) == b
+    assert mf.Sum([a, b], weights=[1.0, 2.0]) != a + b
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        mf.SA(2.0),
+        mf.USA(2.0, sign=-1),
+        mf.DoublyStochastic(2.0),
+        mf.Interaction([1.0, 2.0]),
+        mf.CircleInteraction([1.0], [0.5]),
+        mf.Kuramoto(2.0),
+        form(2),
+        HILLS[2],
+    ],
+    ids=lambda one: one.name,
+)
+def test_minus_a_dynamics_is_one_of_its_kind(one):
+    mu, at = density(2), tokens(2, 7).points
+    assert type(-one) is type(one)
+    np.testing.assert_allclose((-one).velocity(mu, at), -one.velocity(mu, at), atol=1e-14)
+    np.testing.assert_allclose((one - one).velocity(mu, at), 0.0, atol=1e-14)
+
+
+@given(
+    weights=st.lists(st.floats(0.01, 10.0), min_size=1, max_size=4),
+    betas=st.lists(st.floats(0.0, 20.0), min_size=4, max_size=4),
+    turn=st.floats(0.0, 6.28),
+)
+def test_a_sum_turns_and_adds_as_its_terms_do(weights, betas, turn):
+    terms = [mf.SA(b) if i % 2 else mf.USA(0.1 * b, sign=-1) for i, b in enumerate(betas)]
+    whole = mf.Sum(terms[: len(weights)], weights=weights)
+    mu = tokens(2, 6)
+    rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    turned = mf.Particles(mu.points @ rotation.T, mu.weights)
+    field = whole.velocity(mu, mu.points)
+    scale = 1e-13 * (1.0 + np.abs(field).max())
+    assert np.abs(whole.velocity(turned, turned.points) - field @ rotation.T).max() < scale
+    order = np.random.default_rng(0).permutation(len(weights))
+    again = mf.Sum([terms[i] for i in order], weights=np.array(weights)[order])
+    assert np.abs(again.velocity(mu, mu.points) - field).max() < scale
+    assert mf.energy(mu, 2.0 * whole) == pytest.approx(2.0 * mf.energy(mu, whole), rel=1e-12)
+
+
+LAYERS = mf.Layers([mf.SA(1.0)], step=0.5)
+REFUSED = {
+    "nothing": (lambda: mf.Sum([]), "at least one"),
+    "weights": (lambda: mf.Sum([mf.SA(1.0)], weights=[1.0, 2.0]), "with a weight for each"),
+    "only zeros": (lambda: 0.0 * mf.SA(1.0), "must add up to something"),
+    "a number": (lambda: mf.Sum([1.0]), "terms must be dynamics, got 1.0"),
+    "a class": (lambda: mf.Sum([mf.SA]), "terms must be dynamics"),
+    "layers": (lambda: mf.SA(1.0) + LAYERS, "terms must act at once"),
+    "a map": (lambda: mf.LayerMap(mf.SA(1.0), step=0.1) + mf.SA(1.0), "terms must act at once"),
+    "dim": (lambda: HILLS[2] + HILLS[3], r"of one dimension, got \[2, 3\]"),
+    "noise": (lambda: -mf.SA(1.0, noise=0.1), "weights must be >= 0 where there is noise"),
+    "nan": (lambda: mf.Sum([mf.SA(1.0)], weights=[np.nan]), "weights must be finite"),
+    "S^2": (
+        lambda: mf.evolve(flow_map(3), mf.SA(1.0) + mf.SA(41.0), 0.1),
+        "must be <= 40 for a flow map on S",
+    ),
+    "own axis": (
+        lambda: mf.evolve(density(5), mf.SA(1.0) + mf.FeedForward(np.eye(5), np.eye(5)), 0.1),
+        "must commute with rotations about the axis",
+    ),
+    "gram": (
+        lambda: mf.evolve(tokens(3, 4, "gram"), mf.SA(1.0) + HILLS[3], 0.1),
+        "sums must be 'auto', 'direct' or 'transforms'",
+    ),
+    "no energy": (
+        lambda: mf.energy(tokens(2, 3), mf.SA(1.0) + mf.FeedForward(np.eye(2)[::-1], np.eye(2))),
+        "each column of W must be a multiple",
+    ),
+    "a Dirac mass": (lambda: mf.theory.energy_dirac(mf.SA(1.0) + HILLS[2]), "is known"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name):
+    call, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_nothing_else_is_added():
+    with pytest.raises(TypeError, match="unsupported operand"):
+        mf.SA(1.0) + 3
+    with pytest.raises(TypeError, match="can't multiply"):
+        mf.SA(1.0) * "3"
+
+
+class Turn:
+    """A rotation, which is a dynamics of a user's own."""
+
+    name, noise = "turn", 0.0
+
+    def output(self, measure, points):
+        return points[:, ::-1] * [-1.0, 1.0]
+
+
+def test_an_own_dynamics_is_a_term():
+    start, end = tokens(2, 10), mf.evolve(tokens(2, 10), Turn() + 0.5 * mf.SA(2.0), 1.0, 1).final
+    alone = mf.evolve(start, 0.5 * mf.SA(2.0), 1.0, 1).final
+    turned = alone.points @ np.array([[np.cos(1), np.sin(1)], [-np.sin(1), np.cos(1)]])
+    # rtol = 1e-9 of each step
+    np.testing.assert_allclose(end.points, turned, atol=1e-7)
+    with pytest.raises(ValueError, match="must have a kernel or heads, or be a feed-forward layer"):
+        mf.evolve(density(2), Turn() + mf.SA(1.0), 0.1)
