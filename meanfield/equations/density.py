@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import shown
-from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.facts import Dynamics, Sum
 from meanfield.equations.rates import Rates, added
 from meanfield.kernels.bilinear import CircleBilinear, SphereBilinear, score_matrix
 from meanfield.kernels.direct import Lost, latitude_rule
@@ -74,6 +74,10 @@ class SpectralTendency(ABC):
     @abstractmethod
     def _evaluate(self, coefficients: NDArray[Any]) -> None:
         """Fill the transforms with f, and their flux with f X in units of the speed."""
+
+    def unseen(self, state: Array) -> float:  # noqa: ARG002 (of what is no series)
+        """How much of df/dt a finer grid sees and this one does not: nothing of series."""
+        return 0.0
 
     def measure(self, state: Array) -> Density:
         """The density of a real vector."""
@@ -538,6 +542,35 @@ class GridTendency(SpectralTendency):
         rate = np.empty(self._grid.n_coefficients, dtype=self.space._coefficient_type)
         self._transforms.weak_divergence(rate)
         self._coefficients(out)[:] = self._grid._embed(rate, self.space)
+
+    def unseen(self, state: Array) -> float:
+        """How much of df/dt by drifts a grid twice as fine sees and this one does not, as a share.
+
+        In the norm of H^{-1}, that of f X. It is 0 where X is a series, and where no finer grid is.
+        """
+        drifts = [(w, term) for w, term in self.dynamics._terms if term._sums == "none"]
+        # kinks are narrower than any grid
+        smooth = [(weight, term) for weight, term in drifts if term._smooth]
+        if not smooth:
+            return 0.0
+        density = self.measure(state)
+        try:
+            finer = density._embedded(self.space._doubled())
+        except ValueError:
+            return 0.0
+        weights, terms = zip(*smooth, strict=True)
+        here, whole = (GridTendency(f, Sum(terms, weights=weights)) for f in (density, finer))
+        rates = []
+        for equation in (here, whole):
+            rates.append(np.empty_like(equation.initial_state))
+            equation(equation.initial_state, rates[-1])
+        fine = whole._coefficients(rates[1])
+        apart = fine - self.space._embed(self._coefficients(rates[0]), whole.space)
+        degrees = np.maximum(np.unique(whole.space.degrees), 1.0)
+        missed, size = (
+            float(np.sqrt(whole.space._power(part) @ degrees**-2.0)) for part in (apart, fine)
+        )
+        return missed / size if size else 0.0
 
     def _evaluate(self, coefficients: NDArray[Any]) -> None:
         """Fill the transforms with f, and their flux with f X."""

@@ -59,6 +59,7 @@ class DensitySystem(System[Density]):
         given = self.measure()
         while (missed := self._missed()) > self.tail_tol:
             self._refine(missed)
+        self._see_all()
         grows = given.max_size is None and not isinstance(given.space, Sphere)
         if grows and self.options.on_unresolved == FLOW_MAP:
             # after three doublings, where nodes cost less than the next; on S^2 they cost more
@@ -94,30 +95,43 @@ class DensitySystem(System[Density]):
         """Take a step back that the space does not resolve."""
         if (tail := self._tail(stepper.y)) > self.tail_tol:
             self._refine(tail)
+            self._see_all()
             return Verdict.REDO
         return super().after(stepper)
 
-    def _refine(self, tail: float) -> None:
+    def _see_all(self) -> None:
+        """Refine the space until its grid sees the velocity, which may be narrower than f.
+
+        The first grid may see nothing of it, and the second no more: so both must agree.
+        """
+        while (unseen := self._unseen()) > self.tail_tol:
+            self._refine(unseen, "share of the velocity that its grid misses")
+
+    def _unseen(self) -> float:
+        try:
+            return float(self.equation.unseen(self.state[: self._size]))
+        except self.faults as error:
+            raise self.fault(error) from error
+
+    def _refine(self, tail: float, what: str = "") -> None:
         density = self.measure()
         try:
             size = density.space._doubled().size
         except ValueError as error:
             # there is no such space in double precision
-            raise self._unresolved(density, tail) from error
+            raise self._unresolved(density, tail, what) from error
         if size > self.limit:
-            raise self._unresolved(density, tail)
+            raise self._unresolved(density, tail, what)
         finer = density.resize(size)
         _log.info("t = %g: %r grows to %r, tail %.1e", self.t, density.space, finer.space, tail)
         self.adopt(self._equation(finer), works=self.works)
         if self.t == self.options.t_start:
             self._base = finer
 
-    def _unresolved(self, density: Density, tail: float) -> Stop:
-        what = (
-            "misfit of the law"
-            if self.t == self.options.t_start and tail == density.misfit
-            else "spectral tail"
-        )
+    def _unresolved(self, density: Density, tail: float, what: str) -> Stop:
+        at_start = self.t == self.options.t_start
+        is_of_law = at_start and tail == density.misfit
+        what = what or ("misfit of the law" if is_of_law else "spectral tail")
         reached, allowed = tell_apart(tail, self.tail_tol)
         told = f"the {what} reached {reached} > {allowed} on {density.space}"
         limits, remedy = "`max_size` or `tail_tol` of the density", self._remedy("{}, ")

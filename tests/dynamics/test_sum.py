@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import meanfield as mf
 from meanfield.equations.tendency import tendency
-from tests.handmade import interrupted, same_bits
+from tests.handmade import interrupted, same_bits, unfinished
 
 # a drift with a potential, its vectors along the last axis where a measure is symmetric about that
 TILT = {d: mf.FeedForward.from_potential([0.4], [np.eye(d)[-1]], activation="tanh") for d in (2, 5)}
@@ -382,3 +382,28 @@ def test_an_own_dynamics_is_a_term():
     np.testing.assert_allclose(end.points, turned, atol=1e-7)
     with pytest.raises(ValueError, match="must have a kernel or heads, or be a feed-forward layer"):
         mf.evolve(density(2), Turn() + mf.SA(1.0), 0.1)
+
+
+# a bump of half-width 0.02, which no point of 32 is in
+BUMP = mf.FeedForward(
+    W=[[0.5, -0.5], [0.0, 0.0]],
+    A=np.array([[1.0, 0.0]] * 2) / 0.02,
+    b=[1.0, -1.0],
+    activation="tanh",
+)
+
+
+@pytest.mark.parametrize("dynamics", [BUMP, mf.SA(0.5) + BUMP], ids=["alone", "beside SA"])
+def test_a_velocity_that_is_narrower_than_the_grid_is_seen(dynamics):
+    law = mf.VonMisesFisher([0.0, 1.0], 1.0)
+    flow = mf.evolve(mf.FlowMap(law), dynamics, 0.5, 1)
+    sol = mf.evolve(mf.Density(mf.Circle(32), law), dynamics, 0.5, 1)
+    assert np.abs(sol.final.mean() - flow.final.mean()).max() < 1e-8
+    stop = {"on_unresolved": "stop"}
+    small = mf.Density(mf.Circle(32), law, max_size=64)
+    stopped = unfinished(mf.evolve, small, dynamics, 0.5, 1, **stop)
+    assert stopped.status == "under-resolved"
+    assert "the share of the velocity that its grid misses reached" in stopped.message
+    # a wide one is seen as it is
+    wide = mf.evolve(mf.Density(mf.Circle(64), law), HILLS[2], 0.1, 1)
+    assert wide.final.space == mf.Circle(64)
