@@ -396,6 +396,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"mu": EAST, "nu": EAST}, "dim >= 3"),
         ({"planes": 1}, "planes must be an integer >= 2, got 1"),
         ({"p": 0.5}, "p must be"),
+        ({"p": 101}, "p must be"),
     ],
     "evolve_free": [
         ({"points": [[1.0, 0.0]]}, "points must be at least 2 tokens"),

@@ -1,7 +1,6 @@
 """Distances, plans and maps of pairs of each kind; sliced distances against their definition."""
 
 import sys
-from functools import partial
 
 import mpmath
 import numpy as np
@@ -295,49 +294,34 @@ def test_sliced_distance_has_the_error_it_says():
 
 
 EAST = [1.0, 0.0, 0.0, 0.0]
-TOKEN, FOUR = mf.Particles([[1.0, 0.0]]), mf.Particles([EAST])
-SOME, THREE = cloud(np.random.default_rng(0), 3, 4), cloud(np.random.default_rng(0), 3, 3)
+FOUR, SOME = mf.Particles([EAST]), cloud(np.random.default_rng(0), 3, 4)
 ZONAL = mf.Density(mf.Zonal(4, 8), mf.ZonalSeries(4, [0.5]))
 ABOUT_EAST = mf.Density(mf.Zonal(4, 8, EAST), mf.ZonalSeries(4, [0.5], EAST))
 FLOW = mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], 2.0))
 SPHERE = mf.Density(mf.Sphere(8), mf.ZonalSeries(3, [0.5]))
 LONG = mf.Density(mf.Zonal(3, 1100, [1.0, 0.0, 0.0]), mf.Uniform(3))
 LIGHT = mf.Density.from_coefficients(mf.Circle(8), 0.9 * np.eye(4)[0])
-SLICED = partial(mf.sliced_wasserstein, rng=0)
 AXIS, POWER = r"both be symmetric about one axis.*got", "p must be a finite number >= 1 and <= 20"
 
 
 @pytest.mark.parametrize(
-    ("function", "arguments", "message"),
+    ("arguments", "message"),
     [
-        *((mf.wasserstein, pair, AXIS) for pair in ((ZONAL, ABOUT_EAST), (FLOW, ABOUT_EAST))),
-        *((mf.wasserstein, pair, AXIS) for pair in ((FLOW, FOUR), (ZONAL, SOME))),
-        (mf.wasserstein, (SPHERE, LONG), r"degrees <= 1023 on S\^2 .* got Density\(Zonal"),
-        (mf.wasserstein, (SPHERE, SPHERE, 3), r"p must be 1 or 2 .* got p = 3"),
-        (mf.wasserstein, (UNIFORM, ZONAL), "nu must have dim"),
-        (mf.wasserstein, (LIGHT, UNIFORM), "mass 1 within 1e-06"),
-        *((mf.wasserstein, (UNIFORM, UNIFORM, p), POWER) for p in (0.5, 101)),
-        *((mf.transport_plan, (TOKEN, TOKEN, p), POWER) for p in (0.5, 101)),
-        *((SLICED, (THREE, THREE, p), POWER) for p in (0.5, 101)),
-        (mf.transport_plan, (TOKEN, UNIFORM), "nu must be Particles to have a plan, got Density"),
-        (mf.transport_plan, (TOKEN, FOUR), "nu must have dim"),
-        (mf.transport_map, (TOKEN, UNIFORM, [EAST[:2]]), "mu must have a density to have an"),
-        (mf.transport_map, (SPHERE, SPHERE, [EAST[:3]]), "symmetric about one axis"),
-        (mf.transport_map, (UNIFORM, UNIFORM, [[1.0, 1.0]]), "at must"),
-        (SLICED, (TOKEN, TOKEN), "dim >= 3"),
+        *((pair, AXIS) for pair in ((ZONAL, ABOUT_EAST), (FLOW, ABOUT_EAST))),
+        *((pair, AXIS) for pair in ((FLOW, FOUR), (ZONAL, SOME))),
+        ((SPHERE, LONG), r"degrees <= 1023 on S\^2 .* got Density\(Zonal"),
+        ((SPHERE, SPHERE, 3), r"p must be 1 or 2 .* got p = 3"),
+        ((UNIFORM, ZONAL), "nu must have dim"),
+        ((LIGHT, UNIFORM), "mass 1 within 1e-06"),
+        *(((UNIFORM, UNIFORM, p), POWER) for p in (0.5, 101)),
     ],
 )
-def test_what_has_no_distance_plan_or_map(function, arguments, message):
+def test_what_has_no_distance(arguments, message):
     with pytest.raises(ValueError, match=message):
-        function(*arguments)
+        mf.wasserstein(*arguments)
 
 
 @pytest.mark.parametrize("gap", [0.0, 1.5])
 def test_gaps_out_of_range(gap):
     with pytest.raises(ValueError, match=r"gap must be a finite number >= 1e-06 and <= 1, got"):
         mf.wasserstein(SPHERE, SPHERE, gap=gap)
-
-
-def test_a_sliced_distance_needs_two_planes():
-    with pytest.raises(ValueError, match="planes must be an integer >= 2, got 1"):
-        SLICED(THREE, THREE, planes=1)
