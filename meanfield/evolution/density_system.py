@@ -291,6 +291,10 @@ class OscillatorDensitySystem(DensitySystem):
         super().adopt(equation, works)
         self._anchor = self.t
 
+    def _unseen(self) -> float:
+        """X is a short series: nothing of it is narrower than the grid."""
+        return 0.0
+
     def _turn(self, t: float) -> None:
         """Let the frames of the right-hand side stand as they do at t."""
         self.equation.elapsed = t - self._anchor
