@@ -269,16 +269,15 @@ class GridField(ABC):
 class BalancedOnGrid(GridField):
     """X of `DoublyStochastic` on a grid, u scaled from its last value.
 
-    The grid holds f and twice the kernel's bandwidth, finer than the space's own if need be.
-
     Parameters
     ----------
-    space : Circle, Sphere or Zonal
+    grid : Circle, Sphere or Zonal
+        See `working_grid`: it holds f and twice the kernel's bandwidth.
     dynamics : DoublyStochastic
     """
 
-    def __init__(self, space: Space, dynamics: Dynamics) -> None:
-        self._dynamics, self.grid = dynamics, working_grid(space, dynamics._kernel.beta)
+    def __init__(self, grid: Space, dynamics: Dynamics) -> None:
+        self._dynamics, self.grid = dynamics, grid
         self._sums = grid_sums(self.grid, dynamics._kernel.beta)
         self.forget()
 
@@ -788,10 +787,8 @@ class SumOnGrid(GridField):
     """
 
     def __init__(self, space: Space, dynamics: Dynamics) -> None:
-        grids = [
-            working_grid(space, term._kernel.beta) for _, term in dynamics._terms if term._balanced
-        ]
-        self.grid = max([space, *grids], key=lambda grid: grid.size)
+        grids = (_grid_of(space, term) for _, term in dynamics._terms)
+        self.grid = max(grids, key=lambda grid: grid.size)
         self._parts = [(w, _field_on(self.grid, term)) for w, term in dynamics._terms]
 
     def __call__(self, coefficients: Coefficients, values: Array) -> Rates:
@@ -808,19 +805,26 @@ class SumOnGrid(GridField):
             field.forget()
 
 
-def _field_on(space: Space, term: Dynamics) -> GridField:
-    """The field of one term on the grid of a space, or on the finer one that it takes."""
+def _grid_of(space: Space, term: Dynamics) -> Space:
+    """The space, or a finer one that the field of a term takes."""
+    return working_grid(space, term._kernel.beta) if term._balanced else space
+
+
+def _field_on(grid: Space, term: Dynamics) -> GridField:
+    """The field of one term on a grid that is fine enough for it."""
     if term._balanced:
-        return BalancedOnGrid(space, term)
+        return BalancedOnGrid(grid, term)
     if term._scores and not term._isotropic:
-        return HeadsOnGrid(space, term)
-    return KernelOnGrid(space, term) if term._isotropic else DriftOnGrid(space, term)
+        return HeadsOnGrid(grid, term)
+    return KernelOnGrid(grid, term) if term._isotropic else DriftOnGrid(grid, term)
 
 
 def grid_field(space: Space, dynamics: Dynamics) -> GridField:
     """The field of a dynamics on a grid: that of its term, or the sum of several."""
     ((weight, term), *others) = dynamics._terms
-    return SumOnGrid(space, dynamics) if others or weight != 1.0 else _field_on(space, term)
+    if others or weight != 1.0:
+        return SumOnGrid(space, dynamics)
+    return _field_on(_grid_of(space, term), term)
 
 
 Complex = NDArray[np.complex128]

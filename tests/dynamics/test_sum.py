@@ -96,6 +96,25 @@ def test_field_of_a_density_is_the_sum_of_its_terms(name, dim):
     assert np.abs(found - expected).max() < 1e-11 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("dim", SPACES)
+def test_all_terms_are_on_the_grid_that_a_scaling_takes(dim):
+    """It is finer than the space, and no term asks for a still finer one."""
+    space = {2: mf.Circle(12), 3: mf.Sphere(7), 5: mf.Zonal(5, 12)}[dim]
+    mu = mf.Density(space, mf.VonMisesFisher(NORTH[dim], 0.3), tail_tol=1e-6)
+    scaled = mf.DoublyStochastic(3.0)
+    alone, _ = rate(mu, scaled)
+    for others, tolerance in ((scaled, 1e-14), (mf.SA(2.0), 1e-9), (TILT.get(dim, HILLS[3]), 1e-9)):
+        equation, _ = rate(mu, scaled + others)
+        grid = equation._grid
+        assert len(grid.weights) > len(space.weights)
+        frame = grid._frame(np.arange(len(grid.weights)))
+        expected = np.einsum("ajd,jd->aj", frame, others.velocity(mu, grid.points))
+        if others is scaled:
+            expected = alone._rates.velocity
+        found = equation._rates.velocity - alone._rates.velocity
+        assert np.abs(found - expected).max() < tolerance
+
+
 @pytest.mark.parametrize(
     ("dim", "sums"),
     [(d, s) for d in SPACES for s in ("direct", "transforms") if (d, s) != (5, "transforms")],
