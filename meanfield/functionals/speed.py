@@ -21,7 +21,7 @@ from meanfield.spaces.geometry import project
 from meanfield.typing import Array
 
 # on a grid twice as fine an integral has changed by rounding only
-_CONVERGED, _ROUNDING = 1e-13, 1e-15
+_CONVERGED, _ROUNDING, _NEAR = 1e-13, 1e-15, 1e-9
 
 
 def rms_velocity(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
@@ -336,9 +336,10 @@ def _resolved(
     kernel, dim = dynamics._kernel, measure.dim
     width = kernel.degree(dim) if kernel is not None else bandwidth(reach, dim) + 1
     is_divided = dynamics.normalised and reach > 0.0
+    has_drift = any(term._sums == "none" for _, term in dynamics._terms)
     finer = _embedded(measure, measure.space.kmax + 2 * width)
     value, change = value_on(finer), np.inf
-    while is_divided or dynamics._sums == "none" or dynamics.noise > 0.0:
+    while is_divided or has_drift or dynamics.noise > 0.0:
         space = finer.space
         if 2 * space.size + 1 > space._largest:
             raise ValueError(
@@ -349,8 +350,9 @@ def _resolved(
         before, last = change, value
         value = value_on(finer)
         change = abs(value - last)
-        # changes fall geometrically, until they are rounding
-        if change <= max(_CONVERGED * value, _ROUNDING * unit) or change >= before:
+        # changes fall geometrically, until they are rounding; those of a drift once it is resolved
+        is_near = not has_drift or change <= _NEAR * max(value, unit)
+        if change <= max(_CONVERGED * value, _ROUNDING * unit) or (change >= before and is_near):
             break
     return value
 

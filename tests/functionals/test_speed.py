@@ -508,3 +508,23 @@ def test_a_velocity_of_rounding_is_refused():
     peak = mf.Density(mf.Circle(256), mf.VonMisesFisher([1.0, 0.0], 100.0))
     with pytest.raises(ValueError, match=r"rounding of f, .* take a FlowMap or Particles"):
         mf.rms_velocity(peak, mf.Attention(60.0, [mf.Head(Q=-1.0, V=np.eye(2))]))
+
+
+# steeper than the grid of eight modes resolves, which holds the density
+STEEP = mf.FeedForward.from_potential([1.0], [[12.0, 3.0]], [4.0], activation="tanh")
+
+
+@pytest.mark.parametrize("dynamics", [STEEP, mf.USA(1.0) + STEEP, mf.SA(1.0) + STEEP])
+def test_drifts_are_resolved_beside_other_terms_too(dynamics):
+    """On a grid finer than the density's own, whatever stands beside the drift."""
+    uniform = mf.Density(mf.Circle(8), mf.Uniform(2))
+    angles = 2.0 * np.pi * np.arange(4096) / 4096
+    points = np.column_stack([np.cos(angles), np.sin(angles)])
+    squares = (dynamics.velocity(uniform, points) ** 2).sum(axis=1)
+    # the periodic trapezoidal rule of what is analytic
+    exact = np.sqrt(squares.mean())
+    assert mf.rms_velocity(uniform, dynamics) == pytest.approx(exact, rel=1e-12)
+    if dynamics is not STEEP:
+        return
+    assert mf.slope(uniform, dynamics) == pytest.approx(exact, rel=1e-12)
+    assert mf.metric_speed(uniform, dynamics) == pytest.approx(exact, rel=1e-12)
