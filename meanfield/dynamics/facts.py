@@ -61,6 +61,8 @@ class Energy:
     entropic : bool
     potential : callable or None
         v (n,) of unit rows (n, d).
+    smooth : bool
+        Whether v has derivatives of all orders.
     parts : sequence of (float, Energy)
         The energies that it is a sum of, each with its factor; none where it is of one kind.
     """
@@ -77,6 +79,7 @@ class Energy:
     kernel: Any = None
     entropic: bool = False
     potential: Callable[[Array], Array] | None = None
+    smooth: bool = True
     parts: Sequence[tuple[float, Energy]] = ()
 
     @property

@@ -172,7 +172,9 @@ class FeedForward(Record, Dynamics):
         largest = np.maximum(primitive(shift - lengths), primitive(shift + lengths))
         size = float(np.abs(omega) @ largest + np.linalg.norm(slopes, axis=1).sum())
         formula = "∫ v dmu, v(x) = Σ_j ω_j φ(<a_j, x> + b_j), φ' = σ"
-        return Energy("E_v", formula, 1, dirac=size, potential=self._potential)
+        return Energy(
+            "E_v", formula, 1, dirac=size, potential=self._potential, smooth=bool(self._smooth)
+        )
 
     @cached_property
     def _coefficients(self) -> tuple[Array, Array]:

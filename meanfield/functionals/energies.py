@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from meanfield.typing import Array, ArrayLike
 
 # of an energy, that rounding of a density may make
 _LARGEST_SHARE = 1e-6
+# what a number on a grid twice as fine may have changed by, and rounding of long sums
+_ROUNDING, _NEAR = 1e-14, 1e-11
 
 
 class LostEnergyError(LostDigitsError, ValueError):
@@ -43,8 +46,7 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
         values, log_units = zip(*(energy_in_unit(measure, p) for _, p in energy.parts), strict=True)
         return energy.total(values, log_units)
     if energy.potential is not None:
-        points, masses = measure._quadrature
-        return float(masses @ energy.potential(points)), 0.0
+        return _potential_energy(measure, energy), 0.0
     if kernel is None and beta == 0.0 and energy.form is None:
         return 0.5 * float(np.sum(measure.mean() ** 2)), 0.0
     if energy.form is not None:
@@ -64,6 +66,41 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
         return kernel.energy(measure), kernel.log_unit
     series = kernel.series(measure.dim, len(power) - 1)
     return series.energy(power), series.log_unit
+
+
+def _potential_energy(measure: AnyMeasure, energy: Energy) -> float:
+    """∫ v dmu, of a density on a grid that resolves v; kinks, as relu has, none does."""
+
+    def value_on(part: AnyMeasure) -> float:
+        points, masses = part._quadrature
+        return float(masses @ energy.potential(points))  # type: ignore[misc]
+
+    if isinstance(measure, Density) and energy.smooth:
+        return _settled(measure, value_on, energy.dirac)
+    return value_on(measure)
+
+
+def _settled(density: Density, value_on: Callable[[Density], float], unit: float) -> float:
+    """A number of a density on a grid that is doubled until it changes by rounding only.
+
+    Raises
+    ------
+    ValueError
+        If no grid is fine enough.
+    """
+    finer, value, change = density, value_on(density), np.inf
+    while True:
+        space = finer.space
+        if 2 * space.size + 1 > space._largest:
+            raise ValueError(
+                f"dynamics must have a drift that is resolved by a space of size {space._largest}, "
+                f"on which {shown(density)} still changes its energy by {change:.1e}"
+            )
+        finer = finer._embedded(space._doubled())
+        before, last, value = change, value, value_on(finer)
+        change, scale = abs(value - last), max(unit, abs(value))
+        if change <= _ROUNDING * scale or (change >= before and change <= _NEAR * scale):
+            return value
 
 
 def _form_energy(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[float, float]:
@@ -417,13 +454,21 @@ def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float,
     if isinstance(dynamics, Attention):
         return form_dissipation(measure, dynamics), 0.0
     energy: Any = dynamics._energy
-    rate: Any = tendency(measure._resolving(dynamics._reach), dynamics)
-    rate(rate.initial_state, np.empty_like(rate.initial_state))
     log_units = [part.log_unit for _, part in energy.each]
     if isinstance(measure, Density):
         log_units = [eigenvalues_in_unit(u, measure.dim, 0)[1] for u in log_units]
-    total, log_unit = energy.total(np.atleast_1d(rate.energy_rates()), log_units)
-    return energy.sign * total, log_unit
+    log_unit = max(log_units)
+
+    def value_on(part: AnyMeasure) -> float:
+        rate: Any = tendency(part, dynamics)
+        rate(rate.initial_state, np.empty_like(rate.initial_state))
+        total, _ = energy.total(np.atleast_1d(rate.energy_rates()), log_units)
+        return float(energy.sign * total)
+
+    has_drift = any(term._sums == "none" for _, term in dynamics._terms)
+    if isinstance(measure, Density) and has_drift and dynamics._smooth:
+        return _settled(measure, value_on, 0.0), log_unit
+    return value_on(measure._resolving(dynamics._reach)), log_unit
 
 
 def whole(

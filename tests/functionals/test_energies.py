@@ -495,3 +495,20 @@ def test_kernel_that_no_space_of_many_dimensions_holds():
     tokens = mf.Particles([SPACE.axis])
     with pytest.raises(ValueError, match=r"beta must be smaller in dim = 1024 .* got 700"):
         mf.mmd(tokens, density, 700.0)
+
+
+def test_a_potential_is_resolved_on_a_coarse_grid():
+    """∫ v dmu and what X adds to it, where v is steeper than the density's own grid resolves."""
+    steep = mf.FeedForward.from_potential([1.0], [[12.0, 3.0]], [4.0], activation="tanh")
+    uniform = mf.Density(mf.Circle(8), mf.Uniform(2))
+    angles = 2.0 * np.pi * np.arange(4096) / 4096
+    points = np.column_stack([np.cos(angles), np.sin(angles)])
+    # the periodic trapezoidal rule of what is analytic
+    height = np.log(np.cosh(points @ [12.0, 3.0] + 4.0)).mean()
+    squares = (steep.velocity(uniform, points) ** 2).sum(axis=1).mean()
+    assert mf.energy(uniform, steep) == pytest.approx(height, rel=1e-13)
+    assert mf.dissipation(uniform, steep) == pytest.approx(squares, rel=1e-12)
+    # under USA alone the uniform density stands still
+    both = mf.USA(1.0) + steep
+    assert mf.energy(uniform, both) == pytest.approx(mf.energy(uniform, 1.0) + height, rel=1e-13)
+    assert mf.dissipation(uniform, both) == pytest.approx(squares, rel=1e-12)
