@@ -496,7 +496,7 @@ class Sum(Dynamics):
         log_dirac = max(energy.log_dirac for _, energy in parts)
         told = [f"{factor:g} {energy.symbol}" for factor, energy in parts]
         return Energy(
-            "E" if sign * min(factor for factor, _ in parts) > 0.0 else "F",
+            "E" if min(factor for factor, _ in parts) > 0.0 else "F",
             " + ".join(told).replace("+ -", "- "),
             sign,
             in_w2=all(energy.in_w2 for _, energy in parts),

@@ -297,6 +297,14 @@ def test_sums_are_taken_apart():
     assert mf.Sum([a, b], weights=[1.0, 2.0]) != a + b
 
 
+def test_symbols_of_sums():
+    """E = Σ w_i E_i where all signs are equal, also where all fall; else F."""
+    repulsive = mf.SA(1.0, sign=-1)
+    assert (repulsive + mf.SA(2.0, sign=-1))._energy.symbol == "E"
+    assert (mf.SA(1.0) + mf.SA(2.0))._energy.symbol == "E"
+    assert (repulsive + mf.SA(2.0))._energy.symbol == "F"
+
+
 @pytest.mark.parametrize(
     "one",
     [
