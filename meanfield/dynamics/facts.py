@@ -292,6 +292,10 @@ class Dynamics(ShownFields, ABC):
         """Both at once, the other with -X."""
         return _single([self, other], [1.0, -1.0]) if _may_be_term(other) else NotImplemented
 
+    def __rsub__(self, other: Any) -> Dynamics:
+        """Both at once, this one with -X."""
+        return _single([other, self], [1.0, -1.0]) if _may_be_term(other) else NotImplemented
+
     def __mul__(self, factor: Any) -> Dynamics:
         """X and the noise, a number of times."""
         return _single([self], [factor]) if is_number(factor) else NotImplemented
@@ -447,6 +451,17 @@ class Sum(Dynamics):
     @property
     def _sums(self) -> str:  # type: ignore[override]
         return "none" if all(term._sums == "none" for term in self.terms) else "own"
+
+    @cached_property
+    def _multipliers(self) -> Any:
+        """Σ_i w_i c_k of what are all interactions on the circle."""
+        each = [(weight, term._multipliers) for weight, term in self._terms]
+        if any(factors is None for _, factors in each):
+            return None
+        total = np.zeros(max(len(factors) for _, factors in each), dtype=np.complex128)
+        for weight, factors in each:
+            total[: len(factors)] += weight * factors
+        return total
 
     @property
     def _fast(self) -> bool:

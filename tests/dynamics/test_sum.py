@@ -346,6 +346,22 @@ def test_a_sum_turns_and_adds_as_its_terms_do(weights, betas, turn):
     assert mf.energy(mu, 2.0 * whole) == pytest.approx(2.0 * mf.energy(mu, whole), rel=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["density", "tokens"])
+def test_interactions_of_phases_add(kind):
+    """Phases of any frequencies under K_1 sin and K_2 sin move as under (K_1 + K_2) sin."""
+    frequencies = [-0.5, 0.7]
+    if kind == "density":
+        start = mf.OscillatorDensity(mf.Circle(32), LAWS[2], frequencies)
+    else:
+        start = mf.Oscillators([0.3, 2.0], frequencies)
+    both = mf.Kuramoto(1.0) + 0.5 * mf.CircleInteraction([4.0])
+    one, other = (mf.evolve(start, dynamics, 0.5, 2) for dynamics in (both, mf.Kuramoto(3.0)))
+    expected, found = other.to_dataset(), one.to_dataset()
+    for name in ("order_parameter", "mean_phase", "energy", "rms_velocity"):
+        # rtol = 1e-9 of each step
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-8)
+
+
 LAYERS = mf.Layers([mf.SA(1.0)], step=0.5)
 REFUSED = {
     "nothing": (lambda: mf.Sum([]), "at least one"),
@@ -403,6 +419,7 @@ class Turn:
 
 def test_an_own_dynamics_is_a_term():
     start, end = tokens(2, 10), mf.evolve(tokens(2, 10), Turn() + 0.5 * mf.SA(2.0), 1.0, 1).final
+    assert (Turn() - mf.SA(2.0)).terms[1] == mf.SA(2.0, sign=-1)
     alone = mf.evolve(start, 0.5 * mf.SA(2.0), 1.0, 1).final
     turned = alone.points @ np.array([[np.cos(1), np.sin(1)], [-np.sin(1), np.cos(1)]])
     # rtol = 1e-9 of each step
