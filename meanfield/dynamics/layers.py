@@ -249,7 +249,7 @@ class Layers(Dynamics):
 
     Parameters
     ----------
-    layers : sequence of SA, USA, DoublyStochastic, Attention or FeedForward
+    layers : sequence of SA, USA, DoublyStochastic, Attention or FeedForward, or sums of these
     step : float
         > 0, the time that each layer acts.
 
@@ -287,7 +287,8 @@ class Layers(Dynamics):
         if not layers:
             raise ValueError(f"layers must hold at least one layer, got {shown(self.layers)}")
         for layer in layers:
-            if type(layer) not in LAYERS or layer.noise > 0.0:
+            terms = layer.terms if type(layer) is Sum else (layer,)
+            if any(type(one) not in LAYERS or one.noise > 0.0 for one in terms):
                 names = ", ".join(kind.__name__ for kind in LAYERS)
                 raise ValueError(f"layers must be {names} without noise, got {shown(layer)}")
         # equal layers are one object, as it is hard to tell once they come from a file
@@ -361,7 +362,7 @@ class LayerMap(Dynamics):
 
     Parameters
     ----------
-    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
+    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward, a Sum or Layers
         Without noise; or an object of your own. Of `Layers` each acts once, one after the other,
         and for the step of this map.
     step : float

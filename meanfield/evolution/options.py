@@ -102,7 +102,7 @@ def check_start(
                 f"noise must be 0 to evolve {shown(measure)}, got {known.noise:g}: take a Density "
                 f"or Particles"
             )
-        if isinstance(measure, LineFlowMap) and known._isotropic:
+        if isinstance(measure, LineFlowMap) and any(one._isotropic for _, one in known._terms):
             # refuses a β that these nodes can't resolve
             measure._resolving(known._reach, measure.max_nodes)
     else:
