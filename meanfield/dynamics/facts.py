@@ -109,10 +109,10 @@ def multiplied_out(value: float, log_unit: float) -> float:
     """A value in units of e^{log_unit} as it is, infinite where it overflows."""
     if value == 0.0:
         return 0.0
-    if log_unit <= LARGEST_LOG:
-        return value * float(np.exp(log_unit))
-    # the exponential in two factors, since it may overflow where the product does not
     with np.errstate(over="ignore"):
+        if log_unit <= LARGEST_LOG:
+            return float(value * np.exp(log_unit))
+        # the exponential in two factors, since it may overflow where the product does not
         half = np.exp(0.5 * log_unit)
         return float(value * half * half)
 

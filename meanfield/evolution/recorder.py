@@ -223,12 +223,17 @@ class Recorder:
 
     def _with_terms(self, told: dict[str, Any], energy: Energy) -> dict[str, Any]:
         """The row with the balance of each term, of which the largest error counts."""
-        if not all(np.isfinite(told.get(name, np.inf)).all() for name in _OF_TERMS):
-            return {name: value for name, value in told.items() if name not in _OF_TERMS}
+        lost = {name for name in _OF_TERMS if not np.isfinite(told.get(name, 0.0)).all()}
+        self._overflowed |= lost
+        told = {name: value for name, value in told.items() if name not in lost}
+        if "term_energy" not in told or "term_work" not in told:
+            return told
         first = next((row["term_energy"] for row in self._rows if "term_energy" in row), None)
         gained = told["term_energy"] - (told["term_energy"] if first is None else first)
-        sizes = [multiplied_out(abs(f * e.dirac) or 1.0, e.log_dirac) for f, e in energy.parts]
-        errors = (gained - told["term_work"]) / sizes
+        sizes = np.array([abs(factor * part.dirac) or 1.0 for factor, part in energy.parts])
+        # in two factors, since a size may overflow where the energy does not
+        halves = np.exp(-0.5 * np.array([part.log_dirac for _, part in energy.parts]))
+        errors = (gained - told["term_work"]) * halves * halves / sizes
         largest = float(errors[np.argmax(np.abs(errors))])
         return told | {"term_balance_error": errors, "balance_error": largest}
 
@@ -302,6 +307,7 @@ class Recorder:
                 over, np.array([row.get(name, lacking) for row in self._rows]), about[name]
             )
             for name in names
+            if any(name in row for row in self._rows) and name not in self._overflowed
         }
         told = "; ".join(f"{i}: {f:g} {e.formula}" for i, (f, e) in enumerate(parts))
         about_terms = {"long_name": "term of the energy", "comment": told}

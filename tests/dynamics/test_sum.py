@@ -177,6 +177,20 @@ def test_a_small_energy_beside_a_large_one_keeps_its_own_balance():
     assert abs(gained) > 0.01
 
 
+def test_what_overflows_leaves_the_other_numbers_of_terms():
+    """The dissipation of USA(500) is of order e^{1000}; E_720(δ) overflows, but E_720 does not."""
+    law = mf.VonMisesFisher(NORTH[2], 3.0)
+    data = mf.evolve(mf.FlowMap(law), mf.USA(500.0) + HILLS[2], np.exp(-500.0), 2).to_dataset()
+    assert "term_dissipation" not in data
+    assert 0.0 < np.abs(data.term_balance_error).max() < 1e-12
+    data = mf.evolve(mf.FlowMap(law), mf.SA(719.0) + HILLS[2], 0.02, 2).to_dataset()
+    error = data.term_energy - data.term_energy[0] - data.term_work
+    size = np.exp(np.longdouble(719.0)) / (2 * 719)
+    expected = error.values[:, 0].astype(np.longdouble) / size
+    assert np.abs(expected).max() > 0.0
+    np.testing.assert_allclose(data.term_balance_error[:, 0], expected.astype(float), rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("omega", "rise"),
     [(-0.5, 0.160), (-1.0, 0.028), (-1.5, -0.062), (-2.0, -0.112), (-3.0, -0.087)],
