@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from meanfield._checks import one_of, shown
 from meanfield.dynamics.own import adapt
+from meanfield.evolution.arrays import TERM
 from meanfield.evolution.recorder import LOWER, PROVED, UPPER, with_role
 from meanfield.evolution.solution import Solution
 from meanfield.kernels.multipliers import log_eigenvalues
@@ -76,8 +77,11 @@ def title(sol: Solution, name: str) -> str:
     if about.get("role") in ("energy", "share"):
         return f"{called} {about['symbol']}"
     # noise has a part of its own in dE/dt
-    is_whole = about.get("role") == "rate" and sol.dynamics.noise == 0.0
-    return f"{called} |d{about['symbol']}/dt|" if is_whole else called
+    if about.get("role") != "rate" or sol.dynamics.noise > 0.0:
+        return called
+    rate = f"d{about['symbol']}/dt"
+    # of a sum whose terms have metrics of their own it may have either sign
+    return f"{called} ±{rate}" if (sol._numbers[name].values < 0.0).any() else f"{called} |{rate}|"
 
 
 def bounded_title(sol: Solution, name: str) -> str:
@@ -130,12 +134,16 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
 
 
 def _scale(ax: Axes, values: Array, least: float = 0.0) -> None:
-    """Logarithmic where values are wide apart, and above what is least; else linear from 0."""
+    """Logarithmic where values are wide apart, and above what is least; else linear with 0."""
     if frames.is_wide(values, least):
         ax.set_yscale("log")
         ax.yaxis.set_minor_formatter(NullFormatter())
-    else:
-        ax.set_ylim(0.0, 1.1 * values[np.isfinite(values)].max(initial=0.0) or 1.0)
+        return
+    known = values[np.isfinite(values)]
+    low, high = 1.1 * known.min(initial=0.0), 1.1 * known.max(initial=0.0)
+    ax.set_ylim(low, high if high > low else 1.0)
+    if low < 0.0:
+        ax.axhline(0.0, color=frames.GREY, linestyle="--", linewidth=0.8)
 
 
 def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
@@ -417,8 +425,11 @@ def monitored(sol: Solution) -> list[str]:
 
 
 def _over_t(sol: Solution) -> list[str]:
-    numbers = sol._numbers.variables
-    return [str(name) for name, one in numbers.items() if one.dims == ("t",) and name != "t"]
+    return [name for name in _over(sol, "t") if name != "t"]
+
+
+def _over(sol: Solution, *dims: str) -> list[str]:
+    return [str(name) for name, one in sol._numbers.variables.items() if one.dims == dims]
 
 
 def distance_to(sol: Solution, name: str) -> tuple[str, str]:
@@ -454,15 +465,27 @@ def drawable(sol: Solution) -> list[Draw]:
 def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
     """The curve that has a picture of its own, else the variable of the dataset.
 
+    One of the terms of a sum has a line for each.
+
     Raises
     ------
     ValueError
         If the run has no such number, or `ax` is no Axes.
     """
     check(sol)
-    one_of("name", name, sorted({*_CURVES, *_over_t(sol)}))
+    over_terms = _over(sol, "t", TERM)
+    one_of("name", name, sorted({*_CURVES, *_over_t(sol), *over_terms}))
     if name in _CURVES:
         return _CURVES[name][0](sol, ax)
     ax = panel(sol, ax, name)
-    ax.plot(sol.t, sol._numbers[name].values, "-" if len(sol.t) > 1 else "o", color=frames.BLUE)
+    values, line = sol._numbers[name].values, "-" if len(sol.t) > 1 else "o"
+    if name not in over_terms:
+        ax.plot(sol.t, values, line, color=frames.BLUE)
+        return ax
+    names = [term.name for term in getattr(sol.dynamics, "terms", ())]
+    styles = cycle(LINES)
+    for term, (row, (colour, dash)) in enumerate(zip(values.T, styles, strict=False)):
+        label = f"{term}: {names[term]}" if names else f"{term}"
+        ax.plot(sol.t, row, dash if len(sol.t) > 1 else "o", color=colour, label=label)
+    ax.legend(**frames.LEGEND, handlelength=1.4)
     return ax

@@ -196,6 +196,23 @@ def test_a_run_without_an_energy_has_no_panel_of_it():
         mf.plot.energy(sol)
 
 
+def test_a_sum_that_is_no_gradient_flow_shows_its_fall_and_its_terms():
+    """Its energy falls and then rises: no part of the curve is cut off, and none is called |.|."""
+    hill = mf.FeedForward.from_potential([-2.0], [[0.0, 1.0]], activation="tanh")
+    mu = mf.Density(mf.Circle(64), mf.VonMisesFisher([0.0, 1.0], 3.0))
+    sol = mf.evolve(mu, mf.SA(2.0) + hill, 1.0, save_at=4)
+    rates = sol.dataset.dissipation.values
+    assert rates.min() < 0.0 < rates.max()
+    ax = mf.plot.dissipation(sol)
+    assert ax.get_title(loc="left") == "dissipation ±dE/dt"
+    low, high = ax.get_ylim()
+    assert low < rates.min() < rates.max() < high
+    ax = sol.plot("term_energy")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0: SA", "1: FeedForward"]
+    drawn = np.array([line.get_ydata() for line in ax.lines])
+    assert np.array_equal(drawn.T, sol.dataset.term_energy)
+
+
 def test_numbers_that_a_run_does_not_have_are_refused():
     sol, tokens = with_distances(w1=4 * [1.0]), run([SERIES["tokens d=2"](1.0)])
     names = ["dissipation", "distances", "energy", "energy_share", "nodes", "resolution", "size"]
