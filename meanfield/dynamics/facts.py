@@ -343,9 +343,9 @@ class Sum(Dynamics):
     feed-forward layer at once are (2.8) itself, of which `Layers` is the splitting. Sums in sums
     are taken apart, and a weight of 0 drops a term.
 
-    Where each term has an energy E_i, the sum has F = Σ_i w_i ± E_i, which X climbs if it is a
-    gradient flow; where all have the same sign, it is Σ_i w_i E_i, which moves as its terms do. A
-    sum of SA and of a gradient in W_2 is no gradient flow: each term has a metric of its own.
+    Where each term has an energy E_i, the sum has F = Σ_i ± w_i E_i, + where its term climbs E_i,
+    and X climbs F if it is a gradient flow; where all signs are the same, it is Σ_i w_i E_i. A sum
+    of SA and of a gradient in W_2 is no gradient flow: each term has a metric of its own.
 
     Parameters
     ----------
@@ -390,10 +390,11 @@ class Sum(Dynamics):
         weights = np.ones(len(given))
         if self.weights is not None:
             weights = real_array("weights", self.weights, 1)
-        if len(weights) != len(given) or not given:
+        if not given:
+            raise ValueError(f"terms must be at least one dynamics, got {shown(self.terms)}")
+        if len(weights) != len(given):
             raise ValueError(
-                f"terms must be at least one, with a weight for each, got {len(given)} terms and "
-                f"{len(weights)} weights"
+                f"weights must be one for each of the {len(given)} terms, got {shown(self.weights)}"
             )
         parts = [
             part

@@ -378,8 +378,11 @@ def test_interactions_of_phases_add(kind):
 
 LAYERS = mf.Layers([mf.SA(1.0)], step=0.5)
 REFUSED = {
-    "nothing": (lambda: mf.Sum([]), "at least one"),
-    "weights": (lambda: mf.Sum([mf.SA(1.0)], weights=[1.0, 2.0]), "with a weight for each"),
+    "nothing": (lambda: mf.Sum([]), r"terms must be at least one dynamics, got \[\]"),
+    "weights": (
+        lambda: mf.Sum([mf.SA(1.0)], weights=[1.0, 2.0]),
+        r"weights must be one for each of the 1 terms, got \[1.0, 2.0\]",
+    ),
     "only zeros": (lambda: 0.0 * mf.SA(1.0), "must add up to something"),
     "a number": (lambda: mf.Sum([1.0]), "terms must be dynamics, got 1.0"),
     "a class": (lambda: mf.Sum([mf.SA]), "terms must be dynamics"),
