@@ -106,7 +106,7 @@ def _columns(columns: Mapping[str, Sequence[str]], left_out: str) -> str:
 
 
 def defect(solution: Solution) -> float | None:
-    """max_t |E(t) - E(0) - work|/|E(δ)|, zero up to errors of the time steps.
+    """max_t |E(t) - E(0) - work|/|E(δ)|, zero up to errors of the time steps; of terms the largest.
 
     None for a run that has no such identity: tokens with noise, in layers, under other attention.
     """
@@ -120,8 +120,11 @@ def closing(solution: Solution) -> str:
     if (error := defect(solution)) is not None:
         what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
         of = "/|E(δ)|" if with_role(solution._numbers, "share") else ""
+        whose = ""
+        if "term_balance_error" in solution._numbers.variables:
+            whose, of = "of each term ", "/size"
         lines.append(
-            f"|E(t) - E(0) - work|{of} <= {error:.1e}, where work is the integral of {what}"
+            f"{whose}|E(t) - E(0) - work|{of} <= {error:.1e}, where work is the integral of {what}"
         )
     return "\n".join(lines)
 

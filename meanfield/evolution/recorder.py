@@ -39,7 +39,7 @@ VARIABLES = {
     "work": ("work", "work", "what {E} gained: ± ∫ dissipation dt from the start, and noise_work"),
     "balance_error": (
         *("error", "error of the energy balance"),
-        "({E}(t) - {E}(0) - work)/|{E}(δ)|, 0 but for errors of the run",
+        "{balance}, 0 but for errors of the run",
     ),
     "order_parameter": ("order", "order parameter r", "r e^{iψ} = ∫ e^{iθ} dmu"),
     "mean_phase": ("phase", "mean phase ψ", "r e^{iψ} = ∫ e^{iθ} dmu, in [0, 2π)"),
@@ -342,10 +342,12 @@ class Recorder:
             "formula": energy.formula,
             "rate": _rate_of(energy),
             "share": "energy over that of a Dirac mass",
+            "balance": f"({energy.symbol}(t) - {energy.symbol}(0) - work)/|{energy.symbol}(δ)|",
             "free": f"τS {'-' if energy.sign > 0 else '+'} {energy.symbol}",
         }
         if energy.parts:
             words["share"] = "energy over the sum of the sizes of its parts at Dirac masses"
+            words["balance"] = "of all term_balance_error the largest in size"
         elif energy.potential is not None:
             words["share"] = "energy over Σ |ω_j| max |φ_j|"
         for word, meaning in words.items():
@@ -355,7 +357,7 @@ class Recorder:
 
 def _rate_of(energy: Energy) -> str:
     if energy.parts:
-        return "± ∫ <∇ δ{E}/δmu, X> dmu"
+        return f"± ∫ <∇ δ{energy.symbol}/δmu, X> dmu"
     return "∫|X|² dmu" if energy.in_w2 else "∫|X|² G dmu"
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
+from meanfield.cli.text import closing
 from meanfield.equations.tendency import tendency
 from tests.handmade import interrupted, same_bits, unfinished
 
@@ -165,6 +166,15 @@ def test_measures_agree_and_every_term_keeps_its_balance(name, dim):
     one, other = (sol.pdf(at, 0.25) for sol in runs[:2])
     # the mesh of S^2 has a tolerance of 1e-6 of mass
     assert np.abs(one - other).max() < (1e-8 if dim == 3 else 1e-9) * one.max()
+
+
+def test_a_run_says_whose_balance_it_gives():
+    sol = mf.evolve(density(2), mf.SA(2.0) + HILLS[2], 0.1, save_at=1)
+    (told,) = [line for line in closing(sol).splitlines() if "work" in line]
+    largest = np.abs(sol.dataset.term_balance_error).max()
+    assert told.startswith(f"of each term |E(t) - E(0) - work|/size <= {largest:.1e}, where")
+    assert "largest" in sol.dataset.balance_error.comment
+    assert sol.dataset.dissipation.comment.startswith("± ∫ <∇ δE/δmu, X> dmu, ")
 
 
 def test_a_small_energy_beside_a_large_one_keeps_its_own_balance():
