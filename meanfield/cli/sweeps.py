@@ -120,12 +120,16 @@ def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 def dimension_names(keys: Sequence[str], taken: Container[str] = ()) -> dict[str, str]:
     """The dimension of each key: its last part, or all of it where something else is called that.
 
+    A place in a list has the name of the list.
+
     Examples
     --------
     >>> dimension_names(["dynamics.beta", "law.laws[0].kappa", "law.laws[1].kappa"])
     {'dynamics.beta': 'beta', 'law.laws[0].kappa': 'law_laws_0_kappa', ...}
+    >>> dimension_names(["dynamics.weights.1"])
+    {'dynamics.weights.1': 'weights_1'}
     """
-    last = [key.rpartition(".")[2] for key in keys]
+    last = [re.sub(r"^.*\.(?!\d+(\.|$))", "", key) for key in keys]
     names = {}
     for key, one in zip(keys, last, strict=True):
         whole = key if key != one else f"grid_{key}"

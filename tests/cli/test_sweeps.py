@@ -99,6 +99,7 @@ def test_no_grid():
 
 def test_dimensions_are_last_parts_where_these_differ():
     assert dimension_names(["a.b", "c.d"]) == {"a.b": "b", "c.d": "d"}
+    assert dimension_names(["a.b.0", "a.W.0.1"]) == {"a.b.0": "b_0", "a.W.0.1": "W_0_1"}
     assert dimension_names(["a.b", "c.b"]) == {"a.b": "a_b", "c.b": "c_b"}
     assert dimension_names(["run.t", "x"], {"t", "x"}) == {"run.t": "run_t", "x": "grid_x"}
 
