@@ -257,7 +257,8 @@ def _place(raw: Any, key: str, name: str) -> tuple[Any, int | str]:
         if type(part) is int:
             allowed, fits = f"a list of more than {part}", type(here) is list and part < len(here)
         if not fits:
-            path, given = tables.dotted(parts[:depth]), shown(here)
+            # what is empty was made for what it has to hold
+            path, given = tables.dotted(parts[:depth]), shown(here) if here != {} else "none"
             raise CaseError(f"{name}: {path} must be {allowed} for {key}, got {given}")
         if depth < len(parts) - 1:
             # only a table may be new

@@ -299,6 +299,7 @@ BAD_SETTINGS = [
     ("dynamics.beta=-1", f"{BETA}-1: dynamics.beta must be a finite number >= 0 and <= "),
     ("run.t_end.x=1", "case.toml: run.t_end must be a table for run.t_end.x, got 0.2"),
     ("law.cos[3]=1", "case.toml: law.cos must be a list of more than 3 for law.cos[3]"),
+    ("law.phases.0=1", "law.phases must be a list of more than 0 for law.phases.0, got none"),
     ("measure.space.kmax=9", "measure.space.kmax is an unknown key: the keys here are type, n"),
 ]
 
