@@ -59,6 +59,23 @@ def test_a_check_can_fail():
     assert len(failed) == 4
 
 
+def test_terms_that_cancel_are_held_to_their_own_sizes():
+    """Of 1 - 0.999 times one energy a thousandth is left, but the errors are those of each."""
+    sol = mf.evolve(tokens(2, 10), mf.SA(2.0) - 0.999 * mf.SA(2.0), 0.1, 1)
+    share = np.abs(sol.dataset.energy_share).max().item()
+    assert share < 1e-3
+    steps = sol.dataset.steps.values[-1]
+    least = 2.0 * (steps + 1.0) * sol.dataset.attrs["rtol"]
+    for error, passed in ((0.5 * least, True), (1.1 * least, False)):
+        wrong = sol.dataset.assign(balance_error=sol.dataset.balance_error + error)
+        bad = replace(
+            sol, dataset=wrong.assign(term_balance_error=wrong.term_balance_error + error)
+        )
+        (found,) = [check for check in checks(bad) if check.name.startswith("balance")]
+        assert found.passed == passed
+        assert found.name.endswith("size of each term")
+
+
 BENT = np.array([[1.0, 0.3], [0.3, -0.5]])
 
 
