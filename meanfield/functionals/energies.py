@@ -394,10 +394,11 @@ def with_energy(
 def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
     """± dE/dt for the `energy` of a dynamics, without noise: + where X climbs it, - where it falls.
 
-    It is ± ∫ <∇ δE/δmu, X> dmu, which is >= 0 where the dynamics is a gradient flow, as all are but
-    sums of terms with metrics of their own: SA beside a feed-forward layer may lower their energy.
-    ∫ |X|² dmu (Lemma 3.7); of what is normalised, SA too, ∫ |X|² G dmu (3.6), G(βx) = ∫ e^{β<x,y>}
-    dmu(y) or with its own kernel. Under DoublyStochastic ∫ |X|² dmu.
+    It is ± ∫ <∇ δE/δmu, X> dmu. Of a gradient flow that is ∫ |X|² dmu (Lemma 3.7), of what is
+    normalised, such as SA, ∫ |X|² G dmu (3.6), G(βx) = ∫ e^{β<x,y>} dmu(y) or with its own kernel;
+    under DoublyStochastic it is ∫ |X|² dmu. All dynamics with an energy are gradient flows but sums
+    of terms with metrics of their own: SA beside a feed-forward layer may lower their energy, and
+    the number is then negative.
 
     Parameters
     ----------
