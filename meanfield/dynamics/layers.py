@@ -72,7 +72,8 @@ class FeedForward(Record, Dynamics):
     -----
     Where W = Aᵀ diag(ω), X is the gradient in W_2 of the energy ∫ v dmu, v(x) = Σ_j ω_j φ(<a_j, x>
     + b_j), φ' = σ, φ(0) = 0 (arXiv 2601.21366), see `from_potential`; a row a_j = 0 of A, whose
-    column w_j of W is free, adds σ(b_j) <w_j, x> to v. With noise it tends to the density e^{v/τ}/Z.
+    column w_j of W is free, adds σ(b_j) <w_j, x> to v. With noise a measure tends to the density
+    e^{v/τ}/Z.
 
     Examples
     --------
