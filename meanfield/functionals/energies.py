@@ -301,6 +301,7 @@ def energy(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0
     - CircleInteraction of sines: F = K/2 ∬ H(θ - φ) dmu dmu = K/2 Σ_k (b_k/k) |m_k|² with
       m_k = ∫ e^{-ikθ} dmu, H' = -h without its mean; (7.3) is h = sin.
     - FeedForward with W = Aᵀ diag(ω): ∫ v dmu, v(x) = Σ_j ω_j φ(<a_j, x> + b_j), φ' = σ, φ(0) = 0.
+      For densities on a grid that resolves v, under relu on their own; flow maps on their nodes.
     - Sum: Σ w_i E_i where all terms have one and the same sign, else Σ ± w_i E_i, which X climbs if
       it is a gradient flow.
 
