@@ -528,3 +528,11 @@ def test_drifts_are_resolved_beside_other_terms_too(dynamics):
         return
     assert mf.slope(uniform, dynamics) == pytest.approx(exact, rel=1e-12)
     assert mf.metric_speed(uniform, dynamics) == pytest.approx(exact, rel=1e-12)
+
+
+def test_the_slope_of_a_multiple_is_that_multiple():
+    """w X is the gradient flow of w E in the same metric."""
+    mu = mf.Density(mf.Circle(32), SERIES)
+    for dynamics in (mf.SA(3.0), mf.SA(3.0, sign=-1), mf.USA(2.0), mf.DoublyStochastic(2.0)):
+        whole = mf.slope(mu, 2.5 * dynamics)
+        assert whole == pytest.approx(2.5 * mf.slope(mu, dynamics), rel=1e-12)
