@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import meanfield as mf
 from meanfield.cli.text import closing
 from meanfield.equations.tendency import tendency
-from tests.handmade import interrupted, same_bits, unfinished
+from tests.handmade import interrupted, same_bits, slow, unfinished
 
 # a drift with a potential, its vectors along the last axis where a measure is symmetric about that
 TILT = {d: mf.FeedForward.from_potential([0.4], [np.eye(d)[-1]], activation="tanh") for d in (2, 5)}
@@ -232,7 +232,7 @@ def test_sums_are_layers():
     np.testing.assert_allclose(one.pdf(at, 0.5), other.pdf(at, 0.5), rtol=1e-9)
 
 
-@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("dim", [2, slow(3)])
 def test_noise_and_a_potential_tend_to_gibbs(dim):
     """The density of drift ∇v and noise τ tends to e^{v/τ}/Z, and lowers τS - ∫ v dmu."""
     hill = mf.FeedForward.from_potential([0.6], [np.eye(dim)[0]], [0.3], activation="tanh")

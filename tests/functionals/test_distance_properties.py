@@ -100,6 +100,7 @@ def mean_gap(mu, nu):
     return float(np.linalg.norm(mu.mean() - nu.mean()))
 
 
+@pytest.mark.slow
 @given(on_circle(), on_circle(), on_circle(), ORDERS)
 def test_wasserstein_is_a_metric_on_the_circle(mu, nu, third, p):
     rounding = rounding_of_mass(p)
