@@ -187,6 +187,7 @@ def test_a_small_energy_beside_a_large_one_keeps_its_own_balance():
     assert abs(gained) > 0.01
 
 
+@pytest.mark.slow
 def test_what_overflows_leaves_the_other_numbers_of_terms():
     """The dissipation of USA(500) is of order e^{1000}; E_720(δ) overflows, but E_720 does not."""
     law = mf.VonMisesFisher(NORTH[2], 3.0)
@@ -476,7 +477,7 @@ BUMP = mf.FeedForward(
 )
 
 
-@pytest.mark.parametrize("dynamics", [BUMP, mf.SA(0.5) + BUMP], ids=["alone", "beside SA"])
+@pytest.mark.parametrize("dynamics", [BUMP, slow(mf.SA(0.5) + BUMP)], ids=["alone", "beside SA"])
 def test_a_velocity_that_is_narrower_than_the_grid_is_seen(dynamics):
     law = mf.VonMisesFisher([0.0, 1.0], 1.0)
     flow = mf.evolve(mf.FlowMap(law), dynamics, 0.5, 1)

@@ -66,6 +66,7 @@ def test_a_mesh_costs_no_more_at_a_later_time(monkeypatch):
     assert np.abs(sol.dataset.balance_error).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_the_label_error_is_the_mass_that_is_misplaced(monkeypatch):
     """Next to none of a mesh that holds the density; a percent of one that is 1 % too dense.
 

@@ -323,6 +323,7 @@ def test_a_short_right_hand_side_is_not_measured(monkeypatch, caplog):
     assert "right-hand side" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_flow_map_under_a_steep_kernel_says_what_it_does(caplog, capsys):
     start = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 2.0))
     with caplog.at_level(logging.INFO, logger="meanfield"):

@@ -112,6 +112,7 @@ def test_wasserstein_is_a_metric_on_the_circle(mu, nu, third, p):
     assert last <= np.pi * (first / np.pi) ** (1.0 / p) + rounding
 
 
+@pytest.mark.slow
 @given(st.data(), st.sampled_from([3, 4, 50]), ORDERS)
 def test_wasserstein_is_a_metric_about_an_axis(data, dim, p):
     axis = unit_points(dim, 1, data.draw(seeds))[0]
@@ -168,6 +169,7 @@ def bracketed(distance):
 BETAS = st.one_of(st.just(0.0), powers_of_ten(-8, 4))
 
 
+@pytest.mark.slow
 @given(st.data(), DIMS, BETAS, seeds)
 def test_mmd_is_a_metric(data, dim, beta, seed):
     if dim == 2:

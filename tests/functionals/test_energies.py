@@ -341,6 +341,7 @@ def test_flow_map_on_s2_keeps_the_balance_of_a_form(normalised, sign):
         assert tell(cloud, moving) == pytest.approx(told, rel=1e-7)
 
 
+@pytest.mark.slow
 def test_energy_of_a_form_goes_on_where_a_density_becomes_a_flow_map():
     start = mf.Density(mf.Sphere(15), BUMPS, max_size=24)
     sol = mf.evolve(start, mf.Attention(1.0, [mf.Head(Q=OVAL, V=OVAL)]), 0.5, 3)

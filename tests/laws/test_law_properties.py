@@ -101,6 +101,7 @@ def test_densities_are_positive_and_have_mass_1(drawn):
     assert abs(masses_of_panels(law, axis).sum() - 1.0) < 1e-9
 
 
+@pytest.mark.slow
 @examples(10)
 @given(axial_laws(), seeds)
 def test_turning_the_law_and_the_points_changes_nothing(drawn, seed):
@@ -165,6 +166,7 @@ def test_draws_have_the_distribution_of_the_density(drawn, seed):
     assert abs(np.mean(across @ direction)) < 2.0 * FARTHEST
 
 
+@pytest.mark.slow
 @examples(20)
 @given(axial_laws(), st.lists(WEIGHTS, min_size=3, max_size=3), seeds)
 def test_mixtures_are_linear(drawn, weights, seed):

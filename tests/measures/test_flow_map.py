@@ -172,6 +172,7 @@ def clustering():
     return mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 40.0, [*range(1, 9), 40])
 
 
+@pytest.mark.slow
 def test_density_at_nodes_is_the_density_there(clustering):
     flow = clustering.measures[2]
     error = clustering.pdf(flow.points, 2.0) / np.exp(flow.log_density) - 1

@@ -105,6 +105,7 @@ def test_moments_of_tokens(mu, radius, seed):
     assert np.max(np.abs(mu.mean() @ turn.T - other.mean())) < 20 * mu.dim * EPS
 
 
+@pytest.mark.slow
 @given(smooth(), LENGTHS, seeds)
 def test_moments_of_bumps_are_bounded_or_refused(made, radius, seed):
     mu = made_or_refused(made)
@@ -162,6 +163,7 @@ def check_clusters(mu, some, least):
             assert some.radii[label] == pytest.approx(np.sqrt(mean), rel=1e-6, abs=1e-12)
 
 
+@pytest.mark.slow
 @examples(20)
 @given(smooth(), powers_of_ten(-1.5, 0))
 def test_clusters_of_bumps(made, radius):

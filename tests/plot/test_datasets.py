@@ -36,6 +36,7 @@ def curves(ax):
     return [np.array(line.get_data()) for line in ax.lines]
 
 
+@pytest.mark.slow
 def test_a_figure_of_two_runs_has_their_energies_and_distances(files):
     density = mf.evolve(mf.Density(mf.Circle(64), LAW), mf.SA(2.0), 1.0, 4)
     tokens = mf.evolve(mf.Particles.quantise(LAW, 40), mf.SA(2.0), 1.0, 2)

@@ -167,6 +167,7 @@ def test_numbers_in_lists_are_not_looked_at_one_by_one(monkeypatch):
     assert len(counted) == 2
 
 
+@pytest.mark.slow
 @given(hnp.arrays(float, st.tuples(st.integers(1, 5), st.integers(2, 6)), elements=entry))
 def test_unit_rows_are_of_norm_one(vectors):
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -126,6 +126,7 @@ def ds():
     return mf.studies.two_token_correlation(1.0, 8, 3.0, repeats=1024, kmax=4, save_at=30, rng=0)
 
 
+@pytest.mark.slow
 def test_closures_break_in_order(ds):
     first, second, third = ds.breaks.values
     assert 0 < first < second <= third < ds.reached.values[2]

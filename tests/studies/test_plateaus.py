@@ -66,6 +66,7 @@ def test_metastability_tells_plateaus_and_mergers(plateaus):
     assert len(mergers) >= len(counts) - 1
 
 
+@pytest.mark.slow
 def test_equal_clusters_from_one_mode():
     """Only degree 3 in the start: three equal clusters that stand still by symmetry."""
     ds = mf.studies.metastability(

@@ -226,6 +226,7 @@ def test_flows_arrive(dim):
         assert abs(row[np.isfinite(row)][-1]) <= 1e-10
 
 
+@pytest.mark.slow
 def test_a_flow_of_the_wrong_sign_is_seen(monkeypatch):
     monkeypatch.setattr(room, "SA", lambda beta, sign=1: mf.SA(beta, sign=-sign))
     monkeypatch.setattr(room, "growth_rates", lambda *_: np.full(4, 5.0))
@@ -547,6 +548,7 @@ def test_command(tmp_path, monkeypatch, capsys):
     assert said.err == ""
 
 
+@pytest.mark.slow
 def test_command_undecided(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     found = study(4.0, parts=["search"])

@@ -214,6 +214,7 @@ def test_two_clusters_exchange_mass():
     assert abs(ds.growth_rate.item(place)) < 1e-6
 
 
+@pytest.mark.slow
 def test_stability_on_other_branches():
     """Degree k bifurcates with the modes below it unstable: k - 1 of them."""
     ds = stationary_states(mf.USA(5.0), 2, kmax=3).isel(beta=0)
