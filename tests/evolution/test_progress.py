@@ -52,8 +52,9 @@ class Blocks:
             self.count += 1
             if self.is_armed:
                 if not self.struck:
-                    os.kill(os.getpid(), signal.SIGINT)
+                    # before, since it may be heard at once
                     self.struck = self.count
+                    os.kill(os.getpid(), signal.SIGINT)
                 # long enough for any reminder: where none comes, the count goes on
                 for _ in range(300):
                     time.sleep(0.01)
