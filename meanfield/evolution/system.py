@@ -371,27 +371,20 @@ class System(Generic[M]):
         """The energy, the rate at which X changes it, and its gain where the state has that."""
         if self.energy is None:
             return {}
-        numbers: dict[str, Any] = {"energy": self.scaled_energy()}
+        values = self._scaled_energies()
+        numbers: dict[str, Any] = {"energy": self._sum_of(values)}
         if self._has_dissipation:
             numbers["dissipation"] = self._dissipation(measure)
         if self.has_balance:
             numbers["work"] = self._total(self.works)
             if self.energy.parts:
-                numbers |= self._balance_of_terms()
+                numbers |= self._balance_of_terms(values)
         return numbers
 
-    def _balance_of_terms(self) -> dict[str, Array]:
+    def _balance_of_terms(self, values: Sequence[float]) -> dict[str, Array]:
         """The same of each term's part of the energy, in its own unit."""
         energy: Any = self.energy
-        measure, factors = self.measure(), np.array([factor for factor, _ in energy.parts])
-        values = [
-            value * float(np.exp(u - unit))
-            for unit, (value, u) in zip(
-                self.log_units,
-                (energy_in_unit(measure, one) for _, one in energy.parts),
-                strict=True,
-            )
-        ]
+        factors = np.array([factor for factor, _ in energy.parts])
         return {
             "term_energy": factors * values,
             "term_dissipation": energy.sign * factors * self._dissipated(),
@@ -410,9 +403,7 @@ class System(Generic[M]):
 
     def _total(self, values: Array) -> float:
         """What the energy gains in its unit, of what each gains, or loses, in its own."""
-        energy: Any = self.energy
-        total, _ = energy.total(values, self.log_units)
-        return self._sign * float(total)
+        return self._sign * self._sum_of(values)
 
     def scaled_energy(self) -> float:
         """The energy at the present time in units of e^{log_unit}; nan where there is none.
@@ -422,15 +413,26 @@ class System(Generic[M]):
         Stop
             If the density is not resolved enough to have one.
         """
-        if self.energy is None:
-            return float("nan")
-        try:
-            value, unit = energy_in_unit(self.measure(), self.energy)
-        except LostEnergyError as error:
-            # the right-hand side knows best what f lacks
-            self.evaluate()
-            raise self.fault(error) from error
-        return value * float(np.exp(unit - self.log_unit))
+        return self._sum_of(self._scaled_energies()) if self.energy else float("nan")
+
+    def _sum_of(self, values: Sequence[float] | Array) -> float:
+        """The energy in its unit, of those of its parts in theirs."""
+        energy: Any = self.energy
+        total, _ = energy.total(values, self.log_units)
+        return float(total)
+
+    def _scaled_energies(self) -> list[float]:
+        """The energies that are kept, at the present time, each in its own unit."""
+        measure, values = self.measure(), []
+        for unit, (_, energy) in zip(self.log_units, self._energies, strict=True):
+            try:
+                value, log_unit = energy_in_unit(measure, energy)
+            except LostEnergyError as error:
+                # the right-hand side knows best what f lacks
+                self.evaluate()
+                raise self.fault(error) from error
+            values.append(value * float(np.exp(log_unit - unit)))
+        return values
 
     def _speeds(self, measure: M) -> dict[str, float]:
         """(∫ |X|² dmu)^{1/2}, and the speed in W_2 where X tells it."""
