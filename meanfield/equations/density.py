@@ -75,10 +75,6 @@ class SpectralTendency(ABC):
     def _evaluate(self, coefficients: NDArray[Any]) -> None:
         """Fill the transforms with f, and their flux with f X in units of the speed."""
 
-    def unseen(self, state: Array) -> float:  # noqa: ARG002 (of what is no series)
-        """How much of df/dt a finer grid sees and this one does not: nothing of series."""
-        return 0.0
-
     def measure(self, state: Array) -> Density:
         """The density of a real vector."""
         coefficients = self._coefficients(state)
@@ -542,35 +538,6 @@ class GridTendency(SpectralTendency):
         self._transforms.weak_divergence(rate)
         self._coefficients(out)[:] = self._grid._embed(rate, self.space)
 
-    def unseen(self, state: Array) -> float:
-        """How much of df/dt by drifts a grid twice as fine sees and this one does not, as a share.
-
-        In the norm of H^{-1}, that of f X. It is 0 where X is a series, and where no finer grid is.
-        """
-        drifts = [(w, term) for w, term in self.dynamics._terms if term._sums == "none"]
-        # kinks are narrower than any grid
-        smooth = [(weight, term) for weight, term in drifts if term._smooth]
-        if not smooth:
-            return 0.0
-        density = self.measure(state)
-        try:
-            finer = density._embedded(self.space._doubled())
-        except ValueError:
-            return 0.0
-        weights, terms = zip(*smooth, strict=True)
-        here, whole = (GridTendency(f, Sum(terms, weights=weights)) for f in (density, finer))
-        rates = []
-        for equation in (here, whole):
-            rates.append(np.empty_like(equation.initial_state))
-            equation(equation.initial_state, rates[-1])
-        fine = whole._coefficients(rates[1])
-        apart = fine - self.space._embed(self._coefficients(rates[0]), whole.space)
-        degrees = np.maximum(np.unique(whole.space.degrees), 1.0)
-        missed, size = (
-            float(np.sqrt(whole.space._power(part) @ degrees**-2.0)) for part in (apart, fine)
-        )
-        return missed / size if size else 0.0
-
     def _evaluate(self, coefficients: NDArray[Any]) -> None:
         """Fill the transforms with f, and their flux with f X."""
         transforms, flux = self._transforms, self._transforms.flux
@@ -620,6 +587,35 @@ class GridTendency(SpectralTendency):
         shares = velocity / unit
         squares = np.einsum("cj,cj->j", shares, shares) * self._transforms.values
         return unit * float(np.sqrt(max(float(self._grid.weights @ squares), 0.0)))
+
+
+def unseen_share(density: Density, dynamics: Dynamics) -> float:
+    """How much of df/dt by drifts a grid twice as fine sees and this one does not, as a share.
+
+    In the norm of H^{-1}, that of f X. It is 0 where X is a series, and where no finer grid is.
+    """
+    drifts = [(weight, term) for weight, term in dynamics._terms if term._sums == "none"]
+    # kinks are narrower than any grid
+    smooth = [(weight, term) for weight, term in drifts if term._smooth]
+    if not smooth:
+        return 0.0
+    try:
+        finer = density._embedded(density.space._doubled())
+    except ValueError:
+        return 0.0
+    weights, terms = zip(*smooth, strict=True)
+    here, whole = (GridTendency(f, Sum(terms, weights=weights)) for f in (density, finer))
+    rates = []
+    for equation in (here, whole):
+        rates.append(np.empty_like(equation.initial_state))
+        equation(equation.initial_state, rates[-1])
+    fine = whole._coefficients(rates[1])
+    apart = fine - here.space._embed(here._coefficients(rates[0]), whole.space)
+    degrees = np.maximum(np.unique(whole.space.degrees), 1.0)
+    missed, size = (
+        float(np.sqrt(whole.space._power(part) @ degrees**-2.0)) for part in (apart, fine)
+    )
+    return missed / size if size else 0.0
 
 
 def check_on_space(space: Space, dynamics: Dynamics) -> None:

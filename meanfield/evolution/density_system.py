@@ -10,7 +10,7 @@ import numpy as np
 
 from meanfield._checks import tell_apart
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.density import LostDigitsError
+from meanfield.equations.density import LostDigitsError, unseen_share
 from meanfield.evolution.options import FLOW_MAP, Options, choose_on_unresolved
 from meanfield.evolution.recorder import Stop
 from meanfield.evolution.steppers import ExponentialSteps, Stepper
@@ -109,7 +109,7 @@ class DensitySystem(System[Density]):
 
     def _unseen(self) -> float:
         try:
-            return float(self.equation.unseen(self.state[: self._size]))
+            return unseen_share(self.measure(), self.acting)
         except self.faults as error:
             raise self.fault(error) from error
 
@@ -290,10 +290,6 @@ class OscillatorDensitySystem(DensitySystem):
         """Go on with another right-hand side, whose frames stand as they are."""
         super().adopt(equation, works)
         self._anchor = self.t
-
-    def _unseen(self) -> float:
-        """X is a short series: nothing of it is narrower than the grid."""
-        return 0.0
 
     def _turn(self, t: float) -> None:
         """Let the frames of the right-hand side stand as they do at t."""
