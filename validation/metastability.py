@@ -41,7 +41,7 @@ def surviving_atom(
     mass = flow.weights[np.cos(flow.angles) < -np.cos(_NEAR)].sum()
     field = LineField(dynamics, 2)
     pole = np.array([np.pi])
-    rates = field.rates(field.line.kernel(pole[:, None], flow.angles) @ flow.weights, pole)
+    rates = field.rates([field.line.kernel(pole[:, None], flow.angles) @ flow.weights], pole)
     return float(mass), float(rates.divergence[0])
 
 

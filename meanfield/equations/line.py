@@ -51,6 +51,8 @@ class AngularField:
     normalised: bool = False
     # whether sources are the masses times u of DoublyStochastic
     is_balanced = False
+    # of each part the first that has its cells and sources, which gathers the charges of both
+    owners: Sequence[int] = (0,)
     # heads; λ where ∂K = λA; X, and the gradient of the energy if there is one, over A or A/G
     _heads = 1
     _growth: float | None = None
@@ -59,18 +61,19 @@ class AngularField:
     # whether the gradient is a multiple of A, where X is one of A/G
     _is_weighted = False
 
-    def rates(self, sums: Array, angles: Array, masses: Array | None = None) -> Rates:
+    def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:
         """X, div X and ∇ δE/δmu (n,) at angles.
 
         Parameters
         ----------
-        sums : ndarray, shape (number of tables, n)
-            Those of the line's tables.
+        tables : sequence of ndarray, shape (number of tables, n)
+            Of each part the sums of its line's tables.
         angles : ndarray, shape (n,)
-        masses : ndarray, shape (n,), optional
-            Those at the angles, if they are the measure: where G has lost its digits in sums of
-            cells they are summed one by one.
+        masses : sequence of ndarray, shape (n,), optional
+            Of each part those at the angles, if they are the measure: where G has lost its digits
+            in sums of cells they are summed one by one.
         """
+        (sums,) = tables
         if not self.normalised:
             pull, spread = sums[-2], sums[-1]
             return Rates(self._unit * pull, self._unit * spread, self._gradients(pull))
@@ -82,8 +85,8 @@ class AngularField:
             spread = spread / potential - steepness * share
         gradients = self._gradients((pull if self._is_weighted else share)[0])
         rates = Rates(self._unit * share.sum(axis=0), self._unit * spread.sum(axis=0), gradients)
-        if masses is not None:
-            self._sum_small(rates, potential, angles, masses)
+        if masses:
+            self._sum_small(rates, potential, angles, masses[0])
         return rates
 
     def _sum_small(self, rates: Rates, potentials: Array, angles: Array, masses: Array) -> None:
@@ -94,21 +97,13 @@ class AngularField:
         """The fields of single terms that it is made of: this alone."""
         return (self,)
 
-    def rates_of(self, sums: Sequence[Array], angles: Array, masses: Sequence[Array]) -> Rates:
-        """The rates at angles, from the sums of each part and the masses that made them."""
-        return self.rates(sums[0], angles, masses[0])
-
-    def charge_owners(self) -> Sequence[int]:
-        """The first of the parts that has the cells and the sources of each."""
-        return (0,)
-
     def _gradients(self, pull: Array) -> tuple[Array, ...]:
         return () if self._gradient_unit is None else (self._gradient_unit * pull,)
 
     def from_charges(self, charges: Array, angles: Array) -> Rates:
         """The same from charges gathered at the nodes of the line's cells."""
         sums = Interpolation(self.line, angles).values(self.line.fields(charges, self.tables))
-        return self.rates(sums, angles)
+        return self.rates([sums], angles)
 
 
 class LineField(AngularField):
@@ -158,35 +153,28 @@ class SumOnLine(AngularField):
 
     def __init__(self, parts: Sequence[tuple[float, AngularField]]) -> None:
         self._weighted, self.line = parts, parts[0][1].line
+        # cells of a line are told by their number
+        cells = [(f.line.size, i if f.is_balanced else -1) for i, (_, f) in enumerate(parts)]
+        self.owners = [cells.index(each) for each in cells]
 
     @property
     def parts(self) -> Sequence[AngularField]:
         """The fields of single terms."""
         return [field for _, field in self._weighted]
 
-    def rates(self, sums: Array, angles: Array, masses: Array | None = None) -> Rates:
-        """See `AngularField`, of one part."""
-        ((weight, field),) = self._weighted
-        return added([(weight, field.rates(sums, angles, masses))])
-
-    def rates_of(self, sums: Sequence[Array], angles: Array, masses: Sequence[Array]) -> Rates:
-        """The rates at angles, from the sums of each part and the masses that made them."""
-        each = zip(self._weighted, sums, masses, strict=True)
-        return added((weight, field.rates(part, angles, m)) for (weight, field), part, m in each)
-
-    def charge_owners(self) -> Sequence[int]:
-        """The first of the parts that has the cells and the sources of each."""
-        # cells of a line are told by their number
-        cells = [(f.line.size, i if f.is_balanced else -1) for i, f in enumerate(self.parts)]
-        return [cells.index(one) for one in cells]
+    def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:
+        """See `AngularField`."""
+        each = zip(self._weighted, tables, masses, strict=True)
+        return added(
+            (weight, field.rates([part], angles, [m])) for (weight, field), part, m in each
+        )
 
     def from_charges(self, charges: Array, angles: Array) -> Rates:
         """See `AngularField`, from the charges of what has cells or sources of its own."""
-        owners, parts = self.charge_owners(), self.parts
-        distinct = sorted(set(owners))
-        ends = np.cumsum([parts[owner].line.size for owner in distinct])[:-1]
+        distinct = sorted(set(self.owners))
+        ends = np.cumsum([self.parts[owner].line.size for owner in distinct])[:-1]
         of = dict(zip(distinct, np.split(charges, ends), strict=True))
-        each = zip(self._weighted, owners, strict=True)
+        each = zip(self._weighted, self.owners, strict=True)
         return added((weight, f.from_charges(of[owner], angles)) for (weight, f), owner in each)
 
 
@@ -262,7 +250,7 @@ class FlowTendency:
     def charges(self, state: Array) -> Array:
         """The masses that make the field as charges at the nodes of the line's cells."""
         gathered = self._gathered(state)
-        distinct = (gathered[owner] for owner in sorted(set(self.field.charge_owners())))
+        distinct = (gathered[owner] for owner in sorted(set(self.field.owners)))
         return np.concatenate([sums.charges(masses) for sums, masses in distinct])
 
     def _gathered(self, state: Array) -> list[tuple[LineSums, Array]]:
@@ -280,16 +268,11 @@ class FlowTendency:
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        angles, gathered, field = state[: self._count], self._gathered(state), self.field
-        if len(gathered) > 1:
-            tables = [
-                sums(masses, part.tables)
-                for part, (sums, masses) in zip(field.parts, gathered, strict=True)
-            ]
-            self._rates = field.rates_of(tables, angles, [masses for _, masses in gathered])
-        else:
-            ((sums, masses),) = gathered
-            self._rates = field.rates(sums(masses, field.tables), angles, masses)
+        gathered = self._gathered(state)
+        each = zip(self.field.parts, gathered, strict=True)
+        tables = [sums(masses, part.tables) for part, (sums, masses) in each]
+        masses = [masses for _, masses in gathered]
+        self._rates = self.field.rates(tables, state[: self._count], masses)
         out[: self._count], out[self._count :] = self._rates.velocity, self._rates.divergence
 
     def energy_rates(self) -> Array:
@@ -407,7 +390,7 @@ class DriftField(AngularField):
                         f"map, got {matrix}: take Particles"
                     )
 
-    def rates(self, sums: Array, angles: Array, masses: Array | None = None) -> Rates:  # noqa: ARG002
+    def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:  # noqa: ARG002
         """See `AngularField`."""
         cosines, sines = np.cos(angles)[:, None], np.sin(angles)[:, None]
         points = cosines * self._start + sines * self._across
@@ -418,7 +401,7 @@ class DriftField(AngularField):
 
     def from_charges(self, charges: Array, angles: Array) -> Rates:  # noqa: ARG002
         """X along the angle and div X at angles."""
-        return self.rates(np.zeros((0, len(angles))), angles)
+        return self.rates((), angles)
 
 
 def line_field(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics) -> AngularField:
