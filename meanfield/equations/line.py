@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from meanfield.kernels.direct import Lost
 from meanfield.kernels.line import (
     LARGEST_ZONAL_BETA,
     DenseLine,
+    FinerLine,
     Interpolation,
     Line,
     LineSums,
@@ -44,15 +46,18 @@ class AngularField:
         The cells at whose nodes charges are gathered.
     tables : int or None
         How many of the line's tables X and div X are made of, None for all.
+    is_balanced : bool
+        Whether the sources are the masses times u of DoublyStochastic.
+    sources : sequence of int
+        Of each part the number of its sources: the masses are one, each part that scales them has
+        its own.
     """
 
     line: Line
     tables: int | None = None
     normalised: bool = False
-    # whether sources are the masses times u of DoublyStochastic
     is_balanced = False
-    # of each part the first that has its cells and sources, which gathers the charges of both
-    owners: Sequence[int] = (0,)
+    sources: Sequence[int] = (0,)
     # heads; λ where ∂K = λA; X, and the gradient of the energy if there is one, over A or A/G
     _heads = 1
     _growth: float | None = None
@@ -101,9 +106,11 @@ class AngularField:
         return () if self._gradient_unit is None else (self._gradient_unit * pull,)
 
     def from_charges(self, charges: Array, angles: Array) -> Rates:
-        """The same from charges gathered at the nodes of the line's cells."""
-        sums = Interpolation(self.line, angles).values(self.line.fields(charges, self.tables))
-        return self.rates([sums], angles)
+        """The same from the charges of all sources, gathered at the nodes of the line's cells."""
+        nodes, of = Interpolation(self.line, angles), charges.reshape(-1, self.line.size)
+        each = zip(self.parts, self.sources, strict=True)
+        tables = [nodes.evaluate(f.line.fields(of[source], f.tables)) for f, source in each]
+        return self.rates(tables, angles)
 
 
 class LineField(AngularField):
@@ -115,11 +122,15 @@ class LineField(AngularField):
     ----------
     dynamics : Dynamics
     dim : int
+    reach : float
+        What the cells are for that keep the charges of a run.
     """
 
-    def __init__(self, dynamics: Dynamics, dim: int) -> None:
+    def __init__(self, dynamics: Dynamics, dim: int, reach: float) -> None:
         kernel, self.normalised = dynamics._kernel, dynamics.normalised
         self.line, self._growth = kernel.line(dim), kernel.growth
+        if reach > kernel.reach:
+            self.line = FinerLine(self.line, reach)
         self.tables = 4 if self.normalised and self._growth is None else 3
         self._unit = dynamics.sign * (1.0 if self.normalised else float(np.exp(kernel.log_unit)))
         self._kernel, self._sign, self.is_balanced = kernel, dynamics.sign, dynamics._balanced
@@ -139,23 +150,18 @@ class LineField(AngularField):
 
 
 class SumOnLine(AngularField):
-    """The weighted fields of several terms, each with cells of its own.
+    """The weighted fields of several terms, on the same cells.
 
     Parameters
     ----------
     parts : sequence of (float, AngularField)
-
-    Attributes
-    ----------
-    line : Line
-        That of the first.
     """
 
     def __init__(self, parts: Sequence[tuple[float, AngularField]]) -> None:
         self._weighted, self.line = parts, parts[0][1].line
-        # cells of a line are told by their number
-        cells = [(f.line.size, i if f.is_balanced else -1) for i, (_, f) in enumerate(parts)]
-        self.owners = [cells.index(each) for each in cells]
+        kinds = [i if field.is_balanced else -1 for i, (_, field) in enumerate(parts)]
+        distinct = list(dict.fromkeys(kinds))
+        self.sources = [distinct.index(kind) for kind in kinds]
 
     @property
     def parts(self) -> Sequence[AngularField]:
@@ -164,18 +170,11 @@ class SumOnLine(AngularField):
 
     def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:
         """See `AngularField`."""
-        each = zip(self._weighted, tables, masses, strict=True)
+        each = zip_longest(self._weighted, tables, masses[: len(tables)])
         return added(
-            (weight, field.rates([part], angles, [m])) for (weight, field), part, m in each
+            (weight, field.rates([part], angles, [m] if masses else ()))
+            for (weight, field), part, m in each
         )
-
-    def from_charges(self, charges: Array, angles: Array) -> Rates:
-        """See `AngularField`, from the charges of what has cells or sources of its own."""
-        distinct = sorted(set(self.owners))
-        ends = np.cumsum([self.parts[owner].line.size for owner in distinct])[:-1]
-        of = dict(zip(distinct, np.split(charges, ends), strict=True))
-        each = zip(self._weighted, self.owners, strict=True)
-        return added((weight, f.from_charges(of[owner], angles)) for (weight, f), owner in each)
 
 
 class FlowTendency:
@@ -208,7 +207,7 @@ class FlowTendency:
         self._count = len(self._masses)
         # on the circle atoms act on each other and on the nodes one by one, so that forces
         # between far clusters keep their digits beside the large ones within a cluster
-        self._pairwise = self.field.line.dim == 2
+        self._gathered = len(self._free) if self.field.line.dim == 2 else None
         self.initial_state = np.concatenate(
             [
                 flow.angles[self._free],
@@ -217,7 +216,7 @@ class FlowTendency:
                 np.zeros(len(flow._atom_angles)),
             ]
         )
-        # of each part that scales its sources, the last u
+        # the last log u of each source that is scaled
         self._log_u: dict[int, Array] = {}
         self._rates = Rates(np.zeros(self._count))
 
@@ -248,31 +247,32 @@ class FlowTendency:
         return rate[self._count : self._count + len(self._free)]
 
     def charges(self, state: Array) -> Array:
-        """The masses that make the field as charges at the nodes of the line's cells."""
-        gathered = self._gathered(state)
-        distinct = (gathered[owner] for owner in sorted(set(self.field.owners)))
-        return np.concatenate([sums.charges(masses) for sums, masses in distinct])
+        """The masses that make the field as charges at the nodes, of one source after the other."""
+        nodes, sources = Interpolation(self.field.line, state[: self._count]), self._sources(state)
+        return np.concatenate([nodes.gather(masses) for masses in sources])
 
-    def _gathered(self, state: Array) -> list[tuple[LineSums, Array]]:
-        """Of each part its sums at a state, and the masses that make it: m u where it is scaled."""
-        count = len(self._free) if self._pairwise else None
-        angles, gathered = state[: self._count], []
-        for i, field in enumerate(self.field.parts):
+    def _sources(self, state: Array) -> list[Array]:
+        """The masses of each source: m, and m u of a part that scales them."""
+        sources: dict[int, Array] = {}
+        for field, source in zip(self.field.parts, self.field.sources, strict=True):
             if not field.is_balanced:
-                gathered.append((LineSums(field.line, angles, count), self._masses))
+                sources[source] = self._masses
                 continue
-            sums = LineSums.repeated(field.line, angles, count)
-            self._log_u[i] = scaling(sums.potential, self._masses, self._log_u.get(i))
-            gathered.append((sums, self._masses * np.exp(self._log_u[i])))
-        return gathered
+            sums = LineSums.repeated(field.line, state[: self._count], self._gathered)
+            log_u = scaling(sums.potential, self._masses, self._log_u.get(source))
+            sources[source], self._log_u[source] = self._masses * np.exp(log_u), log_u
+        return list(sources.values())
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        gathered = self._gathered(state)
-        each = zip(self.field.parts, gathered, strict=True)
-        tables = [sums(masses, part.tables) for part, (sums, masses) in each]
-        masses = [masses for _, masses in gathered]
-        self._rates = self.field.rates(tables, state[: self._count], masses)
+        angles, field, sources = state[: self._count], self.field, self._sources(state)
+        nodes = Interpolation(field.line, angles)
+        charges = [nodes.gather(masses[: self._gathered]) for masses in sources]
+        masses, tables = [sources[source] for source in field.sources], []
+        for part, source, near in zip(field.parts, field.sources, masses, strict=True):
+            sums = LineSums(part.line, angles, self._gathered, nodes)
+            tables.append(sums.evaluate(charges[source], near, part.tables))
+        self._rates = field.rates(tables, angles, masses)
         out[: self._count], out[self._count :] = self._rates.velocity, self._rates.divergence
 
     def energy_rates(self) -> Array:
@@ -407,15 +407,15 @@ class DriftField(AngularField):
 def line_field(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics) -> AngularField:
     """The field on a line of angles of one of the layers of a dynamics.
 
-    All layers have the same cells, so that the charges of a run mean the same to each.
+    All terms of all layers have the same cells, so that the charges of a run mean the same to each.
 
     Parameters
     ----------
-    dynamics : SA, USA, CircleInteraction, Attention, FeedForward or Layers
+    dynamics : SA, USA, CircleInteraction, Attention, FeedForward, Sum or Layers
     dim : int
     axis : ndarray, shape (d,), or None
         The axis of symmetry, None on the circle.
-    layer : SA, USA, CircleInteraction, Attention or FeedForward
+    layer : SA, USA, CircleInteraction, Attention, FeedForward or Sum
         The one that acts, which is the dynamics itself where there are no layers.
 
     Raises
@@ -423,16 +423,16 @@ def line_field(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics
     ValueError
         If a flow map can't move under it.
     """
-    parts = [(w, _term_field(dynamics, dim, axis, term)) for w, term in layer._terms]
+    reach = dynamics._reach
+
+    def of(term: Dynamics) -> AngularField:
+        if term._isotropic:
+            return LineField(term, dim, reach)
+        kind = HeadsField if term._scores else DriftField
+        return kind(term, dim, axis, reach)
+
+    parts = [(weight, of(term)) for weight, term in layer._terms]
     return parts[0][1] if len(parts) == 1 and parts[0][0] == 1.0 else SumOnLine(parts)
-
-
-def _term_field(dynamics: Dynamics, dim: int, axis: Array | None, term: Dynamics) -> AngularField:
-    # layers keep their charges in the same cells; what acts at all times has those of its kernel
-    if term._isotropic and len(dynamics._layers) == 1:
-        return LineField(term, dim)
-    kind = HeadsField if term._scores else DriftField
-    return kind(term, dim, axis, dynamics._reach)
 
 
 def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> HeadKernel:

@@ -124,8 +124,8 @@ class LineSystem(System[LineFlowMap]):
         self._reach = REACH / max(1.0, dynamics._reach)
         self._radius = flow.atom_radius if dynamics._keeps_clusters else 0.0
         self.adaptation = 0.0
-        first = self._fields[id(dynamics._layers[0])]
-        self.keeps_history = first.line.relative and flow._is_at_labels
+        lines = (part.line for field in self._fields.values() for part in field.parts)
+        self.keeps_history = flow._is_at_labels and all(line.relative for line in lines)
         super().__init__(flow._refined(self._reach), dynamics, options)
 
     def outlook(self) -> str:

@@ -15,6 +15,7 @@ with a = V∇K along the target's angle there are four, of which X = A/G and div
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import Self
@@ -241,17 +242,71 @@ def _length(dim: int) -> float:
     return _TURN if dim == 2 else float(np.pi)
 
 
-class _Cells:
-    """What a line of cells owns besides its tables."""
+class Line(ABC):
+    """Cells of a line of angles with 16 nodes each, and a kernel's tables between the nodes.
+
+    Parameters
+    ----------
+    dim : int
+        2 for the circle; else for the polar angles of S^{d-1}.
+    reach : float
+        The tables may vary like e^{reach · x} along the line.
+    kernel : callable
+        The tables between angles of targets and of sources, shape (number of tables, ...).
+
+    Attributes
+    ----------
+    dim : int
+    kernel : callable
+    size : int
+        Number of nodes of all cells.
+    tables : int
+        Number of tables.
+    relative : bool
+        Whether each potential is right relative to its own size.
+    """
+
+    tables: int
+    relative: bool
+
+    def __init__(self, dim: int, reach: float, kernel: Kernel) -> None:
+        self.dim, self.size, self.kernel = dim, node_count(dim, reach), kernel
+        self._cells = self.size // NODES
+        self._width = _length(dim) / self._cells
+
+    @abstractmethod
+    def fields(self, charges: Array, tables: int | None = None) -> Array:
+        """The (first) tables summed over charges (size,) at the nodes, shape (size, tables)."""
+
+    @cached_property
+    def nodes(self) -> Array:
+        """The angles of the nodes, cell by cell, shape (size,)."""
+        middles = self._width * (np.arange(self._cells) + 0.5)
+        return (middles[:, None] + 0.5 * self._width * CHEBYSHEV).ravel()
 
     @cached_property
     def rooms(self) -> Array:
         """Buffers for the sums of a block of angles, which allocate nothing large."""
         return np.empty((3, NODES * _BLOCK))
 
+    def cells(self, angles: Array) -> tuple[Indices, Array]:
+        """The cell of each angle, and its place there in [-1, 1]."""
+        if self.dim == 2:
+            scaled = angles / _TURN
+            scaled -= np.floor(scaled)
+            scaled *= self._cells
+        else:
+            scaled = np.clip(angles, 0.0, np.pi) / self._width
+        cell = scaled.astype(np.intp)
+        np.minimum(cell, self._cells - 1, out=cell)
+        scaled -= cell
+        scaled *= 2.0
+        scaled -= 1.0
+        return cell, scaled
 
-class CircleLine(_Cells):
-    """Cells on the circle, and the kernel between their nodes as a block circulant product.
+
+class CircleLine(Line):
+    """Cells on the circle, and a kernel of differences of angles as a block circulant product.
 
     Above a reach of 100 the product is taken by Fourier transforms of the cells; its error is then
     one of rounding relative to the largest potential.
@@ -259,29 +314,14 @@ class CircleLine(_Cells):
     Parameters
     ----------
     reach : float
-        At most 20000: the tables may vary like e^{reach · x}, β of e^{βt}.
+        At most 20000; β of e^{βt}.
     kernel : callable
-        Tables of the kernel between angles of targets and of sources, of whose difference they are
-        functions, shape (number of tables, ...).
-
-    Attributes
-    ----------
-    size : int
-        Number of nodes of all cells.
-    tables : int
-        Number of tables.
-    kernel : callable
-        The tables between angles, shape (tables, ...).
-    relative : bool
-        Whether each potential is right relative to its own size.
 
     Raises
     ------
     ValueError
         If the reach is too large.
     """
-
-    dim = 2
 
     def __init__(self, reach: float, kernel: Kernel) -> None:
         if reach > LARGEST_CIRCLE_BETA:
@@ -290,10 +330,7 @@ class CircleLine(_Cells):
                 f"over the circle, whose tables take 51 kB of memory for each unit of it, got "
                 f"{tell_apart(reach, LARGEST_CIRCLE_BETA)[0]}: take Particles with sums='direct'"
             )
-        self.kernel = kernel
-        self.size = node_count(self.dim, reach)
-        self._cells = self.size // NODES
-        self._width = _TURN / self._cells
+        super().__init__(2, reach, kernel)
         self.relative = reach <= _RELATIVE_UP_TO
         local = 0.5 * self._width * CHEBYSHEV
         sources = np.arange(self._cells)[:, None] * self._width + local
@@ -307,20 +344,8 @@ class CircleLine(_Cells):
         else:
             self._spectrum = fft.rfft(blocks, axis=0).conj()
 
-    def cells(self, angles: Array) -> tuple[Indices, Array]:
-        """The cell of each angle, and its place there in [-1, 1]."""
-        turns = angles / _TURN
-        scaled = turns - np.floor(turns)
-        scaled *= self._cells
-        cell = scaled.astype(np.intp)
-        np.minimum(cell, self._cells - 1, out=cell)
-        scaled -= cell
-        scaled *= 2.0
-        scaled -= 1.0
-        return cell, scaled
-
     def fields(self, charges: Array, tables: int | None = None) -> Array:
-        """The (first) tables summed over charges (size,) at the nodes, shape (size, tables)."""
+        """See `Line`."""
         tables = self.tables if tables is None else tables
         cells = charges.reshape(self._cells, NODES)
         if self.relative:
@@ -333,56 +358,32 @@ class CircleLine(_Cells):
         return fields.reshape(self.size, tables)
 
 
-class DenseLine(_Cells):
-    """Cells on the circle or on the polar angles of S^{d-1}, and any kernel between their nodes.
+class DenseLine(Line):
+    """Any kernel between nodes on the circle or on the polar angles of S^{d-1}.
+
+    Each sum of positive terms is right relative to its own size.
 
     Parameters
     ----------
     dim : int
-        2 for the circle.
     reach : float
-        The tables may vary like e^{reach · x} along the line.
-    kernel : callable
-        The tables between angles of targets and of sources, shape (number of tables, ...).
-
-    Attributes
-    ----------
-    size : int
-        Number of nodes of all cells.
-    tables : int
-        Number of tables.
-    kernel : callable
-        The tables between angles, shape (tables, ...).
-    relative : bool
-        True: each sum of positive terms is right relative to its own size.
+    kernel : callable, optional
+        If omitted there are no tables, as where no sums are asked for.
     """
 
     relative = True
 
     def __init__(self, dim: int, reach: float, kernel: Kernel | None = None) -> None:
-        self.dim = dim
-        self.size = node_count(dim, reach)
-        self._cells = self.size // NODES
-        self._width = _length(dim) / self._cells
-        self.kernel = kernel or _no_kernel
-        middles = self._width * (np.arange(self._cells) + 0.5)
-        self._nodes = (middles[:, None] + 0.5 * self._width * CHEBYSHEV).ravel()
-        self.tables = len(self.kernel(self._nodes[:1], self._nodes[:1]))
+        super().__init__(dim, reach, kernel or _no_kernel)
+        self.tables = len(self.kernel(self.nodes[:1], self.nodes[:1]))
 
     @cached_property
     def _tables(self) -> Array:
         """The tables between the nodes, made where sums go through them, (tables · size, size)."""
-        return self.kernel(self._nodes[:, None], self._nodes).reshape(-1, self.size)
-
-    def cells(self, angles: Array) -> tuple[Indices, Array]:
-        """The cell of each angle, and its place there in [-1, 1]."""
-        inside = np.mod(angles, _TURN) if self.dim == 2 else np.clip(angles, 0.0, np.pi)
-        scaled = inside / self._width
-        cell = np.minimum(scaled.astype(np.intp), self._cells - 1)
-        return cell, 2.0 * (scaled - cell) - 1.0
+        return self.kernel(self.nodes[:, None], self.nodes).reshape(-1, self.size)
 
     def fields(self, charges: Array, tables: int | None = None) -> Array:
-        """The (first) tables summed over charges (size,) at the nodes, shape (size, tables)."""
+        """See `Line`."""
         kept = self._tables if tables is None else self._tables[: tables * self.size]
         return np.asarray((kept @ charges).reshape(-1, self.size).T)
 
@@ -392,7 +393,28 @@ def _no_kernel(targets: Array, sources: Array) -> Array:
     return np.zeros((0, *np.broadcast_shapes(targets.shape, sources.shape)))
 
 
-Line = CircleLine | DenseLine
+class FinerLine(Line):
+    """A kernel whose charges and sums are at the nodes of finer cells than it asks for.
+
+    So kernels of several reaches share what was gathered once. Polynomials take the charges to the
+    nodes of its own cells, and its sums back: both to rounding.
+
+    Parameters
+    ----------
+    line : Line
+    reach : float
+        Of the finer cells.
+    """
+
+    def __init__(self, line: Line, reach: float) -> None:
+        super().__init__(line.dim, reach, line.kernel)
+        self.tables, self.relative = line.tables, line.relative
+        self._line, self._between = line, Interpolation(line, self.nodes)
+
+    def fields(self, charges: Array, tables: int | None = None) -> Array:
+        """See `Line`."""
+        fields = self._line.fields(self._between.gather(charges), tables)
+        return self._between.evaluate(fields).T
 
 
 def line(beta: float, dim: int) -> Line:
@@ -436,12 +458,16 @@ _Block = tuple[slice, Indices, Array]
 class Interpolation:
     """Between angles of a line and the 16 nodes of the cell that each is in.
 
+    Sums over masses at the angles take two steps. `gather` makes charges at the nodes, which hang
+    on no kernel; `evaluate`, its adjoint, takes the sums of a kernel over charges from the nodes to
+    the angles.
+
     The Chebyshev polynomials of up to 2^14 angles are kept; those of more are made again, in
     blocks, for each sum.
 
     Parameters
     ----------
-    cells : CircleLine or DenseLine
+    cells : Line
     angles : ndarray, shape (n,)
     """
 
@@ -460,7 +486,7 @@ class Interpolation:
             chebyshev(place, terms)
             yield part, cell, terms
 
-    def charges(self, masses: Array) -> Array:
+    def gather(self, masses: Array) -> Array:
         """Masses at the first angles as charges at the nodes, shape (size,)."""
         size, (room, share, index) = self._cells.size, self._cells.rooms
         moments = np.zeros(size)
@@ -475,10 +501,10 @@ class Interpolation:
             moments += np.bincount(near, shares, size)
         return np.asarray((moments.reshape(NODES, -1).T @ LAGRANGE).ravel())
 
-    def values(self, fields: Array) -> Array:
+    def evaluate(self, fields: Array) -> Array:
         """Values (tables, n) at the angles of what has values (size, tables) at the nodes."""
         # of each table the Chebyshev series of a cell side by side
-        cells = LAGRANGE @ fields.reshape(-1, NODES, fields.shape[1])
+        cells = LAGRANGE @ fields.reshape(len(fields) // NODES, NODES, fields.shape[1])
         series = np.ascontiguousarray(cells.transpose(2, 0, 1))
         values = np.empty((fields.shape[1], len(self._angles)))
         room, by_angle, near = self._cells.rooms
@@ -495,14 +521,22 @@ class LineSums:
 
     Parameters
     ----------
-    cells : CircleLine or DenseLine
+    cells : Line
     angles : ndarray, shape (n,)
     gathered : int, optional
         So many of the first masses act through the cells' nodes, the others one by one; default n.
+    nodes : Interpolation, optional
+        Of these angles and as many cells, which several sums may share.
     """
 
-    def __init__(self, cells: Line, angles: Array, gathered: int | None = None) -> None:
-        self._cells, self._nodes = cells, Interpolation(cells, angles)
+    def __init__(
+        self,
+        cells: Line,
+        angles: Array,
+        gathered: int | None = None,
+        nodes: Interpolation | None = None,
+    ) -> None:
+        self._cells, self._nodes = cells, nodes or Interpolation(cells, angles)
         self._gathered = len(angles) if gathered is None else gathered
         self._angles, self._places = angles, angles[self._gathered :]
 
@@ -522,17 +556,17 @@ class LineSums:
         many = gathered is not None and len(angles) * (len(angles) - gathered) > _MOST_KEPT
         return cls(cells, angles, None if many else gathered)
 
-    def charges(self, masses: Array) -> Array:
-        """All masses (n,) as charges at the nodes of the cells, shape (size,)."""
-        return self._nodes.charges(masses)
+    def gather(self, masses: Array) -> Array:
+        """Charges (size,) at the nodes, of the masses (n,) that act through them."""
+        near = masses[: self._gathered]
+        return self._nodes.gather(near) if len(near) else np.zeros(self._cells.size)
 
-    def __call__(self, masses: Array, tables: int | None = None) -> Array:
-        """The (first) tables summed at the angles, shape (tables, n); see `LineField`."""
+    def evaluate(self, charges: Array, masses: Array, tables: int | None = None) -> Array:
+        """The (first) tables (tables, n) summed at the angles, over charges and single masses."""
         tables = self._cells.tables if tables is None else tables
         near, sums = self._gathered, np.zeros((tables, len(masses)))
         if near and tables:
-            charges = self._nodes.charges(masses[:near])
-            sums = self._nodes.values(self._cells.fields(charges, tables))
+            sums = self._nodes.evaluate(self._cells.fields(charges, tables))
         if near == len(masses) or not tables:
             return sums
         if self._kept is not None:
@@ -540,6 +574,10 @@ class LineSums:
         for place, mass in zip(self._places, masses[near:], strict=True):
             sums += mass * self._cells.kernel(self._angles, place)[:tables]
         return sums
+
+    def __call__(self, masses: Array, tables: int | None = None) -> Array:
+        """The (first) tables summed over the masses (n,), shape (tables, n); see `LineField`."""
+        return self.evaluate(self.gather(masses), masses, tables)
 
     def potential(self, masses: Array) -> Array:
         """G at the angles, shape (n,), of masses (n,) >= 0."""

@@ -184,7 +184,7 @@ def _tables(line: Line, points: Array, masses: Array, at: Array) -> Array:
     """The tables of a line (tables, m) summed over masses at points of the circle, at others."""
     nodes = Interpolation(line, circle_angles(points))
     there = nodes if at is points else Interpolation(line, circle_angles(at))
-    return there.values(line.fields(nodes.charges(masses)))
+    return there.evaluate(line.fields(nodes.gather(masses)))
 
 
 def _scores(

@@ -61,11 +61,37 @@ def test_velocity_far_from_all_mass_keeps_its_digits():
     flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))._resolving(45.0)
     angles = around(64) + 0.01
     field = HeadsField(dynamics, 2, None, dynamics._reach)
-    charges = Interpolation(field.line, flow.angles).charges(flow.weights)
+    charges = Interpolation(field.line, flow.angles).gather(flow.weights)
     velocity = field.from_charges(charges, angles).velocity
     tangents = np.column_stack([-np.sin(angles), np.cos(angles)])
     expected = np.einsum("ij,ij->i", dynamics.velocity(flow, at=circle_points(angles)), tangents)
     assert np.abs(velocity - expected).max() < 1e-12
+
+
+def test_terms_share_what_is_gathered(monkeypatch):
+    """The masses are gathered once for all terms, m u of each term that scales them once more."""
+    sizes = []
+    gather = Interpolation.gather
+
+    def counted(self, masses):
+        sizes.append(len(masses))
+        return gather(self, masses)
+
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 4.0))._resolving(45.0)
+    terms = mf.SA(1.0) + mf.SA(30.0) + mf.DoublyStochastic(2.0) + TANH + mf.USA(3.0)
+    rate = tendency(flow, terms)
+    state, out = rate.initial_state, np.empty_like(rate.initial_state)
+    rate(state, out)
+    monkeypatch.setattr(Interpolation, "gather", counted)
+    # the scaling has sums of its own
+    sources = rate._sources(state)
+    monkeypatch.setattr(rate, "_sources", lambda _: sources)
+    sizes.clear()
+    rate(state, out)
+    # coarser cells take their charges from the nodes of the finest
+    assert sizes.count(len(flow.angles)) == 2
+    assert sizes.count(rate.field.line.size) == len(sizes) - 2 == 3
+    assert rate.charges(state).size == 2 * rate.field.line.size
 
 
 def test_far_nodes_come_in_blocks(monkeypatch):
@@ -232,7 +258,11 @@ HIGH = mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 0.6, 0.8], 3.0))
 CROOKED_4 = np.diag([1.0, 2.0, 3.0, 4.0])
 BAD = [
     (FLOW, mf.Attention(101.0, [mf.Head(np.eye(2))]), r"beta \|KᵀQ\| must be <= 100"),
-    (FLOW, mf.Layers([mf.SA(1.0), mf.SA(101.0)]), r"beta \|KᵀQ\| must be <= 100 .* got 101"),
+    (
+        FLOW,
+        mf.Layers([mf.SA(1.0), mf.Attention(101.0, [mf.Head(np.eye(2))])]),
+        r"beta \|KᵀQ\| must be <= 100 .* got 101",
+    ),
     (FLOW, mf.Attention(99.0, [mf.Head()] * 4), "heads must be fewer"),
     (
         HIGH,

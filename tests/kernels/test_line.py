@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meanfield.kernels.kernel import Sampled
-from meanfield.kernels.line import Interpolation, LineSums, circle_kernel, line, zonal_kernel
+from meanfield.kernels.line import (
+    FinerLine,
+    Interpolation,
+    LineSums,
+    circle_kernel,
+    line,
+    zonal_kernel,
+)
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
 from tests.handmade import slow
 
@@ -63,8 +70,8 @@ def test_gathered_masses_keep_relative_accuracy(beta, dim):
         rng = np.random.default_rng(1)
         sources = np.clip(1.5 + 0.5 * width * rng.uniform(-1, 1, 300), 0, np.pi)
         masses = 10.0 ** -rng.uniform(0, 9, 300)
-        fields = cells.fields(Interpolation(cells, sources).charges(masses))
-        sums = Interpolation(cells, targets).values(fields)
+        fields = cells.fields(Interpolation(cells, sources).gather(masses))
+        sums = Interpolation(cells, targets).evaluate(fields)
         exact = cells.kernel(targets[:, None], sources) @ masses
         if dim == 2 and width < 1 <= beta:
             assert exact[0].min() < np.exp(-1.9 * beta) * exact[0].max()
@@ -74,14 +81,36 @@ def test_gathered_masses_keep_relative_accuracy(beta, dim):
         assert np.max(error) < (2000 + 40 * beta) * EPS
 
 
+@pytest.mark.parametrize(
+    ("beta", "reach", "dim"), [(0.0, 30.0, 2), (3.0, 4.0, 2), (1.0, 1000.0, 2), (4.0, 100.0, 3)]
+)
+def test_a_kernel_keeps_its_digits_on_finer_cells(beta, reach, dim):
+    """Charges of finer cells are taken to its own, and its sums back, however small they are."""
+    own = line(beta, dim)
+    cells = FinerLine(own, reach)
+    assert cells.relative
+    assert cells.size > own.size
+    rng = np.random.default_rng(2)
+    sources, targets = 1.5 + 0.1 * rng.uniform(-1, 1, 300), np.linspace(0.0, np.pi, 101)
+    masses = 10.0 ** -rng.uniform(0, 9, 300)
+    fields = cells.fields(Interpolation(cells, sources).gather(masses))
+    sums = Interpolation(cells, targets).evaluate(fields)
+    exact = cells.kernel(targets[:, None], sources) @ masses
+    # as above, with four interpolations
+    error = np.abs(sums - exact) / (exact[0] * np.array([[1], [1], [beta + dim]]))
+    assert np.max(error) < 2 * (2000 + 40 * beta) * EPS
+    few = cells.fields(Interpolation(cells, sources).gather(masses), 2)
+    assert np.array_equal(few, fields[:, :2])
+
+
 def test_large_beta_is_right_to_rounding_of_the_largest():
     cells = line(1000.0, 2)
     assert not cells.relative
     rng = np.random.default_rng(1)
     sources, masses = rng.uniform(0, 7, 2000), np.full(2000, 1 / 2000)
     targets = np.linspace(0.0, 6.0, 77)
-    fields = cells.fields(Interpolation(cells, sources).charges(masses))
-    found = Interpolation(cells, targets).values(fields)
+    fields = cells.fields(Interpolation(cells, sources).gather(masses))
+    found = Interpolation(cells, targets).evaluate(fields)
     exact = cells.kernel(targets[:, None], sources) @ masses
     assert np.max(np.abs(found[0] - exact[0])) < 1e-13 * exact[0].max()
     assert np.max(np.abs(found[2] - exact[2])) < 1e-12 * np.abs(exact[2]).max()
