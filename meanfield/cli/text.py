@@ -17,7 +17,7 @@ from meanfield.cli.sweeps import FINAL, cells_beside
 from meanfield.evolution import Solution
 from meanfield.evolution.files import is_being_written
 from meanfield.evolution.recorder import with_role
-from meanfield.evolution.solution import version_of
+from meanfield.evolution.solution import other_versions, version_of
 from meanfield.spaces import Sphere
 
 _MISSING = "_missing"
@@ -163,6 +163,7 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         **({"mass error": f"{np.nanmax(np.abs(1.0 - mass)):.1e}"} if mass.size else {}),
         **({"steps": f"{int(np.nanmax(steps))}"} if steps.size else {}),
         "case": f"{lines} lines, see meanfield run {file} --print-case" if lines else "none",
+        "made by": ", ".join(other_versions(solution._versions)) or "this code, these libraries",
         **{str(name): f"{value}" for name, value in data.attrs.items()},
     }
 

@@ -1,9 +1,14 @@
 """What commands print of a run."""
 
+import re
+import shutil
+from pathlib import Path
+
 import pytest
 
 import meanfield as mf
-from meanfield.cli.text import table
+from meanfield.cli.text import summary, table
+from meanfield.evolution import solution
 
 
 def test_the_table_of_interactions_has_their_order_parameter():
@@ -25,3 +30,25 @@ def test_rows_of_a_table_are_at_equal_strides(saves, stride):
     # the table has five digits of t, here below 1, and so 1e-5 of up to 99 saves
     assert found == pytest.approx(shown, abs=1e-3)
     assert header.split()[0] == "t"
+
+
+def test_a_result_names_the_code_that_made_it(tmp_path, monkeypatch):
+    """A changed line of a module makes another version, and `info` says so."""
+    sol = mf.evolve(mf.Density(mf.Circle(8), mf.Uniform(2)), mf.SA(1.0), 0.1, 1)
+    sol.save(tmp_path / "run.nc")
+    made = mf.load(tmp_path / "run.nc")
+    assert summary(made, tmp_path / "run.nc")["made by"] == "this code, these libraries"
+    version = made._versions["meanfield"]
+    assert re.fullmatch(r".+\+[0-9a-f]{12}", version)
+
+    room = Path(solution.__file__).parent.parent
+    copied = tmp_path / "meanfield"
+    shutil.copytree(room, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(solution, "__file__", str(copied / "evolution" / "solution.py"))
+    monkeypatch.setattr(solution, "version_of", solution.version_of.__wrapped__)
+    assert solution.version_of("meanfield") == version
+    with (copied / "theory.py").open("a") as module:
+        module.write("# one more line\n")
+    told = summary(made, tmp_path / "run.nc")["made by"]
+    assert told == f"meanfield {version} (here {solution.version_of('meanfield')})"
+    assert solution.version_of("meanfield") != version
