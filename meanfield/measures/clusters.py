@@ -57,6 +57,13 @@ class Clusters(ShownFields):
         Root mean square geodesic distance of a cluster's mass from its centre.
     labels : ndarray of int, shape (n,)
         The cluster of each of the measure's `points`, an index of the arrays above, -1 outside.
+
+    Examples
+    --------
+    >>> from meanfield.measures import Particles
+    >>> some = clusters(Particles([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
+    >>> some.masses.round(3), some.labels
+    (array([0.667, 0.333]), array([1, 0, 0]))
     """
 
     masses: Array

@@ -52,6 +52,14 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     ------
     ValueError
         If `sol` is no solution, or its dynamics has no energy, or `ax` no Axes.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    >>> sol = mf.evolve(mu, mf.SA(1.0), 1.0, 4)
+    >>> len(energy(sol).lines[0].get_xdata())
+    5
     """
     check(sol)
     name = energy_name(sol)
@@ -120,6 +128,14 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     ------
     ValueError
         If `sol` is no solution, or has none of these, or `ax` no Axes.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    >>> sol = mf.evolve(mu, mf.SA(1.0), 1.0, 4)
+    >>> dissipation(sol).get_title(loc="left")
+    'dissipation |dE$_{β}$/dt|'
     """
     check(sol)
     names = with_role(sol._numbers, *RATES)
@@ -164,6 +180,14 @@ def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
     ------
     ValueError
         If `sol` is no solution of densities, or `ax` no Axes.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    >>> sol = mf.evolve(mu, mf.SA(1.0), 1.0, 4)
+    >>> resolution(sol).get_yscale()
+    'log'
     """
     ax = panel(sol, ax, "spectral tail")
     if not isinstance(sol.final, Density) or "tail" not in sol._numbers:
@@ -200,6 +224,13 @@ def nodes(sol: Solution, ax: Axes | None = None) -> Axes:
     ------
     ValueError
         If `sol` is no solution of flow maps, or `ax` no Axes.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> flow = mf.FlowMap(mf.FourierSeries(cos=[0.5]))
+    >>> nodes(mf.evolve(flow, mf.SA(1.0), 1.0, 4)).get_xlabel()
+    'time t'
     """
     ax = node_count(sol, ax)
     pairs = zip(sol.t, sol.measures, strict=True)

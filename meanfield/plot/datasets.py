@@ -36,6 +36,14 @@ def comparison(ds: Any) -> Figure:
     ------
     ValueError
         If it is no such dataset.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    >>> soft, plain = (mf.evolve(mu, dynamics, 1.0, 4) for dynamics in (mf.SA(1.0), mf.USA(1.0)))
+    >>> len(comparison(mf.compare(soft, plain)).axes) > 1
+    True
     """
     frames.check_dataset(ds, "compare", ("mean_difference",), ("t", "run"), ("verdict",))
     names = [name for name in ("energy", "energy_share", "dissipation") if name in ds][:1]

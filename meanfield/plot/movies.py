@@ -89,6 +89,13 @@ def animation(
     ------
     ValueError
         If `sol` is no solution, an argument is out of range, or `ax` not of the projection.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    >>> sol = mf.evolve(mu, mf.SA(1.0), 1.0, 4)
+    >>> animation(sol).save("run.gif", writer="pillow")  # doctest: +SKIP
     """
     check(sol)
     fps = number("fps", fps, above=0.0, high=max(_FASTEST.values()))
@@ -130,6 +137,13 @@ def movie(
         If an argument is out of range, or ffmpeg is needed and missing.
     OSError
         If it can't be written there; then what was there is as it was.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    >>> sol = mf.evolve(mu, mf.SA(1.0), 1.0, 4)
+    >>> movie(sol, "run.gif", seconds=4.0)  # doctest: +SKIP
     """
     check(sol)
     place = shared.check_path(path, _FASTEST, " or ".join(_FASTEST))

@@ -194,6 +194,12 @@ def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "
         If `figure` is neither, the suffix is another, or `source` no text.
     OSError
         If it can't be written there.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    >>> save(mu.plot(), "density.pdf")  # doctest: +SKIP
     """
     # axes may have been taken off their figure
     whole = figure.get_figure(root=True) if isinstance(figure, (Figure, Axes)) else None

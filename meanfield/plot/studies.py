@@ -44,6 +44,13 @@ def energy_extremisers(ds: Any) -> Figure:
     ------
     ValueError
         If `ds` is no such dataset, or none of its matrices has a density.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from meanfield.studies import energy_extremisers as study
+    >>> len(energy_extremisers(study(np.diag([2.0, 1.0]))).axes) > 0
+    True
     """
     needed = "density", "potential", "uniform_potential", "matrix", "angle"
     frames.check_dataset(ds, "energy_extremisers on the circle", needed, (), ("beta",))
@@ -112,6 +119,13 @@ def stationary_states(ds: Any, index: int = 0) -> Figure:
     ------
     ValueError
         If `ds` is no such dataset, or `index` is out of range.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> ds = mf.studies.stationary_states(mf.USA(1.0), 2, until=0.1)
+    >>> len(stationary_states(ds).axes) > 0
+    True
     """
     needed = (
         "noise",
@@ -234,6 +248,13 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     ------
     ValueError
         If `ds` is no such dataset, has no time t > 0 of this run, or `run` is out of range.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> ds = mf.studies.metastability(mf.SA(9.0), t_end=3.0, save_at=10)
+    >>> len(metastability(ds).axes) > 0
+    True
     """
     frames.check_dataset(ds, "metastability", _OVER_T + _OF_RUNS, ("run",))
     one = ds.isel(run=integer("run", run, low=0, high=ds.sizes["run"] - 1))
@@ -337,6 +358,13 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     ------
     ValueError
         If `ds` is no such dataset, or `index` is out of range.
+
+    Examples
+    --------
+    >>> from meanfield.studies import proposition_3_4 as study
+    >>> ds = study(1.0, 3, parts=["coefficients", "identity"], n_measures=10)
+    >>> len(proposition_3_4(ds).axes) > 0
+    True
     """
     frames.check_dataset(ds, "proposition_3_4", (), ("beta",), ("verdict", "statement"))
     one = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
@@ -539,6 +567,12 @@ def limits_without_normalisation(ds: Any) -> Figure:
     ------
     ValueError
         If it is no such dataset.
+
+    Examples
+    --------
+    >>> from meanfield.studies import limits_without_normalisation as study
+    >>> len(limits_without_normalisation(study(n=5, t_end=1.0)).axes) > 3
+    True
     """
     needed = "trajectory", "n_distinct", "off", "t", "case"
     frames.check_dataset(ds, "limits_without_normalisation", needed, ("case",), ("beta",))
@@ -599,6 +633,13 @@ def phase_diagram(ds: Any) -> Figure:
     ------
     ValueError
         If one is no such dataset, or there is none.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> ds = mf.studies.phase_diagram([mf.SA(1.0), mf.SA(4.0)], 3, 4, 2.0, repeats=4, save_at=4)
+    >>> len(phase_diagram(ds).axes) > 0
+    True
     """
     given = list(ds) if isinstance(ds, Sequence) else [ds]
     if not given:
@@ -709,6 +750,15 @@ def mean_field_limit(ds: Any) -> Figure:
     ------
     ValueError
         If it is no such dataset.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> from meanfield.studies import mean_field_limit as study
+    >>> law = mf.FourierSeries(cos=[0.5])
+    >>> ds = study(law, mf.SA(1.0), 0.2, [10, 20], repeats=2, save_at=1, distances=["w1"])
+    >>> len(mean_field_limit(ds).axes) > 0
+    True
     """
     needed = "rate", "fluctuation", "n", "t", "quantity"
     about = "name", "beta", "sign", "confidence"
@@ -827,6 +877,13 @@ def two_token_correlation(ds: Any) -> Figure:
     ------
     ValueError
         If it is no such dataset.
+
+    Examples
+    --------
+    >>> from meanfield.studies import two_token_correlation as study
+    >>> ds = study(1.0, 8, 0.5, repeats=16, kmax=2, save_at=2)
+    >>> len(two_token_correlation(ds).axes) > 0
+    True
     """
     needed = _OF_TOKENS + _OF_CLOSURES
     frames.check_dataset(ds, "two_token_correlation", needed, (), ("beta", "n", "repeats"))

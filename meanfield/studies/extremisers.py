@@ -677,6 +677,13 @@ def energy_extremisers(
         If an argument is not of that kind, before any work starts.
     ArithmeticError
         See `energy_minimiser`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ds = energy_extremisers(np.diag([1.0, -2.0]))
+    >>> str(ds["least_kind"].values[0]), round(float(ds["least_energy"][0]), 6)
+    ('dirac', 0.067668)
     """
     raw = unmasked("matrices", matrices)
     raw = raw[None] if raw.ndim == 2 else raw

@@ -332,6 +332,12 @@ def limits_without_normalisation(
     ------
     ValueError
         If an argument is out of range, or tokens overflow before t_end.
+
+    Examples
+    --------
+    >>> ds = limits_without_normalisation(n=5, t_end=1.0)
+    >>> dict(ds["trajectory"].sizes)
+    {'case': 4, 't': 201, 'token': 5, 'axis': 2}
     """
     rng = _checks.generator("rng", rng)
     n, beta = integer("n", n, low=4), number("beta", beta, above=0)

@@ -215,6 +215,15 @@ def mean_field_limit(
     ------
     ValueError
         If an argument is out of range, before any run starts, or the limit's run can't continue.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA
+    >>> from meanfield.laws import FourierSeries
+    >>> law = FourierSeries(cos=[0.5])
+    >>> ds = mean_field_limit(law, SA(1.0), 0.2, [20, 80], repeats=4, save_at=1, distances=["w1"])
+    >>> dict(ds["w1"].sizes)
+    {'n': 2, 'repeat': 4, 't': 2}
     """
     counts = _counts(n)
     repeats = integer("repeats", repeats, low=1)

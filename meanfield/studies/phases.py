@@ -95,6 +95,13 @@ def phase_diagram(
         If an argument is out of range, before any run starts.
     ArithmeticError
         If a run can't continue.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA
+    >>> ds = phase_diagram([SA(1.0), SA(4.0)], 3, 4, 2.0, repeats=4, save_at=4)
+    >>> dict(ds["probability"].sizes)
+    {'t': 5, 'beta': 2}
     """
     dim, n = _checks.integer("dim", dim, low=2), _checks.integer("n", n, low=2)
     count = _checks.integer("repeats", repeats, low=1)

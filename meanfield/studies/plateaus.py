@@ -84,6 +84,13 @@ def metastability(
     ------
     ValueError
         If an argument is out of range, before any run starts.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA
+    >>> ds = metastability(SA(9.0), t_end=20.0, save_at=10)
+    >>> int(ds["grown_degree"][0]), int(ds["predicted_degree"][0])
+    (4, 4)
     """
     runs: list[Isotropic] = several("dynamics", dynamics)
     for one in runs:
