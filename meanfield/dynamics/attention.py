@@ -327,14 +327,14 @@ class Attention(HeadsDynamics):
 
     @cached_property
     def _energy(self) -> Energy | None:
-        """E_{β,D} where a run can keep it in balance: without noise, β|D| <= 350.
+        """E_{β,D} where a run can keep it in balance: β|D| <= 350.
 
         That of SA and USA where it is one of them.
         """
         if (plain := self._plain) is not None:
             return plain._energy
         form = self._form
-        if form is None or self.noise > 0.0 or form.exponent > LARGEST_EXPONENT:
+        if form is None or form.exponent > LARGEST_EXPONENT:
             return None
         return self._form_energy
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from meanfield._checks import number, shown, symmetric
-from meanfield.dynamics import SA, AnyDynamics, Attention, adapt, adapt_any
+from meanfield.dynamics import SA, AnyDynamics, adapt, adapt_any
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
 from meanfield.equations.density import ROUNDING, LostDigitsError
@@ -17,14 +18,16 @@ from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.line import LineSums
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap, check_measure
+from meanfield.measures.flow_map import REACH
 from meanfield.spaces import Space, SphereAt
-from meanfield.spaces.geometry import asymmetry, circle_angles, project
+from meanfield.spaces.geometry import asymmetry, circle_angles
 from meanfield.typing import Array, ArrayLike
 
 # of an energy, that rounding of a density may make
 _LARGEST_SHARE = 1e-6
-# what a number on a grid twice as fine may have changed by, and rounding of long sums
-_ROUNDING, _NEAR = 1e-14, 1e-11
+# on a grid twice as fine a number has changed by rounding only, as a share of it or of its unit,
+# or by what rounding of long sums may make
+_CONVERGED, _ROUNDING, _NEAR = 1e-13, 1e-15, 1e-11
 
 
 class LostEnergyError(LostDigitsError, ValueError):
@@ -76,12 +79,17 @@ def _potential_energy(measure: AnyMeasure, energy: Energy) -> float:
         return float(masses @ energy.potential(points))  # type: ignore[misc]
 
     if isinstance(measure, Density) and energy.smooth:
-        return _settled(measure, value_on, energy.dirac)
+        return _settled(measure, value_on, energy.dirac, _NEAR)
     return value_on(measure)
 
 
-def _settled(density: Density, value_on: Callable[[Density], float], unit: float) -> float:
+def _settled(
+    density: Density, value_on: Callable[[Density], float], unit: float, near: float
+) -> float:
     """A number of a density on a grid that is doubled until it changes by rounding only.
+
+    Changes fall geometrically until they are rounding; those of a drift fall once a grid sees it,
+    so that they must be `near` rounding, too.
 
     Raises
     ------
@@ -93,14 +101,45 @@ def _settled(density: Density, value_on: Callable[[Density], float], unit: float
         space = finer.space
         if 2 * space.size + 1 > space._largest:
             raise ValueError(
-                f"dynamics must have a drift that is resolved by a space of size {space._largest}, "
-                f"on which {shown(density)} still changes its energy by {change:.1e}"
+                f"dynamics must be resolved by a space of size {space._largest} under "
+                f"{shown(density)}, where numbers still change by {change:.1e}"
             )
         finer = finer._embedded(space._doubled())
         before, last, value = change, value, value_on(finer)
-        change, scale = abs(value - last), max(unit, abs(value))
-        if change <= _ROUNDING * scale or (change >= before and change <= _NEAR * scale):
+        change, size = abs(value - last), abs(value)
+        if change <= max(_CONVERGED * size, _ROUNDING * unit):
             return value
+        if change >= before and change <= near * max(size, unit):
+            return value
+
+
+def resolved(
+    measure: AnyMeasure, dynamics: Dynamics, value_on: Callable[[AnyMeasure], float], unit: float
+) -> float:
+    """A number of the measure, on nodes that resolve what it integrates.
+
+    Sums without division by G are band-limited. With it, with activations or with noise a density's
+    grid is doubled until the number changes by rounding only; kinks, as relu has, no grid resolves.
+    """
+    reach = dynamics._reach
+    if reach > 0.0:
+        measure = measure._refined(REACH / reach)
+    if not isinstance(measure, Density) or not dynamics._smooth:
+        return value_on(measure)
+    kernel, dim = dynamics._kernel, measure.dim
+    width = kernel.degree(dim) if kernel is not None else bandwidth(reach, dim) + 1
+    finer = embedded(measure, measure.space.kmax + 2 * width)
+    is_divided = dynamics.normalised and reach > 0.0
+    has_drift = any(term._sums == "none" for _, term in dynamics._terms)
+    if is_divided or has_drift or dynamics.noise > 0.0:
+        return _settled(finer, value_on, unit, _NEAR if has_drift else np.inf)
+    return value_on(finer)
+
+
+def embedded(density: Density, degree: int) -> Density:
+    """The series of a density on a space whose quadrature is exact up to this degree."""
+    space = density.space
+    return density._embedded(space._resized(max(space.size, space._exact_size(degree))))
 
 
 def _form_energy(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[float, float]:
@@ -169,38 +208,6 @@ def _on_grid(density: Density, degree: int) -> tuple[Space, Array]:
     space = density.space
     grid = space._resized(space._exact_size(3 * degree))
     return grid, grid.weights * grid.synthesis(density._coefficients_on(grid))
-
-
-def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
-    """∫ |X|² dmu, or with `normalised` ∫ |X|² G(βDx) dmu, of a dynamics that has a `form`.
-
-    Raises
-    ------
-    ValueError
-        If the dynamics has none, or the value is too large for float64.
-    """
-    form = dynamics._form
-    if form is None or form.exponent > LARGEST_EXPONENT:
-        raise ValueError(
-            f"dynamics must have one head with KᵀQ = D = Dᵀ, V = ±D and, lest |X|² overflow, "
-            f"beta |D| <= {LARGEST_EXPONENT:g}, got {shown(dynamics)}"
-        )
-    matrix = _checked(measure, form.matrix)
-    scores = dynamics.beta * matrix
-    if isinstance(measure, Density):
-        # |P_x D∇G|² has twice the degrees of G; over G it has more, but only where it is small
-        grid, masses = _on_grid(measure, 2 * bandwidth(form.exponent, measure.dim) + 2)
-        points = grid.points
-        log_g, mean = measure._score_moment(points, scores)
-        total = float(masses @ np.exp(log_g - log_g.max()))
-        _check_digits(measure, grid, masses, points @ scores, total, float(log_g.max()))
-    else:
-        measure = measure._resolving(form.exponent)
-        points, masses = measure.points, measure.weights
-        log_g, mean = measure._score_moment(points, scores)
-    across = project(points, mean @ matrix)
-    squares = np.einsum("ij,ij->i", across, across)
-    return float(masses @ (squares * np.exp((1.0 if dynamics.normalised else 2.0) * log_g)))
 
 
 def _checked(measure: AnyMeasure, form: ArrayLike) -> Array:
@@ -448,29 +455,64 @@ def with_flow(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dyn
         )
     known, own = with_energy(measure, dynamics, t)
     check_moved(measure, known)
+    if known._energy is None:
+        raise ValueError(
+            f"dynamics must have, lest |X|² overflow, beta |D| <= {LARGEST_EXPONENT:g}, got "
+            f"{shown(known)}"
+        )
     return known, own
 
 
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
     """e^{-u} times what dE/dt is of where X alone acts, and u, of a dynamics with an energy."""
-    if isinstance(dynamics, Attention):
-        return form_dissipation(measure, dynamics), 0.0
     energy: Any = dynamics._energy
-    log_units = [part.log_unit for _, part in energy.each]
-    if isinstance(measure, Density):
-        log_units = [eigenvalues_in_unit(u, measure.dim, 0)[1] for u in log_units]
-    log_unit = max(log_units)
+    unit = max(gain_units(measure, energy))
+    if isinstance(measure, Density) and not dynamics._isotropic:
+        # X of heads and drifts has more degrees than the density
+        return resolved(measure, dynamics, lambda part: gain(part, dynamics), 0.0), unit
+    return gain(measure, dynamics), unit
 
-    def value_on(part: AnyMeasure) -> float:
-        rate: Any = tendency(part, dynamics)
+
+def gain(measure: AnyMeasure, dynamics: Dynamics) -> float:
+    """The `dissipation` by a run's right-hand side, in units of the largest of `gain_units`.
+
+    That of a density is on its own grid, that of a flow map on nodes that resolve the kernel.
+
+    Raises
+    ------
+    ValueError
+        If rounding of a density makes the velocity, or nodes can't resolve the kernel.
+    """
+    measure = measure._resolving(dynamics._reach)
+    rate: Any = tendency(measure, dynamics)
+    energy: Any = dynamics._energy
+    with more_than_rounding(measure):
         rate(rate.initial_state, np.empty_like(rate.initial_state))
-        total, _ = energy.total(np.atleast_1d(rate.energy_rates()), log_units)
-        return float(energy.sign * total)
+    total, _ = energy.total(np.atleast_1d(rate.energy_rates()), gain_units(measure, energy))
+    return float(energy.sign * total)
 
-    has_drift = any(term._sums == "none" for _, term in dynamics._terms)
-    if isinstance(measure, Density) and has_drift and dynamics._smooth:
-        return _settled(measure, value_on, 0.0), log_unit
-    return value_on(measure._resolving(dynamics._reach)), log_unit
+
+@contextmanager
+def more_than_rounding(measure: AnyMeasure) -> Iterator[None]:
+    """Inside, a velocity that is made of rounding is refused.
+
+    Raises
+    ------
+    ValueError
+        With the measure, and the reason.
+    """
+    try:
+        yield
+    except LostDigitsError as error:
+        raise ValueError(f"dynamics must have a velocity under {measure}: {error}") from error
+
+
+def gain_units(measure: AnyMeasure, energy: Energy) -> list[float]:
+    """The logs of the units in which right-hand sides have what each energy gains."""
+    units = [part.log_unit for _, part in energy.each]
+    if isinstance(measure, Density):
+        return [eigenvalues_in_unit(unit, measure.dim, 0)[1] for unit in units]
+    return units
 
 
 def whole(

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from meanfield._checks import number, shown
-from meanfield.dynamics import SA, USA, AnyDynamics, Attention, adapt, adapt_any
+from meanfield.dynamics import SA, USA, AnyDynamics, adapt, adapt_any
 from meanfield.dynamics.facts import Dynamics, Energy, multiplied_out
-from meanfield.equations.density import LostDigitsError
 from meanfield.equations.tendency import check_moved, tendency
-from meanfield.functionals.energies import dissipation_in_unit, whole, with_flow
+from meanfield.functionals.energies import (
+    embedded,
+    gain,
+    gain_units,
+    more_than_rounding,
+    resolved,
+    whole,
+    with_flow,
+)
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.measures import AnyMeasure, Density, Particles, check_measure
 from meanfield.measures.flow_map import REACH
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array
-
-# on a grid twice as fine an integral has changed by rounding only
-_CONVERGED, _ROUNDING, _NEAR = 1e-13, 1e-15, 1e-9
 
 
 def rms_velocity(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
@@ -124,7 +126,7 @@ def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
     elif known.noise == 0.0:
         value = _rms_velocity(measure, known)
     elif isinstance(measure, Density):
-        value = _resolved(measure, known, lambda part: _noisy_speed(part, known), 1.0)
+        value = resolved(measure, known, lambda part: _noisy_speed(part, known), 1.0)
     else:
         raise ValueError(
             f"noise must be 0 for {shown(measure)}, got {known.noise:g}: take a Density or "
@@ -204,7 +206,7 @@ def slope_in_unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tu
         # a signed density may leave a sum of rounding below 0
         return float(np.sqrt(max(total, 0.0)))
 
-    return _resolved(measure, dynamics, steepness, _unit(measure, dynamics, energy)), 0.5 * beta
+    return resolved(measure, dynamics, steepness, _unit(measure, dynamics, energy)), 0.5 * beta
 
 
 def root_mean_square(velocity: Array, masses: Array) -> float:
@@ -258,22 +260,19 @@ def _root_of_dissipation(
     measure: AnyMeasure, dynamics: Dynamics, energy: Energy
 ) -> tuple[float, float]:
     """e^{-u} times the square root of the dissipation, and u."""
+    log_unit = max(gain_units(measure, energy)) - energy.log_unit
 
     def root(part: AnyMeasure) -> float:
-        value, log_unit = dissipation_in_unit(part, dynamics)
-        return float(np.sqrt(max(multiplied_out(value, log_unit - energy.log_unit), 0.0)))
+        return float(np.sqrt(max(multiplied_out(gain(part, dynamics), log_unit), 0.0)))
 
-    if isinstance(dynamics, Attention):
-        # on nodes of its own
-        return root(measure), 0.5 * energy.log_unit
     unit = _unit(measure, dynamics, energy)
-    return _resolved(measure, dynamics, root, unit), 0.5 * energy.log_unit
+    return resolved(measure, dynamics, root, unit), 0.5 * energy.log_unit
 
 
 def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
-    """The size of e^{-u/2} G^{1/2}, of what is weighted with G; 1 of what has no kernel."""
+    """The size of e^{-u/2} G^{1/2}, of what is weighted with G; 1 of drifts, 0 if unknown."""
     if dynamics._kernel is None:
-        return 1.0
+        return 0.0 if dynamics._scores else 1.0
     series = dynamics._kernel.series(measure.dim, 0)
     size = series.size * abs(series.potential[0])
     return float(np.sqrt(multiplied_out(size, series.log_unit - energy.log_unit)))
@@ -281,13 +280,13 @@ def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
 
 def _rms_velocity(measure: AnyMeasure, dynamics: Dynamics) -> float:
     """(∫ |X|² dmu)^{1/2}, on nodes that resolve it."""
-    return _resolved(measure, dynamics, lambda part: _speed(part, dynamics), 1.0)
+    return resolved(measure, dynamics, lambda part: _speed(part, dynamics), 1.0)
 
 
 def _noisy_speed(density: AnyMeasure, dynamics: Dynamics) -> float:
     """(∫ |X - τ ∇ log f|² dmu)^{1/2} on the density's own grid."""
     rate: Any = tendency(density, dynamics)
-    with _more_than_rounding(density):
+    with more_than_rounding(density):
         return float(rate.noisy_speed(rate.initial_state))
 
 
@@ -300,67 +299,9 @@ def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
         return root_mean_square(dynamics.velocity(measure, points), masses)
     # what moves densities and flow maps knows its speed
     rate: Any = tendency(measure, dynamics)
-    with _more_than_rounding(measure):
+    with more_than_rounding(measure):
         rate(rate.initial_state, np.empty_like(rate.initial_state))
     return float(rate.speed())
-
-
-@contextmanager
-def _more_than_rounding(measure: AnyMeasure) -> Iterator[None]:
-    """Inside, a velocity that is made of rounding is refused.
-
-    Raises
-    ------
-    ValueError
-        With the measure, and the reason.
-    """
-    try:
-        yield
-    except LostDigitsError as error:
-        raise ValueError(f"dynamics must have a velocity under {measure}: {error}") from error
-
-
-def _resolved(
-    measure: AnyMeasure, dynamics: Dynamics, value_on: Callable[[AnyMeasure], float], unit: float
-) -> float:
-    """A number of the measure, on nodes that resolve what it integrates.
-
-    Sums without division by G are band-limited. With it, with activations or with noise a density's
-    grid is doubled until the number changes by rounding only; kinks, as relu has, no grid resolves.
-    """
-    reach = dynamics._reach
-    if reach > 0.0:
-        measure = measure._refined(REACH / reach)
-    if not isinstance(measure, Density) or not dynamics._smooth:
-        return value_on(measure)
-    kernel, dim = dynamics._kernel, measure.dim
-    width = kernel.degree(dim) if kernel is not None else bandwidth(reach, dim) + 1
-    is_divided = dynamics.normalised and reach > 0.0
-    has_drift = any(term._sums == "none" for _, term in dynamics._terms)
-    finer = _embedded(measure, measure.space.kmax + 2 * width)
-    value, change = value_on(finer), np.inf
-    while is_divided or has_drift or dynamics.noise > 0.0:
-        space = finer.space
-        if 2 * space.size + 1 > space._largest:
-            raise ValueError(
-                f"measure must have a speed that is resolved by a space of size "
-                f"{space._largest}, got {shown(measure)}, where it still changes by {change:.1e}"
-            )
-        finer = finer._embedded(space._doubled())
-        before, last = change, value
-        value = value_on(finer)
-        change = abs(value - last)
-        # changes fall geometrically, until they are rounding; those of a drift once it is resolved
-        is_near = not has_drift or change <= _NEAR * max(value, unit)
-        if change <= max(_CONVERGED * value, _ROUNDING * unit) or (change >= before and is_near):
-            break
-    return value
-
-
-def _embedded(density: Density, degree: int) -> Density:
-    """The series of a density on a space whose quadrature is exact up to this degree."""
-    space = density.space
-    return density._embedded(space._resized(max(space.size, space._exact_size(degree))))
 
 
 def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
@@ -370,7 +311,7 @@ def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
     circle and on S^2; a measure that is stored by its latitudes itself.
     """
     if isinstance(measure, Density):
-        measure = _embedded(measure, measure.space.kmax + bandwidth(beta, measure.dim))
+        measure = embedded(measure, measure.space.kmax + bandwidth(beta, measure.dim))
     if isinstance(measure, Particles) or measure.axis is not None:
         return measure, 0.0
     if beta > 0.0:
