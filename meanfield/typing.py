@@ -1,5 +1,6 @@
 """Types of signatures: arrays, and what a law, a space, a measure and a dynamics answer."""
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,6 +26,8 @@ Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
 Indices = NDArray[np.intp]
 Integers = NDArray[np.int64]
+# how wide sets of points (k, n, d) are against what a function varies over there, shape (k,)
+Steepness = Callable[[Array], Array]
 # what is random: a seed, or a generator that goes on
 Rng = int | np.random.Generator
 

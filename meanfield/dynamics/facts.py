@@ -22,7 +22,7 @@ from meanfield._checks import (
 )
 from meanfield._shown import ShownFields
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array, ArrayLike, Summable
+from meanfield.typing import Array, ArrayLike, Steepness, Summable
 
 # beyond it e^x leaves double precision
 LARGEST_LOG = 709.0
@@ -61,8 +61,8 @@ class Energy:
     entropic : bool
     potential : callable or None
         v (n,) of unit rows (n, d).
-    smooth : bool
-        Whether v has derivatives of all orders.
+    steepness : callable or None
+        Of v, as that of a dynamics; None where v has kinks.
     parts : sequence of (float, Energy)
         The energies that it is a sum of, each with its factor; none where it is of one kind.
     """
@@ -79,7 +79,7 @@ class Energy:
     kernel: Any = None
     entropic: bool = False
     potential: Callable[[Array], Array] | None = None
-    smooth: bool = True
+    steepness: Steepness | None = None
     parts: Sequence[tuple[float, Energy]] = ()
 
     @property
@@ -273,6 +273,13 @@ class Dynamics(ShownFields, ABC):
     def _layers(self) -> Sequence[Dynamics]:
         """What acts, one after the other: this alone."""
         return (self,)
+
+    @property
+    def _steepness(self) -> Steepness | None:
+        """The largest of all terms of all layers; None where X is only what the measure makes."""
+        terms = [term for layer in self._layers for _, term in layer._terms if term is not self]
+        each = [term._steepness for term in terms if term._steepness is not None]
+        return (lambda sets: np.max([one(sets) for one in each], axis=0)) if each else None
 
     def _opposite(self) -> Dynamics | None:
         """The dynamics of its own kind that has -X, if there is one."""

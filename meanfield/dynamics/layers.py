@@ -18,7 +18,7 @@ from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, Sum, is_multi
 from meanfield.dynamics.isotropic import NOISE, SA, USA
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 from meanfield.kernels.direct import blocks
-from meanfield.typing import Array, ArrayLike, Summable
+from meanfield.typing import Array, ArrayLike, Steepness, Summable
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.maximum(x, 0.0),
@@ -173,9 +173,27 @@ class FeedForward(Record, Dynamics):
         largest = np.maximum(primitive(shift - lengths), primitive(shift + lengths))
         size = float(np.abs(omega) @ largest + np.linalg.norm(slopes, axis=1).sum())
         formula = "∫ v dmu, v(x) = Σ_j ω_j φ(<a_j, x> + b_j), φ' = σ"
-        return Energy(
-            "E_v", formula, 1, dirac=size, potential=self._potential, smooth=bool(self._smooth)
-        )
+        v, steepness = self._potential, self._steepness
+        return Energy("E_v", formula, 1, dirac=size, potential=v, steepness=steepness)
+
+    @property
+    def _steepness(self) -> Steepness | None:
+        """How wide sets are against what X and v vary over; None where kinks are narrower."""
+        return self._relative_widths if self._smooth else None
+
+    def _relative_widths(self, sets: Array) -> Array:
+        """Half the range of σ's argument over sets (k, n, d), over the distance of σ's pole.
+
+        The largest of all rows of A, shape (k,). The poles of tanh next to the line are ± iπ/2, and
+        gelu, which has none, varies no faster.
+        """
+        inner, widths = np.asarray(self.A), np.zeros(len(sets))
+        for part in blocks(len(sets), sets.shape[1] * len(inner)):
+            arguments = sets[part] @ inner.T + self.b
+            low, high = arguments.min(axis=1), arguments.max(axis=1)
+            relative = (high - low) / np.hypot(high + low, np.pi)
+            widths[part] = relative.max(axis=1, initial=0.0)
+        return widths
 
     @cached_property
     def _coefficients(self) -> tuple[Array, Array]:

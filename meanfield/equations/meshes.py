@@ -11,10 +11,12 @@ from meanfield.equations.history import Absorption, History, LabelMap, follow, o
 from meanfield.equations.sphere import SphereDepthField, SphereField, split_mass
 from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.spaces.cubed_sphere import (
+    DRIFT_SHARE,
     PER_LEAF,
     Leaves,
     Mesh,
     Patches,
+    drift_missed,
     interpolation_error,
     is_missed,
     lay,
@@ -26,6 +28,8 @@ from meanfield.typing import Array, NDArray
 _LEAST_DENSITY = 1e-300
 _LEAF_SHARE = 0.5
 _STRETCH_SHARE = 10.0
+# so much more of a drift than when it was laid a patch may miss
+_DRIFT_STRETCH = 100.0
 # what nodes must have given to particles before a mesh is laid for it
 _GATHERED_SHARE = 0.3
 _LEAST_SHARE = 2e-2
@@ -95,7 +99,13 @@ class Meshes:
         ArithmeticError
             If `limit` nodes do not resolve the law.
         """
-        mesh = lay(self.law.pdf, _LEAF_SHARE * self.tol, coarsest=self._coarsest, limit=self.limit)
+        mesh = lay(
+            self.law.pdf,
+            _LEAF_SHARE * self.tol,
+            coarsest=self._coarsest,
+            limit=self.limit,
+            steepness=self.field.dynamics._steepness,
+        )
         return _on_mesh(flow, mesh, (np.zeros((0, 3)), np.zeros(0)))
 
     def _mesh_tol(self, smooth_mass: float) -> float:
@@ -109,7 +119,11 @@ class Meshes:
         # below the tolerance the nodes only move on: no mesh is worth its time
         if smooth_mass < self.tol:
             return False
-        error = stretch_error(flow.points[: flow.n_nodes], masses, self.scale)
+        nodes, steepness = flow.points[: flow.n_nodes], self.field.dynamics._steepness
+        allowed = _DRIFT_STRETCH * DRIFT_SHARE * _LEAF_SHARE * self.tol
+        if steepness is not None and len(drift_missed(steepness, allowed, nodes, masses)):
+            return True
+        error = stretch_error(nodes, masses, self.scale)
         return error > _STRETCH_SHARE * self._mesh_tol(smooth_mass)
 
     def absorption(self, flow: SphereFlowMap, divergence: Callable[[Array], Array]) -> Absorption:
@@ -170,6 +184,7 @@ class Meshes:
                         seeds=(nodes, masses),
                         coarsest=self._coarsest,
                         limit=self.limit,
+                        steepness=self.field.dynamics._steepness,
                     )
                 except ArithmeticError as error:
                     reason = error

@@ -126,7 +126,7 @@ class LineSystem(System[LineFlowMap]):
         self.adaptation = 0.0
         lines = (part.line for field in self._fields.values() for part in field.parts)
         self.keeps_history = flow._is_at_labels and all(line.relative for line in lines)
-        super().__init__(flow._refined(self._reach), dynamics, options)
+        super().__init__(flow._refined(self._reach, dynamics._steepness), dynamics, options)
 
     def outlook(self) -> str:
         """How many nodes a kernel of large reach makes."""
@@ -157,7 +157,7 @@ class LineSystem(System[LineFlowMap]):
         if held is not flow:
             gap = self._change_to(held)
             self.collapses.append((self.t, len(held._atom_angles), gap))
-        finer = held._refined(self._reach)
+        finer = held._refined(self._reach, self.dynamics._steepness, flow.max_nodes)
         if finer is not held:
             if (count := len(finer.angles)) > flow.max_nodes:
                 allowed = f"more than the {flow.max_nodes} allowed"

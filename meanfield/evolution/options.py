@@ -102,9 +102,10 @@ def check_start(
                 f"noise must be 0 to evolve {shown(measure)}, got {known.noise:g}: take a Density "
                 f"or Particles"
             )
-        if isinstance(measure, LineFlowMap) and any(one._isotropic for _, one in known._terms):
-            # refuses a β that these nodes can't resolve
-            measure._resolving(known._reach, measure.max_nodes)
+        if isinstance(measure, LineFlowMap):
+            # refuses a β, or a drift, that these nodes can't resolve
+            reach = known._reach if any(one._isotropic for _, one in known._terms) else 0.0
+            measure._resolving(reach, known._steepness, measure.max_nodes)
     else:
         for _, term in (term for layer in known._layers for term in layer._terms):
             if not term._isotropic:

@@ -72,15 +72,15 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
 
 
 def _potential_energy(measure: AnyMeasure, energy: Energy) -> float:
-    """∫ v dmu, of a density on a grid that resolves v; kinks, as relu has, none does."""
+    """∫ v dmu on a grid, or nodes, that resolve v; kinks, as relu has, none does."""
 
     def value_on(part: AnyMeasure) -> float:
         points, masses = part._quadrature
         return float(masses @ energy.potential(points))  # type: ignore[misc]
 
-    if isinstance(measure, Density) and energy.smooth:
+    if isinstance(measure, Density) and energy.steepness is not None:
         return _settled(measure, value_on, energy.dirac, _NEAR)
-    return value_on(measure)
+    return value_on(measure._resolving(0.0, energy.steepness))
 
 
 def _settled(
@@ -122,8 +122,7 @@ def resolved(
     grid is doubled until the number changes by rounding only; kinks, as relu has, no grid resolves.
     """
     reach = dynamics._reach
-    if reach > 0.0:
-        measure = measure._refined(REACH / reach)
+    measure = measure._refined(REACH / max(1.0, reach), dynamics._steepness)
     if not isinstance(measure, Density) or not dynamics._smooth:
         return value_on(measure)
     kernel, dim = dynamics._kernel, measure.dim
@@ -476,14 +475,14 @@ def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float,
 def gain(measure: AnyMeasure, dynamics: Dynamics) -> float:
     """The `dissipation` by a run's right-hand side, in units of the largest of `gain_units`.
 
-    That of a density is on its own grid, that of a flow map on nodes that resolve the kernel.
+    That of a density is on its own grid, that of a flow map on nodes that resolve kernel and drift.
 
     Raises
     ------
     ValueError
         If rounding of a density makes the velocity, or nodes can't resolve the kernel.
     """
-    measure = measure._resolving(dynamics._reach)
+    measure = measure._resolving(dynamics._reach, dynamics._steepness)
     rate: Any = tendency(measure, dynamics)
     energy: Any = dynamics._energy
     with more_than_rounding(measure):

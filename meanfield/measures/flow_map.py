@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,16 +30,18 @@ from meanfield.measures.measure import Measure, turned
 from meanfield.measures.particles import Particles
 from meanfield.spaces import CircleAt, Harmonics, Sphere, SphereAt, ZonalAt, geometry, panels
 from meanfield.spaces.cubed_sphere import (
+    DRIFT_SHARE,
     LEAF_SHARES,
     ORDER,
     PER_LEAF,
+    drift_missed,
     lay,
     parts,
     quadrature_error,
     spreads,
     tails,
 )
-from meanfield.typing import Array, ArrayLike, Coefficients, Integers, NDArray
+from meanfield.typing import Array, ArrayLike, Coefficients, Integers, NDArray, Steepness
 
 _TURN = 2.0 * np.pi
 
@@ -335,8 +337,9 @@ class LineFlowMap(FlowMap):
     law_or_density : Law or Density
         On the circle, or axisymmetric in d >= 3.
     tol : float, optional
-        Default 1e-12. A panel is split when the tail of its positions' expansion, in radians, times
-        its mass exceeds this. It is also the tolerance of time steps, for the mean position error.
+        Default 1e-12. A panel is split when the tail of its positions' expansion, in radians, or
+        the share that it misses of a smooth drift, times its mass exceeds this. It is also the
+        tolerance of time steps, for the mean position error.
     axis : array_like, shape (d,), optional
         The axis of symmetry, if the law does not give it (d >= 3).
     max_nodes, atom_radius : int, float
@@ -537,7 +540,9 @@ class LineFlowMap(FlowMap):
         moving = (owners[:, 0] == FREE) | (owners != owners[:, :1]).any(axis=1)
         return np.where(moving, masses * panels.tails(self.angles.reshape(_PANELS)), 0.0)
 
-    def _refined(self, reach: float) -> LineFlowMap:
+    def _refined(
+        self, reach: float, steepness: Steepness | None = None, max_nodes: int = _MOST
+    ) -> LineFlowMap:
         """The flow map with every panel split that is no longer resolved; itself if none is.
 
         Parameters
@@ -545,12 +550,26 @@ class LineFlowMap(FlowMap):
         reach : float
             The angle over which a panel with more mass than `tol` may extend, for any tail:
             the kernel must be resolved across it.
+        steepness : callable, optional
+            That of a drift, of which a panel may miss `tol` over its mass. No panel is split for
+            it where there are more than `max_nodes` nodes.
+        max_nodes : int, optional
         """
         split = (self._tails() > self.tol) | (self._extents() > reach)
-        return self._split(split)._refined(reach) if split.any() else self
+        if steepness is not None and len(self.angles) <= max_nodes:
+            widths = steepness(self.points.reshape(-1, panels.NODES, self.dim))
+            masses = self.weights.reshape(_PANELS).sum(axis=1)
+            split |= panels.missed(widths, panels.NODES) * masses > self.tol
+        if not split.any():
+            return self
+        return self._split(split)._refined(reach, steepness, max_nodes)
 
-    def _resolving(self, beta: float, max_nodes: int = _MOST) -> LineFlowMap:
+    def _resolving(
+        self, beta: float, steepness: Steepness | None = None, max_nodes: int = _MOST
+    ) -> LineFlowMap:
         """The flow map with panels split until e^{β cos} is integrated across each to rounding.
+
+        So is a drift of this steepness.
 
         Raises
         ------
@@ -565,7 +584,13 @@ class LineFlowMap(FlowMap):
                 f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes "
                 f"some {nodes} nodes > {max_nodes}"
             )
-        return self._refined(reach)
+        finer = self._refined(reach, steepness, max_nodes)
+        if steepness is not None and (count := len(finer.angles)) > max_nodes:
+            raise ValueError(
+                f"dynamics must have a drift that {max_nodes} nodes resolve for {self}, got one "
+                f"that takes at least {count}"
+            )
+        return finer
 
     def _on_scale(self, radius: float) -> tuple[Array, Array]:
         """The nodes, on panels that are narrow on the scale of the radius.
@@ -638,10 +663,12 @@ _WINDOW = 6
 _LARGEST_DEGREE, _COARSE = 255, 1e-3
 
 
-def _mesh(law: Law, tol: float, coarsest: int, most: int) -> dict[str, Array]:
+def _mesh(
+    law: Law, tol: float, coarsest: int, most: int, steepness: Steepness | None = None
+) -> dict[str, Array]:
     """Points, weights and log_density of a law's nodes on S^2."""
-    share = _LEAF_SHARE * tol
-    mesh = lay(lambda x: checked_pdf(law, x), share, coarsest=coarsest, limit=most)
+    share, pdf = _LEAF_SHARE * tol, partial(checked_pdf, law)
+    mesh = lay(pdf, share, coarsest=coarsest, limit=most, steepness=steepness)
     values = mesh.values[0]
     logs = np.log(np.maximum(values, _LEAST_DENSITY))
     return {"points": mesh.points, "weights": mesh.weights * values, "log_density": logs}
@@ -712,34 +739,42 @@ class SphereFlowMap(FlowMap):
         """The same law's flow map at t, with these arrays."""
         return SphereFlowMap._from_arrays(self.law, tol=self.tol, t=t, **self._limits, **arrays)
 
-    def _resolving(self, beta: float) -> SphereFlowMap:
-        """The same measure on patches that resolve e^{β<x,y>}; itself if they do.
+    def _resolving(self, beta: float, steepness: Steepness | None = None) -> SphereFlowMap:
+        """The same measure on patches that resolve e^{β<x,y>} and a drift; itself if they do.
 
-        The law's patches are made anew. Those of a later time can't be, and are made for the β of
-        their run; so are the particles.
+        The law's patches are made anew. Those of a later time can't be, and are made for the β and
+        the drift of their run; so are the particles.
 
         Raises
         ------
         ValueError
             If the patches of a later time are too wide, or 10^6 nodes are too few for the law.
         """
-        beta = number("beta", beta, low=0)
-        if beta * self._extent <= _REACH:
-            return self
+        beta, n = number("beta", beta, low=0), self.n_nodes
+        nodes, allowed = (self.points[:n], self.weights[:n]), DRIFT_SHARE * self.tol
+        if self.t > 0.0 or steepness is None or not len(drift_missed(steepness, allowed, *nodes)):
+            steepness = None
+            if beta * self._extent <= _REACH:
+                return self
         if self.t > 0.0:
             got, largest = tell_apart(beta, _REACH / self._extent)
             raise ValueError(
                 f"beta, or the length of z, must be <= {largest} for {self} at t = {self.t:g}, "
                 f"whose patches are no smaller, got {got}"
             )
-        coarsest = min(int(np.ceil(np.log2(0.5 * np.pi * beta / _REACH))), _DEEPEST)
+        halvings = int(np.ceil(np.log2(0.5 * np.pi * max(beta, 1.0) / _REACH)))
+        coarsest = min(max(halvings, 1), _DEEPEST)
+        if steepness is not None:
+            return self._meshed(beta, coarsest, steepness)
         # one for each size of patches: what β asks for does not hang on what was asked before
         if coarsest not in self._finer:
             self._finer[coarsest] = self._meshed(beta, coarsest)
         return self._finer[coarsest]
 
-    def _meshed(self, beta: float, coarsest: int) -> SphereFlowMap:
-        """The law on patches halved so often at least.
+    def _meshed(
+        self, beta: float, coarsest: int, steepness: Steepness | None = None
+    ) -> SphereFlowMap:
+        """The law on patches halved so often at least, which resolve a drift.
 
         Raises
         ------
@@ -747,11 +782,11 @@ class SphereFlowMap(FlowMap):
             If 10^6 nodes are too few, naming β.
         """
         try:
-            mesh = _mesh(self.law, self.tol, coarsest, _MOST_ON_SPHERE)
+            mesh = _mesh(self.law, self.tol, coarsest, _MOST_ON_SPHERE, steepness)
         except ArithmeticError as error:
             raise ValueError(
-                f"beta, or the length of z, must be smaller for {self}, got {beta:g}: {error}; "
-                f"try a Density on a Sphere"
+                f"beta, the length of z, or the slope of a drift, must be smaller for {self}, got "
+                f"{beta:g}: {error}; try a Density on a Sphere"
             ) from error
         return self._moved(0.0, **mesh)
 

@@ -16,7 +16,7 @@ from meanfield.spaces import Harmonics
 from meanfield.spaces.circle import MOST_MODES, CircleAt
 from meanfield.spaces.gegenbauer import multiplicities
 from meanfield.spaces.geometry import are_parallel, circle_angles
-from meanfield.typing import Array, ArrayLike, Coefficients, NDArray
+from meanfield.typing import Array, ArrayLike, Coefficients, NDArray, Steepness
 
 
 class Measure(ShownMeasure, ABC):
@@ -162,8 +162,10 @@ class Measure(ShownMeasure, ABC):
         points, masses = self._resolving(float(kmax))._quadrature
         return CircleAt(max(1, kmax)).moments(circle_angles(points), masses)[: kmax + 1]
 
-    def _resolving(self, beta: float) -> Self:  # noqa: ARG002 (of flow maps)
+    def _resolving(self, beta: float, steepness: Steepness | None = None) -> Self:  # noqa: ARG002 (of flow maps)
         """The same measure with nodes that integrate e^{β<x,y>} at any x, to `tol` of it.
+
+        So they do a drift of this steepness.
 
         Raises
         ------
@@ -193,8 +195,8 @@ class Measure(ShownMeasure, ABC):
         """Sums of a kernel over it at so many points in O(n); None where all pairs are summed."""
         return None
 
-    def _refined(self, reach: float) -> Self:  # noqa: ARG002 (of flow maps)
-        """The same measure with panels that extend over no more than this angle, if it has any."""
+    def _refined(self, reach: float, steepness: Steepness | None = None) -> Self:  # noqa: ARG002 (of flow maps)
+        """The same measure with panels no wider than this angle and a drift, if it has any."""
         return self
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meanfield.typing import Array, Indices, Integers, NDArray
+from meanfield.spaces.panels import missed
+from meanfield.typing import Array, Indices, Integers, NDArray, Steepness
 
 ORDER = 10
 PER_LEAF = ORDER * ORDER
@@ -28,6 +29,8 @@ _TO_LEGENDRE = (
     * _WEIGHTS
     * (np.arange(ORDER)[:, None] + 0.5)
 )
+# of the tolerance of a density on a leaf, what it may miss of a drift
+DRIFT_SHARE = 2e-3
 # a cell about each node, as wide as its weight, has a few Gauss points of its own each way
 _IN_CELL = 3
 _CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(_IN_CELL)
@@ -365,6 +368,7 @@ def lay(
     seeds: tuple[Array, Array] | None = None,
     coarsest: int = 1,
     limit: int = 1_000_000,
+    steepness: Steepness | None = None,
 ) -> Mesh:
     """Refine patches until each integrates pdf · area element within tol, see `quadrature_error`.
 
@@ -385,6 +389,8 @@ def lay(
         Level that refinement starts from.
     limit : int
         Most nodes.
+    steepness : callable, optional
+        That of a drift, of which a leaf may miss 2e-3 of `tol`.
 
     Returns
     -------
@@ -405,15 +411,18 @@ def lay(
     largest = float(tol.max())
 
     def judge(
-        leaves: Leaves, _: Array, weights: Array, values: Array
+        leaves: Leaves, points: Array, weights: Array, values: Array
     ) -> tuple[NDArray[np.bool_], Array]:
-        missed = _leaf_errors(leaves, weights, values)
-        split = (missed > tol[:, None]).any(axis=0)
+        errors, masses = _leaf_errors(leaves, weights, values), weights * values.sum(axis=0)
+        split = np.asarray((errors > tol[:, None]).any(axis=0))
         if seeds is not None:
-            split |= is_missed(leaves, weights * values.sum(axis=0), seeds, largest)
-        return np.asarray(split), missed.max(axis=0)
+            split |= is_missed(leaves, masses, seeds, largest)
+        if steepness is not None:
+            split[drift_missed(steepness, DRIFT_SHARE * largest, points, masses)] = True
+        return split, errors.max(axis=0)
 
-    told = f"the density to tol = {tol.min():g}: take a larger limit or tol"
+    resolved = "the density" if steepness is None else "the density and the drift"
+    told = f"{resolved} to tol = {tol.min():g}: take a larger limit or tol"
     levels = refined(pdf, judge, coarsest=coarsest, limit=limit, told=told)
     _, nodes, shares, densities, errors = zip(*levels, strict=True)
     mesh = Mesh(
@@ -439,6 +448,14 @@ def _leaf_errors(leaves: Leaves, weights: Array, values: Array) -> Array:
         weights.reshape(-1, PER_LEAF) / LEAF_SHARES / cells
     )
     return np.asarray(quadrature_error(integrand) * cells)
+
+
+def drift_missed(steepness: Steepness, allowed: float, nodes: Array, masses: Array) -> Indices:
+    """Leaves whose nodes (100 n, 3) and masses (100 n,) miss more than is allowed of a drift."""
+    widths = steepness(nodes.reshape(-1, PER_LEAF, 3))
+    return np.flatnonzero(
+        missed(widths, ORDER) * masses.reshape(-1, PER_LEAF).sum(axis=1) > allowed
+    )
 
 
 def is_missed(

@@ -59,6 +59,26 @@ def tails(values: Array) -> Array:
     return np.asarray(np.abs(values @ _TO_LEGENDRE[-_LAST:].T).max(axis=1))
 
 
+def missed(widths: Array, count: int) -> Array:
+    """The share of a function that so many Gauss nodes miss, where it is analytic but for a pole.
+
+    Parameters
+    ----------
+    widths : ndarray
+        Half the width of a panel over the distance of the pole from its middle.
+    count : int
+        Nodes, which integrate polynomials up to degree 2 count - 1.
+
+    Examples
+    --------
+    >>> missed(np.array([0.0, 0.6, 1.0]), 10)
+    array([0.00000000e+00, 2.86797199e-10, 1.00000000e+00])
+    """
+    inside = np.minimum(widths, 1.0)
+    # the pole is on no smaller ellipse about [-1, 1] than one of these half-axes
+    return np.asarray((inside / (1.0 + np.sqrt(1.0 - inside**2))) ** (2 * count))
+
+
 def expansions(values: Array) -> Array:
     """Legendre coefficients (P, 16) on each panel, of values at its nodes."""
     return np.asarray(values @ _TO_LEGENDRE.T)
