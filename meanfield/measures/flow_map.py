@@ -12,6 +12,7 @@ import scipy
 from meanfield import _checks
 from meanfield._checks import freeze, integer, number, read_only, shown, tell_apart, unit_vector
 from meanfield.kernels.bilinear import SphereBilinear, largest_score
+from meanfield.kernels.direct import latitude_rule, point_log_moment
 from meanfield.kernels.harmonics import SphereScoreSums
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
 from meanfield.laws.law import (
@@ -303,6 +304,8 @@ class FlowMap(Measure):
 # a panel may extend over this angle / β: 16 Gauss nodes integrate e^{β cos} across it to rounding
 REACH = 8.0
 _MOST = 4_000_000
+# terms of a sum over all latitudes, a few GB
+_MOST_SOURCES = 50_000_000
 # what rounding allows in the mass of a law on a line
 _LAW_TOLERANCE = 1e-14
 
@@ -319,6 +322,12 @@ _TOLERANCES = 10.0
 _ENDED = 1e-30
 # no squared norm is less, were it that of the uniform measure
 _LEAST_POWER = 1e-300
+
+
+def _count_within(extents: Array, reach: float) -> float:
+    """How many nodes it takes that panels extend over no more than an angle."""
+    halvings = np.ceil(np.log2(np.maximum(extents / reach, 1.0)))
+    return panels.NODES * float(np.exp2(halvings).sum())
 
 
 def _at_pole(angles: Array) -> NDArray[np.bool_]:
@@ -578,7 +587,7 @@ class LineFlowMap(FlowMap):
         """
         beta = number("beta", beta, low=0)
         reach = REACH / max(1.0, beta)
-        if (count := self._count_within(reach)) > max_nodes:
+        if (count := _count_within(self._extents(), reach)) > max_nodes:
             nodes, _ = tell_apart(count, max_nodes)
             raise ValueError(
                 f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes "
@@ -592,6 +601,29 @@ class LineFlowMap(FlowMap):
             )
         return finer
 
+    def _log_moment(self, z: Array) -> tuple[Array, Array]:
+        """As `log_moment`, on panels of any mass: G may be made where there is next to none.
+
+        Raises
+        ------
+        ValueError
+            If z is so long that this takes too many nodes.
+        """
+        longest = float(np.linalg.norm(z, axis=1).max(initial=0.0))
+        reach, finer = REACH / max(1.0, longest), self
+        count = _count_within(self._widths, reach)
+        if self.axis is not None:
+            across = np.linalg.norm(z - np.outer(z @ self.axis, self.axis), axis=1)
+            count *= len(latitude_rule(self.dim, float(across.max(initial=0.0)))[0])
+        if count > _MOST_SOURCES:
+            raise ValueError(
+                f"z must be shorter for {self}, got rows of lengths up to {longest:g}, which take "
+                f"some {tell_apart(count, _MOST_SOURCES)[0]} nodes > {_MOST_SOURCES}"
+            )
+        while (wide := finer._widths > reach).any():
+            finer = finer._split(wide)
+        return point_log_moment(finer.points, finer.weights, z, finer.axis)
+
     def _on_scale(self, radius: float) -> tuple[Array, Array]:
         """The nodes, on panels that are narrow on the scale of the radius.
 
@@ -600,22 +632,22 @@ class LineFlowMap(FlowMap):
         if self.axis is None and radius >= RADIUS:
             return self._quadrature
         reach = panels.width_for(radius, self.dim)
-        if (count := self._count_within(reach)) > _MOST:
+        if (count := _count_within(self._extents(), reach)) > _MOST:
             raise ValueError(
                 f"radius must be larger for {self}, got {radius:g}, which takes some "
                 f"{tell_apart(count, _MOST)[0]} nodes > {_MOST}"
             )
         return self._refined(reach)._quadrature
 
-    def _count_within(self, reach: float) -> float:
-        """How many nodes it takes that each panel extends over no more than an angle."""
-        halvings = np.ceil(np.log2(np.maximum(self._extents() / reach, 1.0)))
-        return panels.NODES * float(np.exp2(halvings).sum())
-
     def _extents(self) -> Array:
         """The angle over which each panel of more mass than `tol` extends, else 0."""
         masses = self.weights.reshape(_PANELS).sum(axis=1)
-        return np.where(masses > self.tol, np.ptp(self.angles.reshape(_PANELS), axis=1), 0.0)
+        return np.where(masses > self.tol, self._widths, 0.0)
+
+    @property
+    def _widths(self) -> Array:
+        """The angle over which each panel extends."""
+        return np.asarray(np.ptp(self.angles.reshape(_PANELS), axis=1))
 
     def _split(self, split: NDArray[np.bool_]) -> LineFlowMap:
         order = np.argsort(

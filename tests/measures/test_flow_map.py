@@ -1,5 +1,6 @@
 """Flow maps: panels, agreement with densities, concentration, atoms, and what a run keeps."""
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -171,6 +172,49 @@ def test_a_drift_that_takes_too_many_nodes():
     flow = mf.FlowMap(STEEP_LAWS[3], max_nodes=5000)
     with pytest.raises(ValueError, match="5000 nodes do not resolve the density and the drift to"):
         mf.evolve(flow, bump(3, 0.05, "tanh"), 0.1)
+
+
+# ---------------------------------------------------------------- long z
+
+
+def log_moment_of_sigma(dim, length):
+    """log of Γ(d/2) (2/r)^{d/2-1} I_{d/2-1}(r)."""
+    with mpmath.workdps(30):
+        order, r = mpmath.mpf(dim) / 2 - 1, mpmath.mpf(length)
+        factor = mpmath.loggamma(order + 1) + order * mpmath.log(2 / r)
+        return float(factor + mpmath.log(mpmath.besseli(order, r)))
+
+
+@pytest.mark.parametrize("dim", [3, 10, 50, 150])
+@pytest.mark.parametrize("length", [1.0, 150.0, 400.0, 1e3, slow(1e4), slow(1e5)])
+@pytest.mark.parametrize("angle", [0.0, 0.7, np.pi / 2])
+def test_log_moment_is_right_where_there_is_next_to_no_mass(dim, length, angle):
+    """In 50 dimensions G(1000 e) is made within 0.3 of the pole, where 1e-28 of the mass is."""
+    flow = mf.FlowMap(mf.Uniform(dim), axis=np.eye(dim)[0])
+    z = length * (np.cos(angle) * np.eye(dim)[:1] + np.sin(angle) * np.eye(dim)[1:2])
+    # off the axis each latitude takes nodes of its own, of which there may be 5e7 in all
+    if angle > 0.0 and (length == 1e5 or (length == 1e4 and dim >= 50)):
+        with pytest.raises(ValueError, match=r"z must be shorter for .* rows of lengths up to 1"):
+            flow.log_moment(z)
+        return
+    (found,), _ = flow.log_moment(z)
+    # rounding of masses, and of exponents of size r
+    assert found == pytest.approx(log_moment_of_sigma(dim, length), rel=1e-12)
+
+
+def test_log_moment_in_the_tail_of_a_law():
+    """On the circle vMF(300 e) is 1e-260 opposite to e, and z = -290 e makes it vMF(10 e)."""
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 300.0))
+    lengths = np.array([-290.0, -500.0, 300.0])
+    found, _ = flow.log_moment(np.outer(lengths, [1.0, 0.0]))
+    sums = np.array([log_moment_of_sigma(2, abs(300.0 + length)) for length in lengths])
+    np.testing.assert_allclose(found, sums - log_moment_of_sigma(2, 300.0), rtol=1e-12)
+
+
+def test_z_that_takes_too_many_nodes():
+    flow = mf.FlowMap(mf.Uniform(150), axis=np.eye(150)[0])
+    with pytest.raises(ValueError, match=r"z must be shorter for .* nodes > 50000000"):
+        flow.log_moment(1e5 * np.eye(150)[1:2])
 
 
 # ---------------------------------------------------------------- against densities
