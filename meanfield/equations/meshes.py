@@ -121,6 +121,9 @@ class Meshes:
             return False
         nodes, steepness = flow.points[: flow.n_nodes], self.field.dynamics._steepness
         allowed = _DRIFT_STRETCH * DRIFT_SHARE * _LEAF_SHARE * self.tol
+        # the energy of a save asks for no less
+        if flow._largest_beta < self.scale:
+            return True
         if steepness is not None and len(drift_missed(steepness, allowed, nodes, masses)):
             return True
         error = stretch_error(nodes, masses, self.scale)

@@ -786,10 +786,10 @@ class SphereFlowMap(FlowMap):
         nodes, allowed = (self.points[:n], self.weights[:n]), DRIFT_SHARE * self.tol
         if self.t > 0.0 or steepness is None or not len(drift_missed(steepness, allowed, *nodes)):
             steepness = None
-            if beta * self._extent <= _REACH:
+            if beta <= self._largest_beta:
                 return self
         if self.t > 0.0:
-            got, largest = tell_apart(beta, _REACH / self._extent)
+            got, largest = tell_apart(beta, self._largest_beta)
             raise ValueError(
                 f"beta, or the length of z, must be <= {largest} for {self} at t = {self.t:g}, "
                 f"whose patches are no smaller, got {got}"
@@ -864,6 +864,11 @@ class SphereFlowMap(FlowMap):
     def _extent(self) -> float:
         """The widest patch with more mass than `tol`, the distance of opposite nodes."""
         return float(self._extents.max(initial=1e-300))
+
+    @property
+    def _largest_beta(self) -> float:
+        """The β up to which the patches resolve e^{β<x,y>}."""
+        return _REACH / self._extent
 
     @cached_property
     def atoms(self) -> Clusters:  # type: ignore[override]

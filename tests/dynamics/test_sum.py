@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import meanfield as mf
 from meanfield.cli.text import closing
 from meanfield.equations.tendency import tendency
+from meanfield.spaces import geometry
 from tests.handmade import interrupted, same_bits, slow, unfinished
 
 # a drift with a potential, its vectors along the last axis where a measure is symmetric about that
@@ -185,6 +186,59 @@ def test_a_small_energy_beside_a_large_one_keeps_its_own_balance():
     assert np.abs(data.term_balance_error[:, 1]).max() < 1e-10
     gained = data.term_energy[-1, 1] - data.term_energy[0, 1]
     assert abs(gained) > 0.01
+
+
+LARGE = {
+    "SA on S^2": (3, lambda: mf.SA(1.0) + mf.SA(30.0), 0.25),
+    "USA on S^2": (3, lambda: mf.USA(30.0) + HILLS[3], 3e-12),
+    "SA on S^2, stretched": (3, lambda: mf.SA(38.0) + HILLS[3], 2.0),
+    "USA about an axis": (5, lambda: mf.USA(100.0) + TILT[5], 1e-42),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [name if "axis" in name else slow(name) for name in LARGE if "stretched" not in name]
+)
+def test_field_of_a_flow_map_is_the_sum_of_its_terms_up_to_its_limits(name):
+    """X at every 97th node against sums of positive terms over all nodes, term by term."""
+    dim, make, _ = LARGE[name]
+    dynamics, some = make(), slice(None, None, 97)
+    flow = flow_map(dim)._resolving(dynamics._reach)
+    _, out = rate(flow, dynamics)
+    expected = velocity(flow, dynamics, flow.points[some])
+    if dim == 3:
+        found = out[: flow.points.size].reshape(-1, 3)[some]
+    else:
+        along = geometry.line_points(flow.angles[some] + 0.5 * np.pi, flow.axis)
+        found = out[: len(flow.angles)][some]
+        expected = np.einsum("ij,ij->i", along, expected)
+    assert np.abs(found - expected).max() < 1e-11 * np.abs(expected).max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_flow_maps_run_up_to_their_limits(name):
+    """Where patches are stretched until they miss the kernel, a new mesh is laid."""
+    dim, make, t_end = LARGE[name]
+    sol = mf.evolve(flow_map(dim), make(), t_end, 2)
+    assert sol.status == "finished"
+    assert np.abs(sol.to_dataset().term_balance_error).max() < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("dim", "dynamics"),
+    [
+        (3, mf.SA(1.0) + mf.SA(40.5)),
+        (3, mf.USA(40.5) + HILLS[3]),
+        (5, mf.USA(150.5) + TILT[5]),
+        (5, mf.SA(1.0) + mf.SA(150.5)),
+    ],
+)
+def test_beyond_their_limits_flow_maps_are_refused_in_one_line(dim, dynamics):
+    limit = 40 if dim == 3 else 150
+    with pytest.raises(ValueError, match=f"must be <= {limit} for ") as refusal:
+        mf.evolve(flow_map(dim), dynamics, 1e-3)
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.slow
