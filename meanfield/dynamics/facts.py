@@ -181,6 +181,8 @@ class Dynamics(ShownFields, ABC):
     _sums: ClassVar[str] = "own"
     _no_energy: ClassVar[str] = "nothing is known of it but its output"
     _no_gradient: ClassVar[str] = _no_energy
+    # an array of numbers is no factor: numpy would make an array of dynamics
+    __array_ufunc__: ClassVar[None] = None
     noise: float = 0.0
     sign: int = 1
     normalised: bool = False
@@ -309,6 +311,14 @@ class Dynamics(ShownFields, ABC):
 
     __rmul__ = __mul__
 
+    def __truediv__(self, divisor: Any) -> Dynamics:
+        """X and the noise, divided by a number."""
+        if not is_number(divisor):
+            return NotImplemented
+        if number(f"divisor of {shown(self)}", divisor) == 0.0:
+            raise ValueError(f"divisor of {shown(self)} must not be 0, got {divisor!r}")
+        return self * (1.0 / divisor)
+
     def __neg__(self) -> Dynamics:
         """The dynamics with -X."""
         return _single([self], [-1.0])
@@ -346,9 +356,9 @@ def _single(terms: Sequence[Any], weights: Sequence[float] | None = None) -> Dyn
 class Sum(Dynamics):
     """Several dynamics at once: X = Σ_i w_i X_i, and τ = Σ_i w_i τ_i.
 
-    ``a + b``, ``2.0 * a``, ``a - b``, ``-a`` and ``sum([a, b])`` make one. Attention and a
-    feed-forward layer at once are (2.8) itself, of which `Layers` is the splitting. Sums in sums
-    are taken apart, and a weight of 0 drops a term.
+    ``a + b``, ``2.0 * a``, ``a / 2.0``, ``a - b``, ``-a`` and ``sum([a, b])`` make one. Attention
+    and a feed-forward layer at once are (2.8) itself, of which `Layers` is the splitting. Sums in
+    sums are taken apart, and a weight of 0 drops a term.
 
     Where each term has an energy E_i, the sum has F = Σ_i ± w_i E_i, + where its term climbs E_i,
     and X climbs F if it is a gradient flow; where all signs are the same, it is Σ_i w_i E_i. A sum
@@ -548,7 +558,7 @@ def _taken_apart(weight: float, term: Any) -> Iterator[tuple[float, Any]]:
         If it can't be a term.
     """
     if not _may_be_term(term):
-        raise ValueError(f"terms must be dynamics, got {shown(term)}")
+        raise ValueError(f"terms must be a sequence of dynamics, got {shown(term)}")
     noise = number("noise of a term", term.noise, low=0)
     if weight < 0.0 < noise:
         raise ValueError(f"weights must be >= 0 where there is noise, got {weight:g} {term!r}")

@@ -309,7 +309,9 @@ class Layers(Dynamics):
             terms = layer.terms if type(layer) is Sum else (layer,)
             if any(type(one) not in LAYERS or one.noise > 0.0 for one in terms):
                 names = ", ".join(kind.__name__ for kind in LAYERS)
-                raise ValueError(f"layers must be {names} without noise, got {shown(layer)}")
+                raise ValueError(
+                    f"layers must be {names} without noise, in a sequence, got {shown(layer)}"
+                )
         # equal layers are one object, as it is hard to tell once they come from a file
         each: dict[Layer, Layer] = {}
         layers = tuple(each.setdefault(layer, layer) for layer in layers)

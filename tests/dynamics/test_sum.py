@@ -1,5 +1,6 @@
 """Sums of dynamics: fields, energies and balances of all terms, on every measure."""
 
+import operator
 from itertools import count
 
 import numpy as np
@@ -369,6 +370,8 @@ def test_sums_are_taken_apart():
     assert (2.0 * (a + 0.5 * b)).weights == (2.0, 1.0)
     assert sum([a]) == a
     assert 1 * a == a
+    assert (a + b) / 2.0 == a / 2 + b / np.array(2) == 0.5 * a + 0.5 * b
+    assert np.float64(2.0) * a == a * np.float64(2.0) == np.array(2.0) * a == mf.Sum([2.0 * a])
     assert sum([a, b]) == a + b == mf.Sum([a, b])
     assert (a - b) == a + (-b)
     assert mf.Sum([a, b], weights=[1.0, 0.0]) == mf.Sum([a])
@@ -449,8 +452,22 @@ REFUSED = {
         r"weights must be one for each of the 1 terms, got \[1.0, 2.0\]",
     ),
     "only zeros": (lambda: 0.0 * mf.SA(1.0), "must add up to something"),
-    "a number": (lambda: mf.Sum([1.0]), "terms must be dynamics, got 1.0"),
-    "a class": (lambda: mf.Sum([mf.SA]), "terms must be dynamics"),
+    "a number": (lambda: mf.Sum([1.0]), "terms must be a sequence of dynamics, got 1.0"),
+    "a class": (lambda: mf.Sum([mf.SA]), "terms must be a sequence of dynamics"),
+    "a generator": (
+        lambda: mf.Sum(mf.SA(beta) for beta in (1.0, 2.0)),
+        "terms must be a sequence of dynamics, got <generator",
+    ),
+    "an array": (
+        lambda: mf.Sum(np.array([mf.SA(1.0), mf.SA(2.0)])),
+        r"terms must be a sequence of dynamics, got array\(",
+    ),
+    "a generator of layers": (
+        lambda: mf.Layers(mf.SA(beta) for beta in (1.0, 2.0)),
+        "without noise, in a sequence, got <generator",
+    ),
+    "divided by 0": (lambda: mf.SA(1.0) / 0, r"divisor of SA\(.*\) must not be 0"),
+    "divided by nan": (lambda: mf.SA(1.0) / np.nan, r"divisor of SA\(.*\) must be a finite"),
     "layers": (lambda: mf.SA(1.0) + LAYERS, "terms must act at once"),
     "a map": (lambda: mf.LayerMap(mf.SA(1.0), step=0.1) + mf.SA(1.0), "terms must act at once"),
     "layers of other terms": (
@@ -500,6 +517,12 @@ def test_nothing_else_is_added():
         mf.SA(1.0) + 3
     with pytest.raises(TypeError, match="can't multiply"):
         mf.SA(1.0) * "3"
+    for numbers in (np.array([1.0, 2.0]), np.array([2.0]), np.array([mf.SA(1.0)])):
+        for operate in (operator.add, operator.sub, operator.mul, operator.truediv):
+            for pair in ((numbers, mf.SA(1.0)), (mf.SA(1.0), numbers)):
+                # an array that begins takes + for a concatenation
+                with pytest.raises(TypeError, match=r"operand|Concatenation"):
+                    operate(*pair)
 
 
 class Turn:
