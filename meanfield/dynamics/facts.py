@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Any, ClassVar
 
 import numpy as np
@@ -337,6 +337,17 @@ class Dynamics(ShownFields, ABC):
         return self
 
 
+@singledispatch
+def output_of(term: Any, measure: Any, points: Array) -> Array:
+    """What any term adds to tokens at unit rows (n, d); `own` has it of one of a user's own."""
+    raise NotImplementedError(f"{type(term)} on {measure} at {points}")
+
+
+@output_of.register
+def _(term: Dynamics, measure: Any, points: Array) -> Array:
+    return term.output(measure, points)
+
+
 # layers, heads and terms of one dynamics
 MOST_PARTS = 4096
 
@@ -545,7 +556,7 @@ class Sum(Dynamics):
     def output(self, measure: Any, points: Array) -> Array:
         """Σ_i w_i times what each term adds to tokens, shape (n, d), at unit rows (n, d)."""
         return np.asarray(
-            sum(weight * term.output(measure, points) for weight, term in self._terms)
+            sum(weight * output_of(term, measure, points) for weight, term in self._terms)
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeGuard
 
 from meanfield._checks import boolean, is_of_package, number, shown, shown_class, unmasked
 from meanfield.dynamics.attention import Attention
-from meanfield.dynamics.facts import Dynamics, Sum
+from meanfield.dynamics.facts import Dynamics, Sum, output_of
 from meanfield.dynamics.interaction import Interaction
 from meanfield.typing import Array
 from meanfield.typing import OwnDynamics as OwnDynamics  # noqa: PLC0414 (for others)
@@ -144,3 +144,8 @@ def adapt(dynamics: Any) -> Dynamics:
     raise ValueError(
         f"dynamics must have a kernel, heads() or output(measure, points), got {shown(dynamics)}"
     )
+
+
+@output_of.register(object)
+def _(term: Any, measure: Any, points: Array) -> Array:
+    return adapt(term).output(measure, points)

@@ -1,6 +1,7 @@
 """Sums of dynamics: fields, energies and balances of all terms, on every measure."""
 
 import operator
+import re
 from itertools import count
 
 import numpy as np
@@ -543,6 +544,51 @@ def test_an_own_dynamics_is_a_term():
     np.testing.assert_allclose(end.points, turned, atol=1e-7)
     with pytest.raises(ValueError, match="must have a kernel or heads, or be a feed-forward layer"):
         mf.evolve(density(2), Turn() + mf.SA(1.0), 0.1)
+
+
+class Square:
+    """An interaction of a user's own."""
+
+    name, noise, kernel = "square", 0.0, (1.0, 2.0, 1.0)
+
+
+class Pair:
+    """Heads of a user's own."""
+
+    name, noise = "pair", 0.0
+
+    def heads(self):
+        return [mf.Head(V=2.0), mf.Head(V=-0.5)]
+
+
+NUMBERS = mf.energy, mf.energy_share, mf.dissipation, mf.rms_velocity, mf.metric_speed, mf.slope
+OWN = {
+    "kernel": (Square(), mf.Interaction([1.0, 2.0, 1.0])),
+    "heads": (Pair(), mf.Attention(1.0, Pair().heads())),
+    "output": (
+        Turn(),
+        mf.FeedForward([[0, 0, -1, 1], [1, -1, 0, 0]], [[1, 0], [-1, 0], [0, 1], [0, -1]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_all_numbers_of_an_own_term_are_those_of_what_it_is(name):
+    own, known = OWN[name]
+    mu = tokens(2, 12)
+    for other in (mf.USA(1.0), mf.SA(2.0), -HILLS[2]):
+        one, same = own + 0.5 * other, known + 0.5 * other
+        expected = same.velocity(mu, mu.points)
+        np.testing.assert_allclose(one.velocity(mu, mu.points), expected, atol=1e-14)
+        for number in NUMBERS:
+            try:
+                value = number(mu, same)
+            except ValueError as error:
+                # an own term is not known by the name of what it is
+                with pytest.raises(ValueError, match=re.escape(str(error).partition(", got")[0])):
+                    number(mu, one)
+            else:
+                assert number(mu, one) == pytest.approx(value, rel=1e-13)
 
 
 # a bump of half-width 0.02, which no point of 32 is in
