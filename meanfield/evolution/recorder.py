@@ -81,6 +81,10 @@ VARIABLES = {
     "n_clusters": ("count", "number of clusters", "those of the measure"),
     "adaptation": ("work", "work of the mesh", "what {E} gained by splitting panels and by atoms"),
     "term_energy": ("energy", "energy of a term", "its part of {E}, whose sum {E} is"),
+    "term_energy_share": (
+        *("share", "share of a term's energy"),
+        "its part of {E} over |w E(δ)|, |w| Σ |ω_j| max |φ_j| of a potential, or |w| where it is 0",
+    ),
     "term_dissipation": (
         *("rate", "dissipation of a term"),
         "what X adds to its part of {E} per time, or takes from it",
@@ -88,7 +92,7 @@ VARIABLES = {
     "term_work": ("work", "work of a term", "what its part of {E} gained, by X and by noise"),
     "term_balance_error": (
         *("error", "error of a term's balance"),
-        "its energy less that at the start less its work, over its size at a Dirac mass",
+        "its energy less that at the start less its work, in the unit of term_energy_share",
     ),
     "collapse_time": ("time", "time of a collapse", "when nodes were last held, or atoms merged"),
     "collapse_n_atoms": ("count", "number of atoms", "those from then on"),
@@ -131,7 +135,7 @@ class Recorder:
     log_units : sequence of float
         Rows have energies and works in units of e^{log_unit}, the largest of them: β, or log Λ_0
         where e^{-β} Λ_0 underflows, or 0; those of terms each in its own. Here they are multiplied
-        out; what overflows is left out.
+        out; what overflows is left out, of terms the column.
 
     Attributes
     ----------
@@ -192,7 +196,7 @@ class Recorder:
                 reason = f"the monitor {name} raised {error!r} for {measure}"
                 raise Stop("failed", f"failed at t = {row['t']:.6g}: {reason}") from error
         for name, value in row.items():
-            is_infinite = np.isinf(value).any() and name not in _MAY_BE_INFINITE
+            is_infinite = np.isinf(value).any() and name not in (*_MAY_BE_INFINITE, *_OF_TERMS)
             if np.isnan(value).any() or is_infinite:
                 remedy = "" if name in _TAKEN else "; is its monitor right?"
                 raise Stop("failed", f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}")
@@ -205,6 +209,7 @@ class Recorder:
             if name in _OF_TERMS:
                 each = zip(value, self._log_units, strict=True)
                 told[name] = np.array([multiplied_out(one, unit) for one, unit in each])
+                self._overflowed |= {_column(name, i) for i in np.flatnonzero(np.isinf(told[name]))}
                 continue
             told[name] = multiplied_out(value, self._log_unit) if name in _IN_UNIT else value
             if np.isinf(told[name]) and np.isfinite(value) and name in _IN_UNIT:
@@ -219,23 +224,32 @@ class Recorder:
             known = (r[level] for r in self._rows if np.isfinite(r.get(level, np.nan)))
             gained = float(sign) * (told[level] - next(known, told[level]))
             told["balance_error"] = gained - energy.relative(row["work"], self._log_unit)
-        return self._with_terms(told, energy)
+        return told | self._balance_of_terms(row, energy) if "term_energy" in row else told
 
-    def _with_terms(self, told: dict[str, Any], energy: Energy) -> dict[str, Any]:
-        """The row with the balance of each term, of which the largest error counts."""
-        lost = {name for name in _OF_TERMS if not np.isfinite(told.get(name, 0.0)).all()}
-        self._overflowed |= lost
-        told = {name: value for name, value in told.items() if name not in lost}
-        if "term_energy" not in told or "term_work" not in told:
-            return told
-        first = next((row["term_energy"] for row in self._rows if "term_energy" in row), None)
-        gained = told["term_energy"] - (told["term_energy"] if first is None else first)
-        sizes = np.array([abs(factor * part.dirac) or 1.0 for factor, part in energy.parts])
-        # in two factors, since a size may overflow where the energy does not
-        halves = np.exp(-0.5 * np.array([part.log_dirac for _, part in energy.parts]))
-        errors = (gained - told["term_work"]) * halves * halves / sizes
+    def _balance_of_terms(self, row: Mapping[str, Any], energy: Energy) -> dict[str, Any]:
+        """The energy of each term as a share, and its balance, of which the largest error counts.
+
+        Both are made of shares, which do not overflow.
+        """
+        parts = list(zip(energy.parts, self._log_units, strict=True))
+        shares, gains = (
+            np.array(
+                [
+                    part.relative(value, unit) / abs(factor)
+                    for ((factor, part), unit), value in zip(parts, row[name], strict=True)
+                ]
+            )
+            for name in ("term_energy", "term_work")
+        )
+        known = (r["term_energy_share"] for r in self._rows if "term_energy_share" in r)
+        first = next((one for one in known if np.isfinite(one).all()), shares)
+        errors = shares - first - gains
         largest = float(errors[np.argmax(np.abs(errors))])
-        return told | {"term_balance_error": errors, "balance_error": largest}
+        return {
+            "term_energy_share": shares,
+            "term_balance_error": errors,
+            "balance_error": largest,
+        }
 
     def take_over(self, t: float, gap: float) -> None:
         """Note that a flow map takes over, and the change of the energy, nan if not known."""
@@ -301,14 +315,17 @@ class Recorder:
         parts = self._energy.parts if self._energy else ()
         lacking = np.full(len(parts), np.nan)
         over = ("t", TERM)
-        names = (*_OF_TERMS, "term_balance_error")
-        found = {
-            name: Variable(
-                over, np.array([row.get(name, lacking) for row in self._rows]), about[name]
-            )
-            for name in names
-            if any(name in row for row in self._rows) and name not in self._overflowed
-        }
+        found: dict[str, Variable] = {}
+        for name in ("term_energy", "term_energy_share", *_OF_TERMS[1:], "term_balance_error"):
+            values, words = np.array([row.get(name, lacking) for row in self._rows]), about[name]
+            lost = [i for i in range(len(parts)) if _column(name, i) in self._overflowed]
+            if lost:
+                values[:, lost] = np.nan
+                which = ", ".join(map(str, lost))
+                words = words | {
+                    "comment": f"{words['comment']}; too large for float64, and nan, of {which}"
+                }
+            found[name] = Variable(over, values, words)
         told = "; ".join(f"{i}: {f:g} {e.formula}" for i, (f, e) in enumerate(parts))
         about_terms = {"long_name": "term of the energy", "comment": told}
         return found | {TERM: Variable((TERM,), np.arange(len(parts)), about_terms)}
@@ -346,13 +363,18 @@ class Recorder:
             "free": f"τS {'-' if energy.sign > 0 else '+'} {energy.symbol}",
         }
         if energy.parts:
-            words["share"] = "energy over the sum of the sizes of its parts at Dirac masses"
+            words["share"] = "energy over Σ |w E(δ)|, |w| Σ |ω_j| max |φ_j| of a potential"
             words["balance"] = "of all term_balance_error the largest in size"
         elif energy.potential is not None:
             words["share"] = "energy over Σ |ω_j| max |φ_j|"
         for word, meaning in words.items():
             text = text.replace(f"{{{word}}}", meaning)
         return text
+
+
+def _column(name: str, term: int) -> str:
+    """What a column of a variable over t and terms is called among those that overflow."""
+    return f"{name} {term}"
 
 
 def _rate_of(energy: Energy) -> str:
