@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
 from itertools import product
@@ -24,6 +24,7 @@ from meanfield._checks import boolean, check_type, check_unmasked, one_line, sho
 from meanfield.cli import case as cases
 from meanfield.cli.case import Case
 from meanfield.evolution import Solution, load, loaded, netcdf, resume_from
+from meanfield.evolution.arrays import TERM
 from meanfield.evolution.files import file_lock
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import versions
@@ -168,7 +169,8 @@ def outcome_of(found: Any) -> Outcome:
     import xarray as xr
 
     if isinstance(found, Solution):
-        over_t = [name for name, one in found.dataset.data_vars.items() if one.dims == ("t",)]
+        kept = ("t",), ("t", TERM)
+        over_t = [name for name, one in found.dataset.data_vars.items() if one.dims in kept]
         numbers = found.dataset[over_t]
         for name, one in numbers.isel(t=-1).reset_coords("t").items():
             what = f"final {one.attrs.get('long_name', name)}"
@@ -305,7 +307,7 @@ def assembled(
         for name, (about, column) in words.items()
         if name != "cell" or any(files)
     }
-    numbers, coords = _columns(outcomes)
+    numbers, coords = _columns(_with_equal_terms(outcomes))
     columns |= numbers
     names = dimension_names(list(axes), taken | {*_WORDS} | columns.keys() | coords.keys())
     over, shape = tuple(names.values()), tuple(map(len, axes.values()))
@@ -317,6 +319,17 @@ def assembled(
     about = {"format": SWEEP, "format_version": SWEEP_VERSION, **versions()}
     attrs = {"Conventions": "CF-1.11", "title": "Sweep", **about}
     return xr.Dataset(variables, coords=coords, attrs=attrs)
+
+
+def _with_equal_terms(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
+    """The outcomes without numbers of terms where runs have different numbers of terms."""
+    of_runs = [ds for one in outcomes if (ds := one.dataset) is not None and "term_energy" in ds]
+    if len({ds.sizes[TERM] for ds in of_runs}) < 2:
+        return outcomes
+    return [
+        replace(one, dataset=one.dataset and one.dataset.drop_dims(TERM, errors="ignore"))
+        for one in outcomes
+    ]
 
 
 Columns = dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]]
@@ -334,7 +347,10 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
     for _, ds in found:
         for name in map(str, ds.dims):
             index = ds.get_index(name)
-            about_index.setdefault(name, ds[name].attrs)
+            about = about_index.setdefault(name, {**ds[name].attrs})
+            # terms of cells have numbers of their own
+            for key in [key for key, told in about.items() if ds[name].attrs.get(key) != told]:
+                del about[key]
             if not indexes.setdefault(name, index).equals(index):
                 indexes[name] = indexes[name].union(index)
     columns: Columns = {}
@@ -457,8 +473,9 @@ def sweep(
         `cell`, the name of the file. Of runs final_t, final_energy, final_mass, …, and over t, too,
         energy, mass, …; `t` has the times of all cells, and a cell is nan at the times of others.
         An energy is nan if the dynamics of the cell has none, or if it overflows; `energy_share`
-        does not overflow. A number that a function returns is called `value`; a Dataset keeps its
-        variables.
+        does not overflow. Numbers of the terms of sums are over `term`, too, and left out if the
+        cells have different numbers of terms. A number that a function returns is called `value`; a
+        Dataset keeps its variables.
 
     Raises
     ------

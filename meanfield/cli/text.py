@@ -14,9 +14,10 @@ import numpy as np
 
 from meanfield._checks import one_line
 from meanfield.cli.sweeps import FINAL, cells_beside
+from meanfield.dynamics.facts import term_names
 from meanfield.evolution import Solution
 from meanfield.evolution.files import is_being_written
-from meanfield.evolution.recorder import with_role
+from meanfield.evolution.recorder import MOST_TERMS, with_role
 from meanfield.evolution.solution import other_versions, version_of
 from meanfield.spaces import Sphere
 
@@ -45,6 +46,7 @@ def table(solution: Solution) -> str:
     further = {
         **{name: (name, ".10g") for name in with_role(data, "energy", "share")[:1]},
         **{name: (name, ".4e") for name in with_role(data, "order", "rate", "speed")[:1]},
+        "term_energy": ("energy", ".6g"),
         "mass": ("1-mass", ".1e"),
         "min_density": ("min f", ".3e"),
         "tail": ("tail", ".1e"),
@@ -54,6 +56,11 @@ def table(solution: Solution) -> str:
     for name, (heading, form) in further.items():
         if name in data:
             values = data[name].values
+            if values.ndim > 1:
+                # a column for each term of a sum
+                for i, column in enumerate(values.T if values.shape[1] <= MOST_TERMS else ()):
+                    columns[f"{heading} {i}"] = [f"{v:{form}}" for v in column]
+                continue
             if name == "mass":
                 values = 1.0 - values
             if name == "min_density":
@@ -160,11 +167,27 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
         **{name.replace("_", " "): f"{a:.12g} to {b:.12g}" for name, (a, b) in ends.items()},
         "balance error": "not available" if error is None else f"{error:.1e}",
+        **_terms(solution),
         **({"mass error": f"{np.nanmax(np.abs(1.0 - mass)):.1e}"} if mass.size else {}),
         **({"steps": f"{int(np.nanmax(steps))}"} if steps.size else {}),
         "case": f"{lines} lines, see meanfield run {file} --print-case" if lines else "none",
         "made by": ", ".join(other_versions(solution._versions)) or "this code, these libraries",
         **{str(name): f"{value}" for name, value in data.attrs.items()},
+    }
+
+
+def _terms(solution: Solution) -> dict[str, str]:
+    """The energy of each term of a sum at both ends, and the error of its balance."""
+    data = solution._numbers
+    if "term_energy" not in data:
+        return {}
+    names = term_names(solution.dynamics)
+    energies, errors = (data[n].values for n in ("term_energy", "term_balance_error"))
+    worst = np.nanmax(np.abs(errors), axis=0)
+    return {
+        f"term {i}": f"{names[i] if names else ''} energy {a:.12g} to {b:.12g}, "
+        f"balance error {error:.1e}".lstrip()
+        for i, (a, b, error) in enumerate(zip(*energies[[0, -1]], worst, strict=True))
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, singledispatch
 from typing import Any, ClassVar
 
@@ -448,9 +448,7 @@ class Sum(Dynamics):
         return " + ".join(term.name for term in self.terms)
 
     def __repr__(self) -> str:
-        each = self._terms
-        told = (f"{term!r}" if weight == 1.0 else f"{weight:g} {term!r}" for weight, term in each)
-        return f"Sum({' + '.join(told)})"
+        return f"Sum({' + '.join(term_names(self))})"
 
     @property
     def _terms(self) -> Sequence[tuple[float, Dynamics]]:
@@ -531,7 +529,12 @@ class Sum(Dynamics):
     def _energy(self) -> Energy | None:
         """Σ w_i E_i where all signs are equal, else Σ ± w_i E_i."""
         each = [(weight, term._energy) for weight, term in self._terms]
-        energies = [(weight, energy) for weight, energy in each if energy is not None]
+        names = (f", of {term!r}" for term in self.terms)
+        energies = [
+            (weight, replace(energy, formula=energy.formula + name))
+            for (weight, energy), name in zip(each, names, strict=True)
+            if energy is not None
+        ]
         if len(energies) < len(each):
             return None
         signs = {energy.sign for _, energy in energies}
@@ -558,6 +561,12 @@ class Sum(Dynamics):
         return np.asarray(
             sum(weight * output_of(term, measure, points) for weight, term in self._terms)
         )
+
+
+def term_names(dynamics: Any) -> list[str]:
+    """The terms of a sum as it prints them, with their weights; none of what is no sum."""
+    each = dynamics._terms if isinstance(dynamics, Sum) else ()
+    return [f"{term!r}" if weight == 1.0 else f"{weight:g} {term!r}" for weight, term in each]
 
 
 def _taken_apart(weight: float, term: Any) -> Iterator[tuple[float, Any]]:

@@ -106,6 +106,8 @@ _IN_UNIT = {name for name, (role, *_) in VARIABLES.items() if role in _IN_UNIT_R
 
 _TAKEN = frozenset({*VARIABLES, *RESERVED, COLLAPSE, TERM})
 _OF_TERMS = "term_energy", "term_dissipation", "term_work"
+# of so many a table or a figure shows the energies
+MOST_TERMS = 6
 # of a bracket, the variables beside its value, and what they are
 LOWER, UPPER, PROVED = "_lower", "_upper", "_proved"
 _OF_BRACKET = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import cycle
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from meanfield._checks import one_of, shown
+from meanfield.dynamics.facts import term_names
 from meanfield.dynamics.own import adapt
 from meanfield.evolution.arrays import TERM
-from meanfield.evolution.recorder import LOWER, PROVED, UPPER, with_role
+from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
 from meanfield.evolution.solution import Solution
 from meanfield.kernels.multipliers import log_eigenvalues
 from meanfield.measures import Density, FlowMap, LineFlowMap
@@ -36,7 +38,8 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     E_β (3.5) lies between E_β(σ) = Λ_0/(2β) and E_β(δ) = e^β/(2β) (Proposition 3.4), E_DS between
     log Λ_0/(2β) and 1/2. Where it overflows, what is drawn is its share of that of a Dirac.
 
-    The title has the bounds; one that is near is drawn dashed.
+    The title has the bounds; one that is near is drawn dashed. Of a sum of up to six terms a thin
+    line is the part of each, unless one is too large for float64.
 
     Parameters
     ----------
@@ -68,7 +71,15 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     values, limits = sol._numbers[name].values, bounds(sol, name)
     ax = panel(sol, ax, frames.subscripts(bounded_title(sol, name), "$_{%s}$"))
     _curve(ax, sol, values)
-    ax.set_ylim(limits.window(values))
+    of_terms = _over(sol, "t", TERM) if name == "energy" else []
+    if "term_energy" in of_terms and sol._numbers["term_energy"].values.shape[1] <= MOST_TERMS:
+        values = np.append(values, _term_curves(ax, sol, "term_energy", linewidth=0.8))
+    low, high = limits.window(values)
+    # below the curves there is room for a legend of the terms
+    share = _ENTRY * (len(ax.lines) - 1)
+    ax.set_ylim(low - share / (1.0 - share) * (high - low), high)
+    if share:
+        ax.legend(**frames.LEGEND, handlelength=1.4, labelspacing=0.2, loc="lower left")
     for level in filter(np.isfinite, limits[:2]):
         ax.axhline(level, color=frames.GREY, linestyle="--", linewidth=0.8)
     return ax
@@ -383,6 +394,12 @@ _WASSERSTEIN = re.compile(r"Wasserstein distance W_(\S+) to (.+)", re.DOTALL)
 _TARGETS = {"uniform": "σ", "centre": "δ(mean)", "start": "the start"}
 # curves that lie on each other still show
 LINES = (frames.BLUE, "-"), (frames.ORANGE, "--"), (frames.GREEN, "-."), (frames.PINK, ":")
+# of terms, beside the whole in blue
+_TERM_LINES = *LINES[1:], (frames.SKY, "-"), (frames.GREY, "--"), ("black", "-.")
+# of the name of a term, in characters
+_LONGEST = 40
+# of the height of an energy, that an entry of a legend takes
+_ENTRY = 0.1
 # distances below are rounding, and no reason for a logarithmic scale
 _ROUNDING = 1e-12
 
@@ -509,14 +526,21 @@ def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
     if name in _CURVES:
         return _CURVES[name][0](sol, ax)
     ax = panel(sol, ax, name)
-    values, line = sol._numbers[name].values, "-" if len(sol.t) > 1 else "o"
     if name not in over_terms:
-        ax.plot(sol.t, values, line, color=frames.BLUE)
+        line = "-" if len(sol.t) > 1 else "o"
+        ax.plot(sol.t, sol._numbers[name].values, line, color=frames.BLUE)
         return ax
-    names = [term.name for term in getattr(sol.dynamics, "terms", ())]
-    styles = cycle(LINES)
-    for term, (row, (colour, dash)) in enumerate(zip(values.T, styles, strict=False)):
-        label = f"{term}: {names[term]}" if names else f"{term}"
-        ax.plot(sol.t, row, dash if len(sol.t) > 1 else "o", color=colour, label=label)
-    ax.legend(**frames.LEGEND, handlelength=1.4)
+    _term_curves(ax, sol, name)
     return ax
+
+
+def _term_curves(ax: Axes, sol: Solution, name: str, **look: Any) -> Array:
+    """A line for each term, shape (t, term), with a legend that says which it is."""
+    values = sol._numbers[name].values
+    names = term_names(sol.dynamics) or [""] * values.shape[1]
+    for i, (row, term, style) in enumerate(zip(values.T, names, cycle(_TERM_LINES), strict=False)):
+        colour, dash = style
+        called = shorten(f"{i}: {term}", _LONGEST, placeholder=" …")
+        ax.plot(sol.t, row, dash if len(sol.t) > 1 else "o", color=colour, label=called, **look)
+    ax.legend(**frames.LEGEND, handlelength=1.4)
+    return values

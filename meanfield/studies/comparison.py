@@ -33,7 +33,7 @@ DISTANCES = ("mmd", "w1")
 _SAME = 1e-3
 _NUMBERS = {"energy": energy, "energy_share": energy_share, "dissipation": dissipation}
 _ABOUT = {
-    "energy": ("energy", "of the dynamics of each run"),
+    "energy": ("energy", "of the dynamics of each run, of a sum that of all terms together"),
     "energy_share": ("energy share", "energy over that of a Dirac mass"),
     "dissipation": ("dissipation", "rate at which the velocity changes the energy"),
     "mean": ("mean", "∫ x dmu"),

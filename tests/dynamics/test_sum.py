@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield.cli.text import closing
+from meanfield.cli.text import closing, summary, table
 from meanfield.equations.tendency import tendency
 from meanfield.spaces import geometry
 from tests.handmade import interrupted, same_bits, slow, unfinished
@@ -178,6 +178,36 @@ def test_a_run_says_whose_balance_it_gives():
     assert told.startswith(f"of each term |E(t) - E(0) - work|/size <= {largest:.1e}, where")
     assert "largest" in sol.dataset.balance_error.comment
     assert sol.dataset.dissipation.comment.startswith("± ∫ <∇ δE/δmu, X> dmu, ")
+
+
+def test_tables_and_sweeps_show_each_term(tmp_path):
+    """Two terms of one kind are told apart; a sweep has terms where all cells have as many."""
+    sol = mf.evolve(tokens(2, 10), mf.SA(1.0) + 0.5 * mf.SA(9.0), 0.1, save_at=1)
+    data, told = sol.dataset, summary(sol, tmp_path / "run.nc")
+    for i, name in enumerate(("SA(beta=1.0, sign=1, noise=0.0)", "0.5 SA(beta=9.0, sign=1")):
+        start, end = data.term_energy.values[:, i]
+        assert told[f"term {i}"].startswith(name)
+        worst = np.abs(data.term_balance_error.values[:, i]).max()
+        expected = f"energy {start:.12g} to {end:.12g}, balance error {worst:.1e}"
+        assert told[f"term {i}"].endswith(expected)
+        assert f"{end:.6g}" in table(sol).splitlines()[-1]
+        assert name.removeprefix("0.5 ") in data.term.comment
+    case = tmp_path / "case.toml"
+    case.write_text(
+        """
+        law = {type = "VonMisesFisher", mean = [0.0, 1.0], kappa = 3.0}
+        measure = {type = "Particles", n = 10}
+        dynamics = {type = "Sum", terms = [{type = "SA", beta = 1.0}, {type = "SA", beta = 9.0}]}
+        run = {t_end = 0.1, save_at = 1}
+        """
+    )
+    ds = mf.sweep(case, {"dynamics.terms.0.beta": [1.0, 2.0]})
+    assert ds.term_energy.dims == ("beta", "t", "term")
+    np.testing.assert_allclose(ds.final_term_energy.sum("term"), ds.final_energy, rtol=1e-13)
+    assert "comment" not in ds.term.attrs
+    ds = mf.sweep(case, {"dynamics.weights": [[0.0, 1.0], [1.0, 1.0]]})
+    assert "term" not in ds.dims
+    assert np.isfinite(ds.final_energy).all()
 
 
 def test_a_small_energy_beside_a_large_one_keeps_its_own_balance():

@@ -207,8 +207,18 @@ def test_a_sum_that_is_no_gradient_flow_shows_its_fall_and_its_terms():
     assert ax.get_title(loc="left") == "dissipation ±dE/dt"
     low, high = ax.get_ylim()
     assert low < rates.min() < rates.max() < high
+    names = [f"0: {mf.SA(2.0)}", f"1: {hill}"]
+    ax = mf.plot.energy(sol)
+    heights = np.array([line.get_ydata() for line in ax.lines])
+    assert np.array_equal(heights[0], sol.dataset.energy)
+    assert np.array_equal(heights[1:].T, sol.dataset.term_energy)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == names
+    # the legend lies below all curves
+    ax.figure.canvas.draw()
+    top = ax.get_legend().get_window_extent().transformed(ax.transData.inverted()).y1
+    assert top < heights.min()
     ax = sol.plot("term_energy")
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0: SA", "1: FeedForward"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == names
     drawn = np.array([line.get_ydata() for line in ax.lines])
     assert np.array_equal(drawn.T, sol.dataset.term_energy)
 
