@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from meanfield._checks import integer, is_of_package, is_single, number, real_array, shown
-from meanfield.dynamics import SA, USA, AnyDynamics, Isotropic, adapt_any
+from meanfield.dynamics import SA, USA, AnyDynamics, Isotropic, Sum, adapt_any
 from meanfield.dynamics.facts import check_dim, multiplied_out
 from meanfield.dynamics.own import layer_step
 from meanfield.kernels import multipliers
@@ -99,6 +99,7 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
     A perturbation ε Y_k of σ grows like e^{γ_k t}; the degree with the largest γ_k decides how
     many clusters form first. For an interaction on the circle γ_k = K k b_k/2 - τk². For a kernel s
     with multipliers s_k, and S_k of its primitive, S_k [/ s_0] stands for Λ_k/β [/ Λ_0].
+    The rates of a sum of such dynamics are the sum of theirs, times the weights.
 
     Parameters
     ----------
@@ -126,6 +127,9 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
     """
     known = _with_kernel(dynamics)
     kmax, dim = integer("kmax", kmax, low=0, high=_MOST_DEGREES), integer("dim", dim, low=2)
+    if isinstance(known, Sum):
+        each = [weight * growth_rates(term, dim, kmax) for weight, term in known._terms]
+        return np.asarray(np.sum(each, axis=0))
     k = np.arange(kmax + 1)
     laplacian = k * (k + dim - 2.0)
     check_dim(known, dim)
@@ -141,11 +145,13 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
 def _with_kernel(dynamics: Any) -> Any:
     """The dynamics as equations know it; refused without a kernel."""
     known = adapt_any(dynamics)
-    if known is None or known._kernel is None or layer_step(dynamics) is not None:
+    terms = [dynamics] if known is None else [term for _, term in known._terms]
+    lacking = [term for term in terms if getattr(term, "_kernel", None) is None]
+    if lacking or layer_step(dynamics) is not None:
         raise ValueError(
             f"dynamics must have a kernel, as SA, USA, DoublyStochastic, Interaction or "
             f"CircleInteraction, since under others the uniform measure need not stay, got "
-            f"{shown(dynamics)}"
+            f"{shown(lacking[0] if isinstance(known, Sum) else dynamics)}"
         )
     return known
 
@@ -247,7 +253,7 @@ def energy_uniform(dynamics: Any, dim: int) -> Any:
     """E(σ), of a number β that of SA and USA, Λ_0(β, d)/(2β), the minimum (Proposition 3.4).
 
     0 at β = 0. DoublyStochastic has log Λ_0(β, d)/(2β), a kernel s half the mean of its primitive,
-    and sines on the circle have 0.
+    and sines on the circle have 0. A sum has the sum of those of its terms.
 
     Parameters
     ----------
@@ -281,6 +287,9 @@ def energy_uniform(dynamics: Any, dim: int) -> Any:
     check_dim(known, dim)
     if (energy := known._energy) is None:
         raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")
+    if isinstance(known, Sum):
+        each = zip(energy.parts, known.terms, strict=True)
+        return sum(factor * energy_uniform(term, dim) for (factor, _), term in each)
     if energy.entropic:
         return 0.5 * multipliers.log_first_over_beta(known.beta, dim)
     if known._kernel.growth is not None:

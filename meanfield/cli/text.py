@@ -14,6 +14,7 @@ import numpy as np
 
 from meanfield._checks import one_line
 from meanfield.cli.sweeps import FINAL, cells_beside
+from meanfield.dynamics import adapt
 from meanfield.dynamics.facts import term_names
 from meanfield.evolution import Solution
 from meanfield.evolution.files import is_being_written
@@ -127,11 +128,16 @@ def closing(solution: Solution) -> str:
     if (error := defect(solution)) is not None:
         what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
         of = "/|E(δ)|" if with_role(solution._numbers, "share") else ""
-        whose = ""
+        whose, size = "", ""
+        energy = adapt(solution.dynamics)._energy
+        if of and energy is not None and energy.potential is not None:
+            of = "/Σ|ω_j| max|φ_j|"
         if "term_balance_error" in solution._numbers.variables:
             whose, of = "of each term ", "/size"
+            size = ", and size |w E(δ)|, of a potential |w| Σ|ω_j| max|φ_j|"
         lines.append(
             f"{whose}|E(t) - E(0) - work|{of} <= {error:.1e}, where work is the integral of {what}"
+            f"{size}"
         )
     return "\n".join(lines)
 

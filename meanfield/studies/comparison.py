@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,8 @@ def compare(
                 gaps[name].append((t, one_line(str(error))))
         rows.append(row)
     ds = _dataset(times, rows, beta)
-    if _energy_of(a) == _energy_of(b):
+    energies = [_energy_of(adapt(run.dynamics), a.final.dim) for run in (a, b)]
+    if energies[0] == energies[1]:
         ds["energy_difference"] = "t", -ds["energy_share"].diff("run").values[0]
     absent = [name for name, values in ds.data_vars.items() if values.isnull().all()]
     ds = ds.drop_vars(absent)
@@ -173,15 +175,17 @@ def _asked_times(a: Solution, b: Solution, save_at: int | ArrayLike) -> Array:
     return save_times(start, end, save_at)
 
 
-def _energy_of(sol: Solution) -> tuple[Any, ...]:
-    """What tells the functional of a dynamics from others: its symbol, kernel, β and form."""
-    known = adapt(sol.dynamics)
-    own = known._energy
+def _energy_of(dynamics: Any, dim: int) -> tuple[Any, ...]:
+    """What tells the functional of a dynamics from others, which is the same with noise."""
+    own = dynamics._energy
     if own is None:
         return ()
-    if own.parts or own.potential is not None:
-        return own.symbol, known
-    form = None if own.form is None else symmetric("form", own.form, sol.final.dim).tolist()
+    if own.parts:
+        each = zip(own.parts, dynamics.terms, strict=True)
+        return tuple((factor, *_energy_of(term, dim)) for (factor, _), term in each)
+    if own.potential is not None:
+        return own.symbol, replace(dynamics, noise=0.0)
+    form = None if own.form is None else symmetric("form", own.form, dim).tolist()
     return own.symbol, own.kernel, own.beta, form
 
 

@@ -210,6 +210,30 @@ def test_tables_and_sweeps_show_each_term(tmp_path):
     assert np.isfinite(ds.final_energy).all()
 
 
+@pytest.mark.parametrize("dim", [2, 3])
+def test_rates_at_the_uniform_density_add(dim):
+    """Those of the right-hand side itself at 1 + ε Y_2, to O(ε) of quadratic terms."""
+    dynamics = mf.SA(2.0, noise=0.1) - 0.5 * mf.USA(1.0) + 0.3 * mf.DoublyStochastic(2.0)
+    rates = mf.theory.growth_rates(dynamics, dim, 4)
+    each = [w * mf.theory.growth_rates(one, dim, 4) for w, one in dynamics._terms]
+    np.testing.assert_allclose(rates, sum(each), rtol=1e-14)
+    law = mf.ZonalSeries(dim, [0.0, 1e-6], NORTH[dim])
+    found = mf.evolve(mf.Density(SPACES[dim], law), dynamics, 0.1, 1)
+    start, end = (m.pdf([NORTH[dim]])[0] - 1.0 for m in found.measures)
+    assert np.log(end / start) / 0.1 == pytest.approx(rates[2], abs=1e-4)
+    uniform = mf.energy(mf.Density(SPACES[dim], mf.Uniform(dim)), dynamics)
+    assert mf.theory.energy_uniform(dynamics, dim) == pytest.approx(uniform, rel=1e-12)
+    with pytest.raises(ValueError, match=r"must have a kernel, .* got FeedForward\("):
+        mf.theory.growth_rates(mf.SA(1.0) + HILLS[dim], dim, 4)
+
+
+def test_runs_of_unequal_noise_compare_one_energy():
+    noisy = mf.FeedForward(HILLS[2].W, HILLS[2].A, activation="tanh", noise=0.1)
+    for one, other in ((HILLS[2], noisy), (mf.SA(1.0) + HILLS[2], mf.SA(1.0) + noisy)):
+        runs = [mf.evolve(density(2), dynamics, 0.1, 1) for dynamics in (one, other)]
+        assert "energy_difference" in mf.compare(*runs, distances=["mmd"])
+
+
 def test_a_small_energy_beside_a_large_one_keeps_its_own_balance():
     """E_60 is 1e23 times ∫ v dmu: the balance of the whole says nothing of v."""
     data = mf.evolve(flow_map(2), mf.SA(60.0) + 2.0 * HILLS[2], 0.2, 2).to_dataset()
