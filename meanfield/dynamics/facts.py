@@ -315,9 +315,10 @@ class Dynamics(ShownFields, ABC):
         """X and the noise, divided by a number."""
         if not is_number(divisor):
             return NotImplemented
-        if number(f"divisor of {shown(self)}", divisor) == 0.0:
+        value = number(f"divisor of {shown(self)}", divisor)
+        if value == 0.0:
             raise ValueError(f"divisor of {shown(self)} must not be 0, got {divisor!r}")
-        return self * (1.0 / divisor)
+        return _single([self], [1.0 / value])
 
     def __neg__(self) -> Dynamics:
         """The dynamics with -X."""

@@ -211,7 +211,9 @@ class Recorder:
             if name in _OF_TERMS:
                 each = zip(value, self._log_units, strict=True)
                 told[name] = np.array([multiplied_out(one, unit) for one, unit in each])
-                self._overflowed |= {_column(name, i) for i in np.flatnonzero(np.isinf(told[name]))}
+                self._overflowed |= {
+                    _column(name, i) for i, one in enumerate(told[name]) if np.isinf(one)
+                }
                 continue
             told[name] = multiplied_out(value, self._log_unit) if name in _IN_UNIT else value
             if np.isinf(told[name]) and np.isfinite(value) and name in _IN_UNIT:
@@ -319,14 +321,13 @@ class Recorder:
         over = ("t", TERM)
         found: dict[str, Variable] = {}
         for name in ("term_energy", "term_energy_share", *_OF_TERMS[1:], "term_balance_error"):
-            values, words = np.array([row.get(name, lacking) for row in self._rows]), about[name]
+            words = {**about[name]}
+            values = np.array([row.get(name, lacking) for row in self._rows])
             lost = [i for i in range(len(parts)) if _column(name, i) in self._overflowed]
             if lost:
                 values[:, lost] = np.nan
                 which = ", ".join(map(str, lost))
-                words = words | {
-                    "comment": f"{words['comment']}; too large for float64, and nan, of {which}"
-                }
+                words["comment"] += f"; too large for float64, and nan, of {which}"
             found[name] = Variable(over, values, words)
         told = "; ".join(f"{i}: {f:g} {e.formula}" for i, (f, e) in enumerate(parts))
         about_terms = {"long_name": "term of the energy", "comment": told}
