@@ -169,6 +169,7 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         "status": status,
         "message": message,
         "dynamics": repr(solution.dynamics),
+        **({} if solution.energy is None else {"energy of": repr(solution.energy)}),
         "measure at the end": repr(solution.final),
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
         **{name.replace("_", " "): f"{a:.12g} to {b:.12g}" for name, (a, b) in ends.items()},
@@ -187,7 +188,8 @@ def _terms(solution: Solution) -> dict[str, str]:
     data = solution._numbers
     if "term_energy" not in data:
         return {}
-    names = term_names(solution.dynamics)
+    owner = solution.dynamics if solution.energy is None else solution.energy
+    names = term_names(owner)
     energies, errors = (data[n].values for n in ("term_energy", "term_balance_error"))
     worst = np.nanmax(np.abs(errors), axis=0)
     return {

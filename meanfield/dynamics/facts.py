@@ -65,6 +65,8 @@ class Energy:
         Of v, as that of a dynamics; None where v has kinks.
     parts : sequence of (float, Energy)
         The energies that it is a sum of, each with its factor; none where it is of one kind.
+    is_own : bool
+        Whether it is that of the dynamics that moves the measure; if not, X may raise or lower it.
     """
 
     symbol: str
@@ -81,6 +83,7 @@ class Energy:
     potential: Callable[[Array], Array] | None = None
     steepness: Steepness | None = None
     parts: Sequence[tuple[float, Energy]] = ()
+    is_own: bool = True
 
     @property
     def is_plain(self) -> bool:
@@ -268,8 +271,16 @@ class Dynamics(ShownFields, ABC):
 
     @property
     def _terms(self) -> Sequence[tuple[float, Dynamics]]:
-        """What acts at once, each with its weight: this alone."""
+        """What acts at once, each with its weight: this alone.
+
+        A term of weight 0 does not act: a run follows its energy, and no other's.
+        """
         return ((1.0, self),)
+
+    @property
+    def _moving(self) -> Dynamics:
+        """What moves the measure, without an energy that is only followed: this."""
+        return self
 
     @property
     def _layers(self) -> Sequence[Dynamics]:

@@ -287,6 +287,8 @@ class Layers(Dynamics):
     1.0
     """
 
+    _no_energy: ClassVar[str] = "each of its layers may have one of its own"
+
     layers: Sequence[Layer] = field(
         metadata=key(
             "a list of tables, each a dynamics without noise",

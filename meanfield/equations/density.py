@@ -594,7 +594,8 @@ def unseen_share(density: Density, dynamics: Dynamics) -> float:
 
     In the norm of H^{-1}, that of f X. It is 0 where X is a series, and where no finer grid is.
     """
-    drifts = [(weight, term) for weight, term in dynamics._terms if term._sums == "none"]
+    # a drift whose energy is followed must be seen as one that acts
+    drifts = [(weight or 1.0, term) for weight, term in dynamics._terms if term._sums == "none"]
     # kinks are narrower than any grid
     smooth = [(weight, term) for weight, term in drifts if term._smooth]
     if not smooth:
@@ -783,7 +784,7 @@ class SumOnGrid(GridField):
     """
 
     def __init__(self, space: Space, dynamics: Dynamics) -> None:
-        grids = (_grid_of(space, term) for _, term in dynamics._terms)
+        grids = (_grid_of(space, weight, term) for weight, term in dynamics._terms)
         self.grid = max(grids, key=lambda grid: grid.size)
         self._parts = [(w, _field_on(self.grid, term)) for w, term in dynamics._terms]
 
@@ -793,7 +794,7 @@ class SumOnGrid(GridField):
 
     def doubt(self, values: Array) -> float:
         """See `GridField`."""
-        return sum(weight * field.doubt(values) for weight, field in self._parts)
+        return sum(weight * field.doubt(values) for weight, field in self._parts if weight)
 
     def forget(self) -> None:
         """Begin the next scalings from 1."""
@@ -801,9 +802,10 @@ class SumOnGrid(GridField):
             field.forget()
 
 
-def _grid_of(space: Space, term: Dynamics) -> Space:
-    """The space, or a finer one that the field of a term takes."""
-    return working_grid(space, term._kernel.beta) if term._balanced else space
+def _grid_of(space: Space, weight: float, term: Dynamics) -> Space:
+    """The space, or a finer one that the field of a term takes, or the energy of a form."""
+    is_wide = term._balanced or (weight == 0.0 and not term._isotropic)
+    return working_grid(space, term._reach) if is_wide else space
 
 
 def _field_on(grid: Space, term: Dynamics) -> GridField:
@@ -820,7 +822,7 @@ def grid_field(space: Space, dynamics: Dynamics) -> GridField:
     ((weight, term), *others) = dynamics._terms
     if others or weight != 1.0:
         return SumOnGrid(space, dynamics)
-    return _field_on(_grid_of(space, term), term)
+    return _field_on(_grid_of(space, weight, term), term)
 
 
 Complex = NDArray[np.complex128]

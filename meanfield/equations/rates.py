@@ -49,7 +49,8 @@ class Rates(NamedTuple):
 def added(parts: Iterable[tuple[float, Rates]]) -> Rates:
     """The rates of a sum of weighted terms at the same places, with the gradients of each energy.
 
-    Where components differ in number those that one lacks are 0.
+    Where components differ in number those that one lacks are 0. Where terms have weight 0 their
+    energies alone are followed.
 
     Examples
     --------
@@ -58,13 +59,17 @@ def added(parts: Iterable[tuple[float, Rates]]) -> Rates:
            [1., 1.]])
     """
     parts, gradients = list(parts), []
+    is_following = any(weight == 0.0 for weight, _ in parts)
     widest = max((rates.velocity for _, rates in parts), key=lambda each: each.shape[0])
     velocity = np.zeros_like(widest)
     divergence = np.zeros_like(parts[0][1].divergence)
     for weight, rates in parts:
         rows = slice(len(rates.velocity))
-        velocity[rows] += weight * rates.velocity
-        divergence += weight * rates.divergence
+        if weight:
+            velocity[rows] += weight * rates.velocity
+            divergence += weight * rates.divergence
+            if is_following:
+                continue
         for gradient in rates.energy_gradients:
             wide = np.zeros_like(widest)
             wide[rows] = gradient

@@ -387,7 +387,9 @@ class SphereSumField(ActingField):
             given = None if sources is None else (sources[0], np.atleast_2d(sources[1])[i])
             return field.rates(of[i, rows], places, given, loose)
 
-        return added((weight, part(field, rows, i)) for weight, field, rows, i in self._parts)
+        # energies are followed where the measure is
+        asked = (one for one in self._parts if one[0] or sources is not None)
+        return added((weight, part(field, rows, i)) for weight, field, rows, i in asked)
 
 
 def _acting_field(layer: Dynamics, lmax: int) -> ActingField:

@@ -777,36 +777,50 @@ def _variable_of(name: str, array: Array, axis: str) -> Variable:
     return Variable(tuple(f"{name}{axis}{i}" for i in range(array.ndim)), array)
 
 
-def dynamics_contents(dynamics: AnyDynamics) -> Contents:
-    """What a file says of the dynamics, with its matrices as variables."""
+def dynamics_contents(dynamics: AnyDynamics, energy: AnyDynamics | None) -> Contents:
+    """What a file says of the dynamics, and of that whose energy is followed, if there is one.
+
+    Their matrices are variables.
+    """
     matrices: list[Array] = []
-    try:
-        record = _checks.to_record(dynamics, (*_DYNAMICS, Head), matrices)
-    except ValueError:
-        # where it, or a part of it, is of a user's own class this is all that can be kept
-        told = dynamics.name, describe(dynamics), float(dynamics.noise)
-        record, matrices = _checks.to_record(ForgottenDynamics(*told), _DYNAMICS), []
+    told = {"dynamics": dynamics} | ({} if energy is None else {"energy": energy})
+    records = {name: json.dumps(_record(one, matrices)) for name, one in told.items()}
     named = {f"{_MATRIX}{i}": matrix for i, matrix in enumerate(matrices)}
     variables = {name: _variable_of(name, one, "_axis_") for name, one in named.items()}
-    return Contents(variables, {"dynamics": json.dumps(record)})
+    return Contents(variables, records)
 
 
-def read_dynamics(stored: Contents) -> AnyDynamics:
-    """The dynamics of a file.
+def _record(dynamics: AnyDynamics, matrices: list[Array]) -> dict[str, Any]:
+    """What a file keeps of a dynamics; its matrices are added to those that there are."""
+    count = len(matrices)
+    try:
+        return _checks.to_record(dynamics, (*_DYNAMICS, Head), matrices)
+    except ValueError:
+        # where it, or a part of it, is of a user's own class this is all that can be kept
+        del matrices[count:]
+        told = dynamics.name, describe(dynamics), float(dynamics.noise)
+        return _checks.to_record(ForgottenDynamics(*told), _DYNAMICS)
+
+
+def read_dynamics(stored: Contents) -> tuple[AnyDynamics, AnyDynamics | None]:
+    """The dynamics of a file, and that whose energy is followed, if there is one.
 
     Raises
     ------
     ValueError
         If an attribute is missing, of another type or inconsistent with the matrices.
     """
-    record = _json("dynamics", text_of(stored, "dynamics"))
     names = [name for name in stored.variables if name.startswith(_MATRIX)]
     expected = [f"{_MATRIX}{i}" for i in range(len(names))]
     if set(expected) != set(names):
         raise ValueError(f"matrices of the dynamics must be {expected}, got {names}")
     given = [np.array(stored[name].values) for name in expected]
-    found: AnyDynamics = from_record(record, _DYNAMICS, given, parts=[Head])
-    return found
+
+    def read(name: str) -> Any:
+        record = _json(name, text_of(stored, name))
+        return from_record(record, _DYNAMICS, given, parts=[Head])
+
+    return read("dynamics"), read("energy") if "energy" in stored.attrs else None
 
 
 @dataclass(frozen=True)

@@ -213,8 +213,8 @@ class NoisyDensitySystem(DensitySystem):
 
     @property
     def _has_free_energy(self) -> bool:
-        """Whether X is the gradient in W_2 of an energy, which SA's is not."""
-        return self.energy is not None and self.energy.in_w2
+        """Whether X is the gradient in W_2 of the energy, which SA's is not."""
+        return self.energy is not None and self.energy.is_own and self.energy.in_w2
 
     def gains(self, state: Array) -> Array | float:
         """What each energy gains, by the dynamics and by the noise."""

@@ -99,6 +99,7 @@ class Asked(TypedDict, total=False):
     monitors: Monitors | None
     progress: Progress
     checkpoint: str | os.PathLike[str] | None
+    energy: float | AnyDynamics | None
 
 
 @overload
@@ -140,13 +141,15 @@ def evolve(
     monitors: Monitors | None = None,
     progress: Progress = False,
     checkpoint: str | os.PathLike[str] | None = None,
+    energy: float | AnyDynamics | None = None,
 ) -> Solution[Any]:
     """Solve ∂_t mu + div(X[mu] mu) = 0, (3.4) for SA and (3.8) for USA, from `t_start` to `t_end`.
 
     Time steps are those of DOP853 (Hairer, Nørsett & Wanner 1993), an explicit Runge-Kutta pair
     of order 8. Stepping starts anew at every save.
 
-    The dataset has the `energy` that the dynamics increases or decreases, see `mf.energy`.
+    The dataset has the `energy` that the dynamics increases or decreases, see `mf.energy`, or any
+    other that is asked for, by the argument `energy`.
     Attention with KᵀQ = D = Dᵀ, V = ±D needs β|D| <= 350 and no noise for it; other attention,
     feed-forward layers, `Layers` and an output of your own have no energy. `energy_share` is the
     energy as a share of that of a Dirac. `work` is the signed time integral of the `dissipation`,
@@ -218,6 +221,13 @@ def evolve(
         its time, and for the whole solution at the end. If the process is killed, `resume`
         continues from it. A file that exists is removed before the first step. If the file can't
         be written, there is a warning, and the run continues. Only one run can write a file.
+    energy : float or Dynamics, optional
+        An energy to follow instead of the dynamics' own: β, for that of SA and USA, or a dynamics
+        that has one. Its value, `work` and `balance_error` are recorded, and as `dissipation`
+        ± ∫ <∇ δE/δmu, X> dmu, + where that dynamics climbs it; X may raise or lower it. The run
+        resolves the larger reach of both. Each stage of a step takes one more sum over the measure,
+        some 15 for DoublyStochastic. No free energy is recorded, and oscillators with frequencies
+        have no such energy.
 
     Returns
     -------
@@ -260,6 +270,7 @@ def evolve(
             monitors=monitors,
             progress=progress,
             checkpoint=kept,
+            energy=energy,
         )
     if not solution.success:
         warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
@@ -281,6 +292,7 @@ def solve(
     monitors: Monitors | None = None,
     progress: Progress = False,
     checkpoint: Checkpoint | None = None,
+    energy: float | AnyDynamics | None = None,
     case: str = "",
     about: Mapping[str, str | int | float] | None = None,
 ) -> Solution:
@@ -299,16 +311,20 @@ def solve(
     times = save_times(t_start, t_end, save_at)
     progress = checked_progress(progress)
     max_step = None if max_step is None else number("max_step", max_step, above=0)
-    known = options.check_start(measure, dynamics, times[-1], max_step=max_step, rng=rng)
+    asked = options.checked_energy(measure, energy)
+    known = options.check_start(
+        measure, dynamics, times[-1], max_step=max_step, rng=rng, energy=asked
+    )
     if (step := layer_step(dynamics)) is not None:
         times = options.layer_times(times, step)
     choice = options.choose_on_unresolved(measure, known, on_unresolved)
     given = {"t_start": t_start, "rtol": rtol, "atol": atol, "on_unresolved": choice}
     chosen = options.checked(given)
-    asked = checked_monitors(monitors)
+    watch = checked_monitors(monitors)
     steps_follow = {} if step or known.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
     options.check_float32(measure, known, steps_follow)
-    plan = Plan(dynamics, times, chosen, asked, max_step, case, options.checked_about(about))
+    told = options.checked_about(about)
+    plan = Plan(dynamics, times, chosen, watch, max_step, asked, case, told)
     run = Run(plan, plan.system(measure, rng))
     return complete(run, checkpoint or Checkpoint(None), progress)
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import generator, number, one_of, shown, tell_apart
-from meanfield.dynamics import KNOWN, OwnDynamics, adapt
+from meanfield.dynamics import KNOWN, SA, OwnDynamics, adapt_any
 from meanfield.dynamics.facts import Dynamics, check_dim
+from meanfield.dynamics.followed import adapt_with
 from meanfield.dynamics.own import layer_step, tells_facts
 from meanfield.equations.density import check_on_space
 from meanfield.equations.tendency import check_moved, check_sums
@@ -62,6 +63,33 @@ def checked(given: Mapping[str, Any]) -> Options:
 ROUNDING = 1e-9
 
 
+def checked_energy(measure: AnyMeasure, given: Any) -> Dynamics | None:
+    """The dynamics whose energy is to be followed along a run of the measure, if there is one.
+
+    Raises
+    ------
+    ValueError
+        If it has no energy, or none of the measure.
+    """
+    check_measure("measure", measure)
+    if given is None:
+        return None
+    known = adapt_any(given)
+    if known is None:
+        known = SA(number("energy, if it is no dynamics,", given, low=0))
+    rule = f"energy must be beta >= 0 or a dynamics that has one for {shown(measure)}"
+    if known._energy is None:
+        raise ValueError(f"{rule}, got {shown(given)}: {known._no_energy}")
+    if known.dim not in (None, measure.dim):
+        raise ValueError(f"{rule}, got {shown(given)} of dim = {known.dim}")
+    if measure._frequencies is not None:
+        raise ValueError(
+            f"energy must be None where phases have frequencies, since these change it, too, got "
+            f"{shown(given)}"
+        )
+    return known
+
+
 def check_start(
     measure: AnyMeasure,
     dynamics: OwnDynamics,
@@ -69,6 +97,7 @@ def check_start(
     *,
     max_step: float | None,
     rng: Any,
+    energy: Dynamics | None = None,
 ) -> Dynamics:
     """Refuse what can't be run, before any work starts; the dynamics that equations know.
 
@@ -79,13 +108,13 @@ def check_start(
     """
     check_measure("measure", measure)
     _check_kind(dynamics)
-    known, is_flow = adapt(dynamics), layer_step(dynamics) is None
+    known, is_flow = adapt_with(dynamics, energy), layer_step(dynamics) is None
     own: Any = dynamics
     if not is_flow:
         _check_tokens(measure, dynamics, "no flow")
         own = own.dynamics
     if not tells_facts(own):
-        _check_own(measure, own, known)
+        _check_own(measure, own, known._moving)
     check_moved(measure, known)
     if t_end > known._depth * (1.0 + ROUNDING):
         got, depth = tell_apart(t_end, known._depth)
@@ -118,7 +147,7 @@ def check_start(
 
 def _check_flow_layers(dynamics: Dynamics) -> None:
     for layer in dynamics._layers:
-        if layer._balanced and layer is not dynamics:
+        if layer._moving._balanced and layer is not dynamics:
             raise ValueError(
                 f"layers must be no DoublyStochastic for a flow map, got {shown(layer)}: take "
                 f"Particles or a Density"

@@ -381,7 +381,7 @@ def _column(name: str, term: int) -> str:
 
 
 def _rate_of(energy: Energy) -> str:
-    if energy.parts:
+    if energy.parts or not energy.is_own:
         return f"± ∫ <∇ δ{energy.symbol}/δmu, X> dmu"
     return "∫|X|² dmu" if energy.in_w2 else "∫|X|² G dmu"
 

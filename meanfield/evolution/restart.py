@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 
 from meanfield._checks import from_record, integer, number, real_array, shown
-from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, describe, layer_step
 from meanfield.evolution import options
 from meanfield.evolution.arrays import ForgottenLaw, Resumption
@@ -35,6 +34,7 @@ def resume(
     monitors: Monitors | None = None,
     law: Law | None = None,
     dynamics: OwnDynamics | None = None,
+    energy: OwnDynamics | None = None,
     progress: Progress = False,
 ) -> Solution:
     """Continue a run from the file that `evolve(..., checkpoint=path)` or `Solution.save` wrote.
@@ -50,8 +50,8 @@ def resume(
     path : str or path-like
     law : Law, optional
         The law of the start, if it is of a class of your own, which a file can't store.
-    dynamics : object of a user's own class, or `Interaction` by functions, optional
-        The dynamics of the run, if a file can't store it.
+    dynamics, energy : object of a user's own class, or `Interaction` by functions, optional
+        The dynamics of the run, and that whose energy it follows, if a file can't store them.
     monitors : mapping of str to callable, optional
         The monitors of the run, which a file can't store. A monitor with a memory needs a method
         `begin(start, calls)`, as `DistanceTo` has, which returns the function that the run calls.
@@ -86,7 +86,9 @@ def resume(
     meanfield.exceptions.MissingFileError: there is no file no-such-run.nc
     """
     saved = loaded(path)
-    solution = resume_from(saved, path, progress, monitors=monitors, law=law, dynamics=dynamics)
+    solution = resume_from(
+        saved, path, progress, monitors=monitors, law=law, dynamics=dynamics, energy=energy
+    )
     if not solution.success:
         warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
     return solution
@@ -100,6 +102,7 @@ def resume_from(
     monitors: Monitors | None = None,
     law: Law | None = None,
     dynamics: OwnDynamics | None = None,
+    energy: OwnDynamics | None = None,
 ) -> Solution:
     """`resume` with what `loaded` has read from the file, which warns of no ending.
 
@@ -116,13 +119,14 @@ def resume_from(
     with file_lock(place, "path"):
         remove_leftovers(place)
         if saved._resumption is None:
-            if dynamics is not None:
-                saved.dynamics = _dynamics(saved.dynamics, dynamics)
+            for name, given in {"dynamics": dynamics, "energy": energy}.items():
+                if given is not None:
+                    setattr(saved, name, _kept_or_given(name, getattr(saved, name), given))
             if place.exists():
                 previous(place).unlink(missing_ok=True)
             return saved
         check_suffix("path", place)
-        run = restart(saved, path, monitors=monitors, law=law, dynamics=dynamics)
+        run = restart(saved, path, monitors=monitors, law=law, dynamics=dynamics, energy=energy)
         if others := other_versions(saved._versions):
             warnings.warn(
                 f"{path} was written with {', '.join(others)}: the rest of the run may differ "
@@ -146,6 +150,7 @@ def restart(
     monitors: Monitors | None = None,
     law: Law | None = None,
     dynamics: OwnDynamics | None = None,
+    energy: OwnDynamics | None = None,
 ) -> Run:
     """The run of a solution as it was at its last checkpoint.
 
@@ -157,7 +162,8 @@ def restart(
     if saved._resumption is None:
         raise ValueError(f"{path} can't be resumed: its run was {saved.status}")
     known = _monitors(saved._resumption, checked_monitors(monitors))
-    saved.dynamics = _dynamics(saved.dynamics, dynamics)
+    saved.dynamics = _kept_or_given("dynamics", saved.dynamics, dynamics)
+    saved.energy = _kept_or_given("energy", saved.energy, energy)
     try:
         plan = _plan(saved, saved._resumption, known)
         return _run(plan, saved, saved._resumption, law)
@@ -196,18 +202,18 @@ def _monitors(resumption: Resumption, given: Monitors) -> Monitors:
     return {name: given[name] for name in known}
 
 
-def _dynamics(kept: AnyDynamics, given: OwnDynamics | None) -> AnyDynamics:
-    """The dynamics of the run, which a file keeps unless its class is the user's own."""
+def _kept_or_given(name: str, kept: Any, given: OwnDynamics | None) -> Any:
+    """The dynamics of the run, or of its energy, which a file keeps unless it is the user's own."""
     if not isinstance(kept, ForgottenDynamics):
         if given is not None:
             raise ValueError(
-                f"dynamics must be None, since the file has {shown(kept)}, got {shown(given)}"
+                f"{name} must be None, since the file has {shown(kept)}, got {shown(given)}"
             )
         return kept
     if given is None or describe(given) != kept.text:
         what = None if given is None else describe(given)
         raise ValueError(
-            f"dynamics must be that of the run, {kept.text}, which no file can keep, got {what}"
+            f"{name} must be that of the run, {kept.text}, which no file can keep, got {what}"
         )
     return given
 
@@ -225,6 +231,7 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
         options=options.checked(numbers),
         monitors=monitors,
         max_step=None if max_step is None else number("max_step", max_step, above=0),
+        energy=saved.energy,
         case=saved._case,
         about=options.checked_about(numbers.get("about")),
     )
@@ -288,14 +295,14 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     ArithmeticError
         If it does not come to that time.
     """
-    dynamics, attrs = adapt(sol.dynamics), sol.dataset.attrs
+    attrs = sol.dataset.attrs
     if (step := layer_step(sol.dynamics)) is not None:
         t = float(options.layer_times(np.array([t, t]), step, ("t", "t"))[0])
         # a saved time that is as many steps
         t = next((s for s in sol.t.tolist() if round(s / step) == round(t / step)), t)
     save = int(np.searchsorted(sol.t, t, side="right")) - 1
     measure = sol.measures[save]
-    if dynamics.noise > 0.0 and not measure._has_density:
+    if sol.dynamics.noise > 0.0 and not measure._has_density:
         raise ValueError(
             f"t must be a saved time of tokens under noise, which is drawn only once, got {t:g}: "
             f"save more often"
@@ -306,7 +313,7 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     # new meshes ask for the moments since the start
     is_mesh = isinstance(measure, SphereFlowMap) and save > 0
     asked = options.Options(**tolerances, t_start=float(sol.t[0 if is_mesh else save]))
-    plan = Plan(sol.dynamics, sol.t, asked, monitors={})
+    plan = Plan(sol.dynamics, sol.t, asked, monitors={}, energy=sol.energy)
     system = _on_mesh(plan, sol, save) if is_mesh else plan.system(measure, None)
     try:
         advance(system, t, lambda _: None, DeferredInterrupt())

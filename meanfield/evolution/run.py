@@ -12,7 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from meanfield.dynamics import AnyDynamics
-from meanfield.dynamics.own import adapt, layer_step
+from meanfield.dynamics.followed import adapt_with
+from meanfield.dynamics.own import layer_step
 from meanfield.equations.tokens import joined
 from meanfield.evolution import density_system, flow_system, token_system
 from meanfield.evolution.arrays import Resumption
@@ -77,6 +78,7 @@ class Plan:
     options: Options
     monitors: Monitors
     max_step: float | None = None
+    energy: AnyDynamics | None = None
     case: str = ""
     about: Mapping[str, str | int | float] = field(default_factory=dict)
 
@@ -88,7 +90,7 @@ class Plan:
         ValueError
             If it can't be moved by this dynamics.
         """
-        dynamics, options = adapt(self.dynamics), self.options
+        dynamics, options = adapt_with(self.dynamics, self.energy), self.options
         if (step := layer_step(self.dynamics)) is not None:
             return token_system.LayerSystem(cast(Particles, measure), dynamics, options, step)
         if isinstance(measure, OscillatorDensity):
@@ -279,6 +281,7 @@ class Run:
             t=contents.variables["t"].values,
             measures=list(self.recorder.measures),
             dynamics=plan.dynamics,
+            energy=plan.energy,
             status=status,
             message=message,
             dataset=contents,

@@ -26,7 +26,8 @@ from meanfield._checks import (
     unit_rows,
 )
 from meanfield._shown import ShownRun
-from meanfield.dynamics import AnyDynamics, adapt
+from meanfield.dynamics import AnyDynamics
+from meanfield.dynamics.followed import adapt_with
 from meanfield.equations.history import History, density_on_line, transported
 from meanfield.equations.sphere import field_on_sphere
 from meanfield.evolution import arrays, netcdf
@@ -115,6 +116,8 @@ class Solution(ShownRun, Generic[M_co]):
         What happened, at which t, with which number, what to try.
     dataset : xarray.Dataset
         energy, dissipation, work, mass and more over the dimension t.
+    energy : dynamics or None
+        That whose energy was followed, see `evolve`; None where it is that of the dynamics itself.
 
     Raises
     ------
@@ -138,6 +141,7 @@ class Solution(ShownRun, Generic[M_co]):
     status: Status
     message: str
     dataset: _OnDemand = _OnDemand()
+    energy: AnyDynamics | None = None
     # the text of the case file, if any
     _case: str = ""
     # the moments of a flow map at all times: what `pdf` needs
@@ -252,7 +256,7 @@ class Solution(ShownRun, Generic[M_co]):
         if _SHA_256.fullmatch(told):
             return told
         first = self.measures[:1]
-        dynamics = arrays.dynamics_contents(self.dynamics)
+        dynamics = arrays.dynamics_contents(self.dynamics, self.energy)
         own = arrays.measure_variables(first) | dynamics.variables
         end = Variable((), np.asarray(attrs.get("t_end", self.t[-1])))
         about = arrays.measure_attributes(first) | dynamics.attrs
@@ -298,7 +302,7 @@ class Solution(ShownRun, Generic[M_co]):
             )
         points = unit_rows("points", points, flow.dim)
         t = self._time(t)
-        dynamics = adapt(self.dynamics)
+        dynamics = adapt_with(self.dynamics, self.energy)
         if not hasattr(flow, "line"):
             return transported(field_on_sphere(dynamics), self._history, flow.law.pdf, points, t)
         if t == self.t[0]:
@@ -405,7 +409,7 @@ class Solution(ShownRun, Generic[M_co]):
 
     def _to_file(self) -> Contents:
         own = arrays.measure_variables(self.measures, self._history)
-        own |= arrays.dynamics_contents(self.dynamics).variables
+        own |= arrays.dynamics_contents(self.dynamics, self.energy).variables
         if self._resumption is not None:
             own |= self._resumption.variables()
         kept = Contents.of(self._numbers)
@@ -432,7 +436,7 @@ class Solution(ShownRun, Generic[M_co]):
             "status": self.status,
             "message": self.message,
             "case": self._case,
-            **arrays.dynamics_contents(self.dynamics).attrs,
+            **arrays.dynamics_contents(self.dynamics, self.energy).attrs,
             **arrays.measure_attributes(self.measures),
             **(self._resumption.attributes() if self._resumption else {}),
             **{f"{name}{_VERSION}": text for name, text in self._versions.items()},
@@ -518,7 +522,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
 
 def _from_file(stored: Contents) -> Solution:
     about = stored.attrs
-    dynamics = arrays.read_dynamics(stored)
+    dynamics, energy = arrays.read_dynamics(stored)
     stored.check_numbers()
     own = arrays.own_names(stored)
     kept = {
@@ -546,6 +550,7 @@ def _from_file(stored: Contents) -> Solution:
         status=one_of("attribute status", about.get("status"), get_args(Status)),
         message=text_of(stored, "message"),
         dataset=Contents(kept),
+        energy=energy,
         _case=text_of(stored, "case"),
         _history=arrays.read_history(stored),
         _resumption=arrays.read_resumption(stored),

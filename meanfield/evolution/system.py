@@ -152,7 +152,7 @@ class System(Generic[M]):
             self._base = None
             measure = self.measure()
             self.layer = self._number_of(layer)
-            self.adopt(self._equation(measure), works=0.0)
+            self.adopt(self._equation(measure), works=self.works)
 
     def outlook(self) -> str:
         """A warning where even a first right-hand side takes long; "" elsewhere."""
@@ -206,7 +206,7 @@ class System(Generic[M]):
 
     @property
     def energy(self) -> Energy | None:
-        """The energy that is recorded: the dynamics' own, None where it has none."""
+        """The energy that is recorded: the one asked for, or the dynamics' own, if it has one."""
         return self.dynamics._energy
 
     @property

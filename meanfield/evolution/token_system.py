@@ -75,6 +75,7 @@ def default_max_step(particles: Particles, dynamics: Dynamics) -> float:
     ValueError
         If the dynamics has no rates known beforehand.
     """
+    dynamics = dynamics._moving
     if isinstance(dynamics, CircleInteraction):
         rate = max(dynamics._lipschitz, dynamics.noise)
         if particles._frequencies is not None:
@@ -164,7 +165,7 @@ class TokenSystem(System[Particles]):
         if self.has_balance:
             return super()._dissipation(measure)
         # under noise its own right-hand side would begin the next step with this save's scaling
-        value, unit = dissipation_in_unit(measure, self.dynamics)
+        value, unit = dissipation_in_unit(measure, self.acting)
         return value * float(np.exp(unit - self.log_unit))
 
     def _output(self, measure: Particles) -> Array:
@@ -210,8 +211,8 @@ class LayerSystem(TokenSystem):
     def _equation(self, measure: Particles) -> OutputField:
         self._particles = self._passed = measure
         equation: OutputField | None = getattr(self, "equation", None)
-        if equation is None or equation.dynamics is not self.acting:
-            equation = OutputField(measure, self.acting)
+        if equation is None or equation.dynamics is not self.acting._moving:
+            equation = OutputField(measure, self.acting._moving)
             self.sums.add(equation.sums)
         return equation
 

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from meanfield._checks import one_of, shown
 from meanfield.dynamics.facts import term_names
-from meanfield.dynamics.own import adapt
+from meanfield.dynamics.followed import adapt_with
 from meanfield.evolution.arrays import TERM
 from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
 from meanfield.evolution.solution import Solution
@@ -33,7 +33,7 @@ _ROOM = 0.2
 
 
 def energy(sol: Solution, ax: Axes | None = None) -> Axes:
-    """The energy of the run's dynamics over t, between its bounds.
+    """The energy of the run over t, its dynamics' own or the one asked for, between its bounds.
 
     E_β (3.5) lies between E_β(σ) = Λ_0/(2β) and E_β(δ) = e^β/(2β) (Proposition 3.4), E_DS between
     log Λ_0/(2β) and 1/2. Where it overflows, what is drawn is its share of that of a Dirac.
@@ -54,7 +54,7 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     Raises
     ------
     ValueError
-        If `sol` is no solution, or its dynamics has no energy, or `ax` no Axes.
+        If `sol` is no solution, or one without an energy, or `ax` no Axes.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def title(sol: Solution, name: str) -> str:
     if about.get("role") != "rate" or sol.dynamics.noise > 0.0:
         return called
     rate = f"d{about['symbol']}/dt"
-    # of a sum whose terms have metrics of their own it may have either sign
+    # of a sum whose terms have metrics of their own, or along another flow, it has either sign
     return f"{called} ±{rate}" if (sol._numbers[name].values < 0.0).any() else f"{called} |{rate}|"
 
 
@@ -356,7 +356,7 @@ def bounds(sol: Solution, name: str) -> Bounds:
     E(σ) and E(δ). With a form D e^{±β|D|}/(2β), since |<x, Dy>| <= |D|; if D >= 0, each term
     <x, Dy>^m/m! of the exponential is a positive kernel, and the lower bound is 1/(2β).
     """
-    energy, about = adapt(sol.dynamics)._energy, sol._numbers[name].attrs
+    energy, about = adapt_with(sol.dynamics, sol.energy)._energy, sol._numbers[name].attrs
     is_share = about.get("role") == "share"
     if energy is None or energy.parts or energy.potential is not None:
         return Bounds(-np.inf, np.inf, ("min", "max"), "")
@@ -537,7 +537,8 @@ def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
 def _term_curves(ax: Axes, sol: Solution, name: str, **look: Any) -> Array:
     """A line for each term, shape (t, term), with a legend that says which it is."""
     values = sol._numbers[name].values
-    names = term_names(sol.dynamics) or [""] * values.shape[1]
+    owner = sol.dynamics if sol.energy is None else sol.energy
+    names = term_names(owner) or [""] * values.shape[1]
     for i, (row, term, style) in enumerate(zip(values.T, names, cycle(_TERM_LINES), strict=False)):
         colour, dash = style
         called = shorten(f"{i}: {term}", _LONGEST, placeholder=" …")

@@ -273,6 +273,7 @@ def _(sol: Solution) -> dict[str, str]:
     first, last = repr(sol.measures[0]), repr(sol.final)
     found = {
         "dynamics": repr(sol.dynamics),
+        **({} if sol.energy is None else {"energy of": repr(sol.energy)}),
         "measure": first if first == last else f"{first} → {last}",
         "status": sol.message,
         "saved times": f"{len(sol.t)} from {sol.t[0]:g} to {sol.t[-1]:g}",

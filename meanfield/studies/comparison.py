@@ -19,11 +19,18 @@ from meanfield._checks import (
     symmetric,
     time_tolerance,
 )
-from meanfield.dynamics import adapt
+from meanfield.dynamics import AnyDynamics, adapt
+from meanfield.dynamics.facts import multiplied_out
+from meanfield.dynamics.followed import adapt_with
 from meanfield.evolution import Solution
 from meanfield.evolution.loop import save_times
 from meanfield.functionals.distances import mmd_with_error
-from meanfield.functionals.energies import dissipation, energy, energy_share
+from meanfield.functionals.energies import (
+    dissipation,
+    dissipation_in_unit,
+    energy,
+    energy_share,
+)
 from meanfield.functionals.transport.distance import LEAST_GAP, wasserstein
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.studies.executors import labelled
@@ -34,7 +41,10 @@ DISTANCES = ("mmd", "w1")
 _SAME = 1e-3
 _NUMBERS = {"energy": energy, "energy_share": energy_share, "dissipation": dissipation}
 _ABOUT = {
-    "energy": ("energy", "of the dynamics of each run, of a sum that of all terms together"),
+    "energy": (
+        "energy",
+        "of the dynamics of each run, or the one asked for; of a sum that of all terms together",
+    ),
     "energy_share": ("energy share", "energy over that of a Dirac mass"),
     "dissipation": ("dissipation", "rate at which the velocity changes the energy"),
     "mean": ("mean", "∫ x dmu"),
@@ -136,7 +146,7 @@ def compare(
                 gaps[name].append((t, one_line(str(error))))
         rows.append(row)
     ds = _dataset(times, rows, beta)
-    energies = [_energy_of(adapt(run.dynamics), a.final.dim) for run in (a, b)]
+    energies = [_energy_of(adapt(_owner(run)), a.final.dim) for run in (a, b)]
     if energies[0] == energies[1]:
         ds["energy_difference"] = "t", -ds["energy_share"].diff("run").values[0]
     absent = [name for name, values in ds.data_vars.items() if values.isnull().all()]
@@ -189,6 +199,11 @@ def _energy_of(dynamics: Any, dim: int) -> tuple[Any, ...]:
     return own.symbol, own.kernel, own.beta, form
 
 
+def _owner(sol: Solution) -> AnyDynamics:
+    """The dynamics that has the energy of a run."""
+    return sol.dynamics if sol.energy is None else sol.energy
+
+
 def _number(name: str, sol: Solution, measure: AnyMeasure, t: float) -> float:
     """What a run has recorded; between its saves the same of its measure; nan where it has none."""
     if name not in sol.dataset:
@@ -196,7 +211,10 @@ def _number(name: str, sol: Solution, measure: AnyMeasure, t: float) -> float:
     save = int(np.abs(sol.t - t).argmin())
     if sol.measures[save] is measure:
         return float(sol.dataset[name].values[save])
-    return float(_NUMBERS[name](measure, sol.dynamics, t=t))
+    if sol.energy is not None and name == "dissipation":
+        acting = adapt_with(sol.dynamics, sol.energy)._at(t)
+        return multiplied_out(*dissipation_in_unit(measure, acting))
+    return float(_NUMBERS[name](measure, _owner(sol), t=t))
 
 
 def _distance(

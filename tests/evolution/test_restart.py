@@ -125,6 +125,18 @@ KINDS = QUICK | {
         {"t_start": 0.3, "t_end": 2.7, "save_at": 8},
     ),
     "USA at large beta": (START, mf.USA(300.0), {"t_end": 1e-131}),
+    "an energy along a density": (START, HEADS, {"t_end": 1.0, "energy": BALANCED}),
+    "an energy along layers": (UNDER_LAYERS, TWENTY, {"t_end": 2.0, "energy": 4.0}),
+    "an energy along a flow map": (flow_map, DEPTH, {"t_end": 1.1, "energy": mf.SA(3.0) - SINES}),
+    "an energy on S^2": (
+        *(two_bumps, turned(1.0, -1.0, 0.5)),
+        {"t_end": 0.2, "save_at": 2, "energy": BALANCED},
+    ),
+    "an energy along a hand-over": (limited(64), mf.SA(4.0), {"t_end": 6.0, "energy": 2.0}),
+    "an energy under noise": (
+        *(START, mf.SA(2.0, noise=0.1)),
+        {"t_end": 0.5, "energy": mf.DoublyStochastic(1.0)},
+    ),
     "balanced noisy tokens": (
         *(tokens(3, 12), mf.DoublyStochastic(2.0, noise=0.05)),
         {"t_start": 0.1, "t_end": 0.4, "max_step": 0.02, "rng": 7},

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meanfield.cli.report.view import LINE, View, axis, base_layout, packed
-from meanfield.dynamics import adapt
+from meanfield.dynamics.followed import adapt_with
 from meanfield.evolution import Solution
 from meanfield.evolution.recorder import LOWER, PROVED, UPPER, with_role
 from meanfield.plot import curves, frames
@@ -22,10 +22,13 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     """The energy that can't turn back and the sign of its way, None where there is none.
 
     Without noise that of the dynamics, as of SA and USA (Lemma 3.7, (3.6)); with noise USA, doubly
-    stochastic attention and interactions lower their free energy, and SA has none.
+    stochastic attention and interactions lower their free energy, and SA has none. Of an energy
+    that is only followed nothing is claimed.
     """
-    energy, name = adapt(sol.dynamics)._energy, curves.energy_name(sol)
-    if energy is None or name is None or (energy.parts and not energy.in_w2):
+    energy, name = adapt_with(sol.dynamics, sol.energy)._energy, curves.energy_name(sol)
+    if energy is None or name is None or not energy.is_own:
+        return None
+    if energy.parts and not energy.in_w2:
         # terms with metrics of their own together are no gradient flow
         return None
     if sol.dynamics.noise > 0.0:

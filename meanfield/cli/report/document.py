@@ -233,7 +233,8 @@ def _outcome(sol: Solution) -> str:
     if (name := energy_name(sol)) is not None:
         start, end = _known(sol, name)[[0, -1]]
         symbol = sol.dataset[name].attrs["symbol"]
-        lines.append(f"The energy {symbol} goes from {start:.4g} to {end:.4g}.")
+        of = "" if sol.energy is None else f" of {dynamics_title(sol.energy)}"
+        lines.append(f"The energy {symbol}{of} goes from {start:.4g} to {end:.4g}.")
     masses = [f"{mass:.3g}" for mass in found.masses[:_MOST_NAMED]]
     count = {0: "is no cluster", 1: "is one cluster"}.get(len(found), f"are {len(found)} clusters")
     came = f"At the end there {count} on the scale of {RADIUS:g} radian"
@@ -333,6 +334,7 @@ def _facts(sol: Solution) -> dict[str, str]:
     return {
         "status": sol.message,
         "dynamics": repr(sol.dynamics),
+        **({} if sol.energy is None else {"energy of": repr(sol.energy)}),
         "measure at the start": repr(sol.measures[0]),
         "measure at the end": repr(sol.final),
         "saved times": f"{len(sol.t)}, from {_span(sol.t)}",

@@ -1,0 +1,123 @@
+"""The energy of one dynamics along the flow of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from operator import attrgetter
+from typing import Any
+
+from meanfield.dynamics.facts import Dynamics, Energy
+from meanfield.dynamics.own import adapt
+from meanfield.typing import Array
+
+
+def _fact_of_moving(name: str) -> Any:
+    """A fact that is the same as of the dynamics that moves the measure."""
+    return property(attrgetter(f"_moving.{name}"))
+
+
+class WithEnergy(Dynamics):
+    """A dynamics and the energy of another one, which does not move the measure.
+
+    Its terms are those that move the measure, and with weight 0 those whose energies are followed:
+    of these right-hand sides ask for ∇ δE/δmu, and of no others.
+
+    Parameters
+    ----------
+    moving : Dynamics
+    asked : Dynamics
+        With an energy.
+    """
+
+    name = _fact_of_moving("name")
+    noise = _fact_of_moving("noise")
+    sign = _fact_of_moving("sign")
+    normalised = _fact_of_moving("normalised")
+    _isotropic = _fact_of_moving("_isotropic")
+    _fast = _fact_of_moving("_fast")
+    _log_size = _fact_of_moving("_log_size")
+    _smooth = _fact_of_moving("_smooth")
+    _keeps_clusters = _fact_of_moving("_keeps_clusters")
+    _gathers = _fact_of_moving("_gathers")
+    _is_gradient = _fact_of_moving("_is_gradient")
+    _no_gradient = _fact_of_moving("_no_gradient")
+    _multipliers = _fact_of_moving("_multipliers")
+    _depth = _fact_of_moving("_depth")
+
+    def __init__(self, moving: Dynamics, asked: Dynamics) -> None:
+        self._moves, self._asked = moving, asked
+        self.dim = moving.dim or asked.dim
+
+    def __repr__(self) -> str:
+        return f"{self._moves!r} with the energy of {self._asked!r}"
+
+    @property
+    def _moving(self) -> Dynamics:
+        """What moves the measure."""
+        return self._moves
+
+    @property
+    def _balanced(self) -> bool:  # type: ignore[override]
+        return self._moves._balanced or self._asked._balanced
+
+    @property
+    def _gram(self) -> bool:  # type: ignore[override]
+        return self._moves._gram and self._asked._gram
+
+    @property
+    def _reach(self) -> float:
+        """The larger of both, which a run resolves."""
+        return max(self._moves._reach, self._asked._reach)
+
+    @cached_property
+    def _energy(self) -> Energy | None:
+        """That of the other dynamics; none if that is of a user's own and comes from a file."""
+        energy = self._asked._energy
+        return None if energy is None else replace(energy, is_own=False)
+
+    @cached_property
+    def _terms(self) -> Sequence[tuple[float, Dynamics]]:
+        return (*self._moves._terms, *((0.0, term) for _, term in self._asked._terms))
+
+    @cached_property
+    def _layers(self) -> Sequence[Dynamics]:
+        """Each layer with the same energy; equal ones are one object."""
+        layers = self._moves._layers
+        if layers[0] is self._moves:
+            return (self,)
+        each = {id(layer): WithEnergy(layer, self._asked) for layer in layers}
+        return tuple(each[id(layer)] for layer in layers)
+
+    def _with_energy(self, layer: Dynamics) -> Dynamics:
+        return next(one for one in self._layers if one._moving is layer)
+
+    def _at(self, t: float) -> Dynamics:
+        return self._with_energy(self._moves._at(t))
+
+    def _between(self, start: float, end: float) -> Iterator[tuple[Dynamics, float]]:
+        for layer, until in self._moves._between(start, end):
+            yield self._with_energy(layer), until
+
+    def output(self, measure: Any, points: Array) -> Array:
+        """What the dynamics adds to tokens, shape (n, d), at unit rows (n, d)."""
+        return self._moves.output(measure, points)
+
+
+def adapt_with(dynamics: Any, energy: Any) -> Dynamics:
+    """The dynamics that equations know, with the energy of another that is followed, if any.
+
+    Raises
+    ------
+    ValueError
+        As `adapt`.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics.isotropic import SA
+    >>> adapt_with(SA(1.0), SA(2.0))._energy.symbol
+    'E_β'
+    """
+    known = adapt(dynamics)
+    return known if energy is None else WithEnergy(known, adapt(energy))
