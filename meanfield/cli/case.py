@@ -469,7 +469,11 @@ class Case:
             dynamics = self._tables.dynamics.build("dynamics")
             measure = self._tables.measure.build(self._tables.law, self._folder, run.rng)
             check_saves(measure, run.save_at)
-        keywords = run.model_dump(exclude_none=True, exclude={"rng"}) | {"case": self._text}
+        keywords = run.model_dump(exclude_none=True, exclude={"rng", "energy"})
+        keywords["case"] = self._text
+        if run.energy is not None:
+            with self._errors("run"):
+                keywords["energy"] = run.followed()
         keywords["about"] = {SOURCE: self._digest(), **self._provenance()}
         if dynamics.noise > 0.0 and isinstance(measure, Particles):
             keywords["rng"] = run.noise()

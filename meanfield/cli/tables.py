@@ -473,6 +473,15 @@ AnyTermTable: Any = _one_of((_DYNAMICS[made] for made in _TERMS), _DEFAULT)
 AnyLayerTable: Any = _one_of((_DYNAMICS[made] for made in LAYERS), _DEFAULT)
 AnyPassedTable: Any = _one_of((_DYNAMICS[made] for made in KNOWN if made is not LayerMap), _DEFAULT)
 AnyDynamicsTable: Any = _one_of(_DYNAMICS.values(), _DEFAULT)
+_BETA: Any = _in_words(_Number, "a number beta or a table, a dynamics")
+# tags that are no keys
+AnyEnergy: Any = Annotated[
+    Annotated[_BETA, pydantic.Tag("a number")]
+    | Annotated[
+        _one_of((_DYNAMICS[made] for made in (*_TERMS, Sum)), _DEFAULT), pydantic.Tag("a table")
+    ],
+    pydantic.Discriminator(lambda of: "a table" if isinstance(of, (dict, Table)) else "a number"),
+]
 
 
 class MeasureTable(Table):
@@ -620,6 +629,32 @@ class RunTable(Table):
         'what a density does that outgrows its space: "flow-map" continues with nodes'
     )
     rng: int = Field(default=0, ge=0, description="the seed of tokens' draws and noise, >= 0")
+    energy: AnyEnergy | None = told(
+        "an energy to follow instead of the dynamics' own: beta, that of SA and USA, or a table, a "
+        "dynamics that has one"
+    )
+
+    def check(self, case: Any) -> None:
+        """Check β of an energy, too.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        super().check(case)
+        if isinstance(self.energy, float):
+            number("energy", self.energy, low=0, high=case.measure.largest_beta)
+
+    def followed(self) -> Any:
+        """The energy to follow: β, or the dynamics of the table.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        return _built(self.energy, "run.energy", None, Path())
 
     def noise(self) -> np.random.Generator:
         """The random numbers of the noise, apart from those of the start."""

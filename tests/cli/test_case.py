@@ -184,6 +184,32 @@ def test_a_case_of_windows_is_read(tmp_path):
     assert read_case(tmp_path / "c.toml")._tables.run.t_end == 1.0
 
 
+@pytest.mark.parametrize(
+    ("text", "energy"),
+    [
+        ("energy = 3", 3.0),
+        ('[run.energy]\ntype = "DoublyStochastic"\nbeta = 2.0', mf.DoublyStochastic(2.0)),
+        ("energy = {beta = 2.0}", mf.SA(2.0)),
+        (
+            'energy = {type = "Sum", terms = [{beta = 1.0}, {type = "Kuramoto", coupling = 2.0}]}',
+            mf.SA(1.0) + mf.Kuramoto(2.0),
+        ),
+    ],
+)
+def test_a_run_follows_the_energy_of_its_case(text, energy):
+    law = 'type = "FourierSeries"\ncos = [0.5]'
+    rest = REST.replace(ON_SPHERE, ON_CIRCLE).replace("beta = 2", 'type = "USA"\nbeta = 1')
+    case = case_from_text(f"[law]\n{law}\n{rest}{text}", "a.toml")
+    measure, dynamics, keywords = case._build()
+    assert keywords["energy"] == energy
+    sol = case.run()
+    assert sol.energy == (mf.SA(3.0) if energy == 3.0 else energy)
+    plain = mf.evolve(measure, dynamics, 1.0, energy=energy)
+    assert np.array_equal(sol.dataset.energy, plain.dataset.energy)
+    # a run of another energy is another run
+    assert case._digest() != case.replace({"run.energy": 5.0})._digest()
+
+
 def test_run_keywords_are_those_of_evolve():
     keys = {"rtol": 1e-7, "atol": 1e-10, "save_at": [0.5, 1.0], "on_unresolved": "stop"}
     text = "\n".join(f"{key} = {value!r}" for key, value in keys.items())

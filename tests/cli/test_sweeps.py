@@ -124,6 +124,19 @@ def test_cells_are_the_runs_of_their_cases(folder):
     assert len(np.unique(ds.final_energy)) == 4
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_sweep_over_the_energy_that_is_followed():
+    asked = {"run.energy": {"type": "DoublyStochastic", "beta": 1.0}, "dynamics.type": "USA"}
+    table = mf.sweep("case.toml", {"run.energy.beta": [1.0, 3.0]}, overrides=asked)
+    number = mf.sweep("case.toml", {"run.energy": [1.0, 3.0]}, overrides={"dynamics.type": "USA"})
+    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    beta = read_case("case.toml")._build()[1].beta
+    for i, one in enumerate((1.0, 3.0)):
+        for ds, energy in ((table, mf.DoublyStochastic(one)), (number, one)):
+            end = mf.evolve(mu, mf.USA(beta), 0.2, 2, energy=energy).dataset.energy[-1]
+            assert ds.final_energy.values[i] == end
+
+
 def test_series_are_filled_up(folder):
     ds = mf.sweep("case.toml", {"run.save_at": [1, 3], "measure.space.n": [32, 64]})
     assert ds.sizes == {"save_at": 2, "n": 2, "t": 4}

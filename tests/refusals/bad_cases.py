@@ -139,11 +139,16 @@ SECTIONS: Sections = {
         "t_end = 1\nrtol = -1e-9": "rtol must be a finite number >= 3e-14",
         "t_end = 1\nrtol = 0.5": "rtol must be a finite number >= 3e-14",
         "t_end = 1\natol = 0": "atol must be a finite number > 0, got 0",
+        "t_end = 1\nenergy = -1": "energy must be a finite number >= 0 and <= 100000, got -1.0",
+        't_end = 1\nenergy = "SA"': "energy must be a number beta or a table, a dynamics, got 'SA'",
+        't_end = 1\nenergy = {type = "SA"}': "energy.beta is missing: it must be the inverse temp",
+        't_end = 1\nenergy = {type = "Layers"}': "energy.type must be one of SA, USA, DoublySto",
+        't_end = 1\nenergy = {type = "Kuramoto", coupling = "a"}': "energy.coupling must be",
         "t_end = 1\nstride = 0.1": "stride is an unknown key: the keys here are t_end, save_at, ",
         '"a\\nb" = 1': "a b is an unknown key",
         "t_end = 1\ntail_tol = 1e-6": (
             "tail_tol is an unknown key: the keys here are t_end, save_at, rtol, atol, max_step, "
-            "on_unresolved, rng; did you mean measure.tail_tol?"
+            "on_unresolved, rng, energy; did you mean measure.tail_tol?"
         ),
     },
     "output": {
