@@ -414,8 +414,7 @@ class SumField(TokenField):
 
     def output(self, measure: Particles) -> Array:
         """What all terms add to tokens of this number, shape (n, d)."""
-        acting = ((weight, field) for weight, field in self._parts if weight)
-        return np.asarray(sum(weight * field.output(measure) for weight, field in acting))
+        return np.asarray(sum(weight * field.output(measure) for weight, field in self._parts))
 
     def pairs(self, count: int) -> int:
         """How many terms all fields sum over pairs of so many tokens."""
