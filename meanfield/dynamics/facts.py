@@ -36,8 +36,8 @@ class Energy:
 
     It is ½ ∬ S(<x,y>) dmu dmu where it has a `kernel` s, S' = s; or E_{β,D}(mu) = 1/(2β) ∬
     e^{β<x,Dy>} dmu dmu where it has a `form` D; or E_DS(mu) = -(1/β) ∫ log u dmu where it is
-    `entropic`; or ∫ v dmu where it has a `potential` v; or a sum of these where it has `parts`.
-    `functionals.energies` computes it.
+    `entropic`; or ∫ v dmu where it has a `potential` v; or what a `functional` says; or a sum of
+    these where it has `parts`. `functionals.energies` computes it.
 
     Attributes
     ----------
@@ -63,6 +63,9 @@ class Energy:
         v (n,) of unit rows (n, d).
     steepness : callable or None
         Of v, as that of a dynamics; None where v has kinks.
+    functional : callable or None
+        E of a measure, where nothing else is known of it; its `dirac` is then a size that a user
+        gave, or 0.
     parts : sequence of (float, Energy)
         The energies that it is a sum of, each with its factor; none where it is of one kind.
     is_own : bool
@@ -82,6 +85,7 @@ class Energy:
     entropic: bool = False
     potential: Callable[[Array], Array] | None = None
     steepness: Steepness | None = None
+    functional: Callable[[Any], float] | None = None
     parts: Sequence[tuple[float, Energy]] = ()
     is_own: bool = True
 
@@ -173,6 +177,13 @@ class Dynamics(ShownFields, ABC):
         made of e^{<z,y>}.
     _layer_step : float or None
         Of discrete layers the time that each counts for; None of a flow.
+    _by_output : bool
+        Whether nothing but its output at points tells X, as of a feed-forward layer.
+    _by_moments : bool
+        Whether moments of the measure fix X: not where its output is all, and reads the measure.
+    _divergence : callable or None
+        div X (n,) on the sphere of a measure at unit rows (n, d), of what runs can ask for nothing
+        but its output.
     _sums : str
         How a sum over tokens is done where there are no heads: 'own' as it likes, 'transforms', or
         'none' where the measure does not count.
@@ -196,6 +207,7 @@ class Dynamics(ShownFields, ABC):
     _values: Sequence[Any] = ()
     _multipliers: Any = None
     _layer_step: float | None = None
+    _divergence: Any = None
 
     @property
     def name(self) -> str:  # noqa: D102
@@ -255,9 +267,35 @@ class Dynamics(ShownFields, ABC):
     def output(self, measure: Any, points: Array) -> Array:
         """What is added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
 
+    def _outputs(
+        self,
+        measure: Any,
+        points: Array,
+        axis: Array | None = None,  # noqa: ARG002 (of own ones)
+    ) -> tuple[Array, Sequence[Array]]:
+        """The output at unit rows (n, d), and what has the gradients of its energy along them.
+
+        Parameters
+        ----------
+        measure : Density, FlowMap or Particles; None where it does not count
+        points : ndarray, shape (n, d)
+        axis : ndarray, shape (d,), optional
+            Where the points stand for their latitudes: those of a meridian.
+        """
+        output = self.output(measure, points)
+        return output, (output,) if self._energy else ()
+
     def _tangents(self, measure: Summable, points: Array) -> Array:
         """X, shape (n, d), at unit rows (n, d)."""
         return project(points, self.output(measure, points))
+
+    @property
+    def _by_output(self) -> bool:
+        return not (self._isotropic or self._scores)
+
+    @property
+    def _by_moments(self) -> bool:
+        return not self._by_output or self._sums == "none"
 
     @property
     def _log_size(self) -> float:
@@ -486,6 +524,10 @@ class Sum(Dynamics):
     @property
     def _smooth(self) -> bool:  # type: ignore[override]
         return self._of_all("_smooth")
+
+    @property
+    def _by_moments(self) -> bool:
+        return self._of_all("_by_moments")
 
     @property
     def _sums(self) -> str:  # type: ignore[override]

@@ -229,7 +229,7 @@ class FeedForward(Record, Dynamics):
             np.matmul(hidden, outer.T, out=found[part])
         return found
 
-    def _divergence(self, at: ArrayLike) -> Array:
+    def _divergence(self, measure: Any, at: ArrayLike) -> Array:  # noqa: ARG002
         """div X on the sphere, shape (n,), at unit rows `at`; it jumps at the kinks of 'relu'.
 
         With v = W σ(Ax + b) it is tr(P_x Dv) - (d-1) <x, v>.
@@ -242,7 +242,7 @@ class FeedForward(Record, Dynamics):
         Examples
         --------
         >>> drift = FeedForward(W=[[0.0], [1.0]], A=[[2.0, 0.0]])
-        >>> drift._divergence([[0.6, 0.8]]).round(12)
+        >>> drift._divergence(None, [[0.6, 0.8]]).round(12)
         array([-1.92])
         """
         points = unit_rows("at", at, self.dim)

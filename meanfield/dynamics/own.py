@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeGuard
 
-from meanfield._checks import boolean, is_of_package, number, shown, shown_class, unmasked
+import numpy as np
+
+from meanfield._checks import (
+    boolean,
+    is_number,
+    is_of_package,
+    number,
+    shown,
+    shown_class,
+    unmasked,
+)
 from meanfield.dynamics.attention import Attention
-from meanfield.dynamics.facts import Dynamics, Sum, output_of
+from meanfield.dynamics.facts import Dynamics, Energy, Sum, output_of
 from meanfield.dynamics.interaction import Interaction
+from meanfield.spaces.geometry import project, turn_about
 from meanfield.typing import Array
 from meanfield.typing import OwnDynamics as OwnDynamics  # noqa: PLC0414 (for others)
 
@@ -48,8 +61,22 @@ class ForgottenDynamics:
         )
 
 
+class OutputError(ValueError, ArithmeticError):
+    """What a user's own dynamics returned is none of its kind; a run ends by it."""
+
+
+class AsymmetryError(ValueError, ArithmeticError):
+    """The field is not symmetric about the axis of a measure."""
+
+
+# of its largest value, and of what is 0 by itself, by which X may differ between two meridians
+_EVEN, _ROUNDING = 1e-9, 1e-12
+# at so many points a divergence is compared with differences over this step, to this share
+_TRIED, _STEP, _ALIKE = 3, 1e-6, 1e-3
+
+
 class Adapted(Dynamics):
-    """A user's own dynamics of which nothing is known but its output.
+    """A user's own dynamics of which nothing is known but what it answers.
 
     Parameters
     ----------
@@ -57,19 +84,137 @@ class Adapted(Dynamics):
     """
 
     name = ""
+    _no_energy: ClassVar[str] = (
+        "nothing is known of it but its output, without energy(measure) and "
+        "energy_gradient(measure, points)"
+    )
 
     def __init__(self, own: Any) -> None:
         self._own, self.name, self.noise = own, own.name, own.noise
-        self._told = f"output of {shown(own)}"
         # a dynamics without a dimension fits any
         self.dim = getattr(own, "dim", None)
+        reads = getattr(own, "reads_measure", True)
+        self._reads = boolean(f"reads_measure of {shown(own)}", reads)
+
+    @property
+    def _sums(self) -> str:  # type: ignore[override]
+        return "own" if self._reads else "none"
+
+    @property
+    def _divergence(self) -> Any:
+        return self._spread if callable(getattr(self._own, "divergence", None)) else None
+
+    def _spread(self, measure: Any, points: Array) -> Array:
+        return self._asked("divergence", measure, points, points.shape[:1])
+
+    @cached_property
+    def _energy(self) -> Energy | None:
+        """What it says, where it says its gradient, too."""
+        own = self._own
+        if not all(callable(getattr(own, name, None)) for name in ("energy", "energy_gradient")):
+            return None
+        size = number(f"energy_dirac of {shown(own)}", getattr(own, "energy_dirac", 0.0))
+        formula = f"energy(mu) of {self.name}"
+        return Energy("E", formula, 1, in_w2=False, dirac=size, functional=self._functional)
+
+    def _functional(self, measure: Any) -> float:
+        value = self._own.energy(measure)
+        if not is_number(value) or not np.isfinite(value):
+            raise OutputError(
+                f"energy of {shown(self._own)} must be a finite number, got {shown(value)}"
+            )
+        return float(value)
 
     def output(self, measure: Any, points: Array) -> Array:
         """What the user's own adds to tokens."""
-        return unmasked(self._told, self._own.output(measure, points))
+        return self._asked("output", measure, points, points.shape)
+
+    def _asked(self, name: str, measure: Any, points: Array, shape: tuple[int, ...]) -> Array:
+        """What a method of the user's own returns.
+
+        Raises
+        ------
+        OutputError
+            If it is not of this shape, not real or not finite.
+        """
+        told = f"{name} of {shown(self._own)}"
+        answer = getattr(self._own, name)(measure if self._reads else None, points)
+        values = unmasked(told, answer)
+        if values.dtype.kind not in "iuf" or values.shape != shape or not np.isfinite(values).all():
+            raise OutputError(
+                f"{told} must be real, finite and of shape {shape} at {len(points)} points, got "
+                f"shape {values.shape}: {values.ravel()[:4]}"
+            )
+        return values
+
+    def _outputs(
+        self, measure: Any, points: Array, axis: Array | None = None
+    ) -> tuple[Array, Sequence[Array]]:
+        """See `Dynamics`; about an axis it is asked on two meridians.
+
+        Raises
+        ------
+        AsymmetryError
+            If they do not agree.
+        """
+        names = ["output", "energy_gradient"] if self._energy else ["output"]
+        vectors = [self._asked(name, measure, points, points.shape) for name in names]
+        if axis is not None:
+            turn = turn_about(axis)
+            for name, here in zip(names, vectors, strict=True):
+                turned = points @ turn.T
+                there = self._asked(name, measure, turned, points.shape)
+                expected = _along_meridian(points, project(points, here), axis) @ turn.T
+                gap = float(np.abs(project(turned, there) - expected).max())
+                if gap > max(_EVEN * float(np.abs(here).max()), _ROUNDING):
+                    raise AsymmetryError(
+                        f"{name} of {shown(self._own)} must be symmetric about the axis of "
+                        f"{shown(measure)}, but it differs by {gap:.2g} between two meridians: "
+                        f"take a Sphere or Particles"
+                    )
+        return vectors[0], vectors[1:]
+
+    def try_on(self, measure: Any) -> None:
+        """Ask it for all that it has at the points of a measure.
+
+        Raises
+        ------
+        ValueError
+            If an answer is none of its kind, or the divergence is not that of X.
+        """
+        # a flow map of no symmetry takes over from one with an axis in d = 3
+        self._outputs(measure, measure.points, measure.axis if self._reads else None)
+        if self._energy is not None:
+            self._functional(measure)
+        if self._divergence is None:
+            return
+        points = measure.points[:: max(1, len(measure.points) // _TRIED)][:_TRIED]
+        divergence, dim = self._divergence(measure, points), points.shape[1]
+        # that of the field along rays from 0, which is tangential
+        steps = _STEP * np.concatenate([np.eye(dim), -np.eye(dim)])
+        near = (points[:, None] + steps).reshape(-1, dim)
+        near /= np.linalg.norm(near, axis=1, keepdims=True)
+        field = project(near, self.output(measure, near)).reshape(len(points), 2, dim, dim)
+        change = np.einsum("nsii,s->n", field, [0.5 / _STEP, -0.5 / _STEP])
+        gap = float(np.abs(divergence - change).max())
+        if gap > _ALIKE * (np.abs(divergence).max() + dim * np.abs(field).max()):
+            raise ValueError(
+                f"divergence of {shown(self._own)} must be that of P_x output on the sphere, "
+                f"tr(P_x Dv) - (d-1) <x, v>, but differs from its differences by {gap:.2g}"
+            )
 
     def __repr__(self) -> str:
         return repr(self._own)
+
+
+def _along_meridian(points: Array, vectors: Array, axis: Array) -> Array:
+    """What turns leave of tangent vectors (n, d): in d = 3 all, else those along the meridian."""
+    if len(axis) == 3:
+        return vectors
+    north = project(points, np.broadcast_to(axis, points.shape))
+    lengths = np.linalg.norm(north, axis=1, keepdims=True)
+    north = north / np.where(lengths > 0.0, lengths, 1.0)
+    return np.asarray(np.einsum("ij,ij->i", vectors, north)[:, None] * north)
 
 
 def tells_facts(dynamics: object) -> TypeGuard[Dynamics]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from meanfield._checks import shown
+from meanfield._checks import read_only, shown
 from meanfield.dynamics.facts import Dynamics, Sum
 from meanfield.equations.rates import Rates, added
 from meanfield.kernels.bilinear import CircleBilinear, SphereBilinear, score_matrix
 from meanfield.kernels.direct import Lost, latitude_rule
-from meanfield.kernels.kernel import is_divided
+from meanfield.kernels.kernel import Exponential, is_divided
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.kernels.sinkhorn import grid_sums, scaling, working_grid
 from meanfield.measures.density import Density, spectral_tail
@@ -511,7 +511,7 @@ class GridTendency(SpectralTendency):
 
     Attributes
     ----------
-    field : BalancedOnGrid, HeadsOnGrid or DriftOnGrid
+    field : BalancedOnGrid, HeadsOnGrid or OutputOnGrid
 
     Raises
     ------
@@ -590,12 +590,12 @@ class GridTendency(SpectralTendency):
 
 
 def unseen_share(density: Density, dynamics: Dynamics) -> float:
-    """How much of df/dt by drifts a grid twice as fine sees and this one does not, as a share.
+    """How much of df/dt by outputs a grid twice as fine sees and this one does not, as a share.
 
     In the norm of H^{-1}, that of f X. It is 0 where X is a series, and where no finer grid is.
     """
     # a drift whose energy is followed must be seen as one that acts
-    drifts = [(weight or 1.0, term) for weight, term in dynamics._terms if term._sums == "none"]
+    drifts = [(weight or 1.0, term) for weight, term in dynamics._terms if term._by_output]
     # kinks are narrower than any grid
     smooth = [(weight, term) for weight, term in drifts if term._smooth]
     if not smooth:
@@ -738,19 +738,115 @@ class HeadsOnGrid(GridField):
         return log_g, np.asarray((mean @ basis).T)
 
 
-class DriftOnGrid(GridField):
-    """X of a feed-forward layer on the grid of a density's space, for any density."""
+class ScaledSums:
+    """log G and ∇ log G at β times the points of a grid, through harmonics.
+
+    Where G is below 1e-6 of its maximum positive terms are summed. So errors are 1e-9 at most.
+
+    Parameters
+    ----------
+    grid : Circle, Sphere or Zonal
+    beta : float
+    """
+
+    def __init__(self, grid: Space, beta: float) -> None:
+        dim, kmax, degrees = grid.dim, grid.kmax, np.arange(1, grid.kmax + 1)
+        series = Exponential(beta).series(dim, kmax + 1)
+        potential, self._grid = series.potential, grid
+        # of t e^{βt}, by t p_k = (k p_{k-1} + (k+d-2) p_{k+1})/(2k+d-2)
+        lower, upper = degrees * potential[:-2], (degrees + dim - 2) * potential[2:]
+        along = np.append(potential[1], (lower + upper) / (2 * degrees + dim - 2))
+        self._along = along[grid.degrees]
+        self._transforms = grid._transforms(series.primitive[:-1], potential[:-1])
+        self._log_unit = series.log_unit + float(np.log(series.size))
+
+    def __call__(self, coefficients: Coefficients) -> tuple[Array, Array, Array, Indices]:
+        """log G (N,), ∇ log G along x (N,) and the tangents (c, N), and where G is lost."""
+        transforms, grid = self._transforms, self._grid
+        transforms.evaluate(coefficients)
+        potential = transforms.potential.copy()
+        lost = LOST.settle(potential, float(potential.max()), "sum", "maximum")
+        along = grid.synthesis(self._along * coefficients) / potential
+        return np.log(potential) + self._log_unit, along, transforms.gradient / potential, lost
+
+
+class DensityOnGrid(Density):
+    """A density of a run, as a user's own dynamics is handed it on the points of its grid.
+
+    Its `log_moment` at β times these points is a series.
+
+    Parameters
+    ----------
+    space : Circle, Sphere or Zonal
+    coefficients : ndarray
+    scaled : callable
+        The `ScaledSums` of a β.
+    """
+
+    def __init__(
+        self, space: Space, coefficients: Coefficients, scaled: Callable[[float], ScaledSums]
+    ) -> None:
+        self._on(space)
+        self.law, self.misfit, self._scaled = None, 0.0, scaled
+        self.coefficients = read_only(np.array(coefficients))
+
+    def _log_moment(self, z: Array) -> tuple[Array, Array]:
+        """As `log_moment`; at β times the grid in O(N log N) on the circle."""
+        beta = float(np.linalg.norm(z[0]))
+        if len(z) != len(self.space.weights) or beta == 0.0:
+            return super()._log_moment(z)
+        points = z / beta
+        if (tangents := self._tangents_at(points)) is None:
+            return super()._log_moment(z)
+        log_g, along, across, lost = self._scaled(beta)(self.coefficients)
+        mean = along[:, None] * points + np.einsum("cij,ci->ij", tangents, across)
+        if len(lost):
+            log_g[lost], mean[lost] = super()._log_moment(z[lost])
+        return log_g, mean
+
+    def _tangents_at(self, points: Array) -> Array | None:
+        """The tangents (c, N, d) at the points of the grid, on any meridian; None at others."""
+        space = self.space
+        if not isinstance(space, Zonal):
+            is_grid = np.abs(points - space.points).max() <= _SAME_POINT
+            return space._frame(np.arange(len(points))) if is_grid else None
+        along = points @ space.axis
+        across = points - np.outer(along, space.axis)
+        radii = np.linalg.norm(across, axis=1)
+        if np.abs([along - space.nodes, radii - space.sines]).max() > _SAME_POINT:
+            return None
+        north = np.outer(space.sines, space.axis) - (space.nodes / radii)[:, None] * across
+        return np.asarray(north[None])
+
+
+# by which rounding may move a point
+_SAME_POINT = 4e-15
+
+
+class OutputOnGrid(GridField):
+    """X on the grid of a density's space, of what is known by its output.
+
+    Of a feed-forward layer it is the same for any density.
+    """
 
     def __init__(self, space: Space, dynamics: Dynamics) -> None:
         check_on_space(space, dynamics)
-        self.grid, frame = space, Frame(space)
-        output = dynamics.output(None, frame.points @ frame.basis.T) @ frame.basis
-        velocity = np.einsum("cjr,jr->cj", frame.tangents, output)
-        self._rates = Rates(velocity, energy_gradients=(velocity,) if dynamics._energy else ())
+        self.grid, self._dynamics, self._frame = space, dynamics, Frame(space)
+        self._points = self._frame.points @ self._frame.basis.T
+        self._scaled = lru_cache(maxsize=4)(partial(ScaledSums, space))
+        self._fixed = self._at(None) if dynamics._sums == "none" else None
 
     def __call__(self, coefficients: Coefficients, values: Array) -> Rates:  # noqa: ARG002 (of heads)
-        """X, the same for any density."""
-        return self._rates
+        """X and ∇ δE/δmu along the tangents of the frame."""
+        return self._fixed or self._at(DensityOnGrid(self.grid, coefficients, self._scaled))
+
+    def _at(self, density: Density | None) -> Rates:
+        basis, tangents = self._frame.basis, self._frame.tangents
+        output, gradients = self._dynamics._outputs(density, self._points, self.grid.axis)
+        velocity, *along = (
+            np.einsum("cjr,jr->cj", tangents, vectors @ basis) for vectors in (output, *gradients)
+        )
+        return Rates(velocity, energy_gradients=tuple(along))
 
 
 class KernelOnGrid(GridField):
@@ -814,7 +910,7 @@ def _field_on(grid: Space, term: Dynamics) -> GridField:
         return BalancedOnGrid(grid, term)
     if term._scores and not term._isotropic:
         return HeadsOnGrid(grid, term)
-    return KernelOnGrid(grid, term) if term._isotropic else DriftOnGrid(grid, term)
+    return KernelOnGrid(grid, term) if term._isotropic else OutputOnGrid(grid, term)
 
 
 def grid_field(space: Space, dynamics: Dynamics) -> GridField:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Any
 
 import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.own import AsymmetryError
 from meanfield.equations.rates import Rates, added
 from meanfield.kernels.direct import Lost
 from meanfield.kernels.line import (
@@ -51,6 +51,8 @@ class AngularField:
     sources : sequence of int
         Of each part the number of its sources: the masses are one, each part that scales them has
         its own.
+    flow : LineFlowMap or None
+        The measure of the state that is asked for, where tables don't tell all of it.
     """
 
     line: Line
@@ -58,6 +60,7 @@ class AngularField:
     normalised: bool = False
     is_balanced = False
     sources: Sequence[int] = (0,)
+    flow: LineFlowMap | None = None
     # heads; λ where ∂K = λA; X, and the gradient of the energy if there is one, over A or A/G
     _heads = 1
     _growth: float | None = None
@@ -266,6 +269,10 @@ class FlowTendency:
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         angles, field, sources = state[: self._count], self.field, self._sources(state)
+        if not self.dynamics._by_moments:
+            flow = self.measure(state)
+            for part in field.parts:
+                part.flow = flow
         nodes = Interpolation(field.line, angles)
         charges = [nodes.gather(masses[: self._gathered]) for masses in sources]
         masses, tables = [sources[source] for source in field.sources], []
@@ -294,10 +301,6 @@ HeadKernel = Callable[[Array, Array], Array]
 _LARGEST_ON_CIRCLE = 100.0
 # numbers in all tables of a layer: 1 GiB
 _MOST_NUMBERS = 1 << 27
-
-
-class AsymmetryError(ValueError):
-    """The field is not symmetric about the axis of the flow map."""
 
 
 class HeadsField(AngularField):
@@ -354,12 +357,13 @@ class HeadsField(AngularField):
         self.line = DenseLine(dim, reach, partial(_tables, kernels, self.normalised))
 
 
-class DriftField(AngularField):
-    """X and div X of a feed-forward layer at angles: no measure counts.
+class OutputOnLine(AngularField):
+    """X and div X at angles of what is known by its output, as a feed-forward layer is.
 
     Parameters
     ----------
-    dynamics : FeedForward
+    dynamics : Dynamics
+        With a divergence.
     dim : int
     axis : ndarray, shape (d,), or None
         The axis of symmetry, None on the circle.
@@ -377,27 +381,30 @@ class DriftField(AngularField):
         If the field is not symmetric about the axis.
     """
 
-    def __init__(self, dynamics: Any, dim: int, axis: Array | None, reach: float) -> None:
-        self.dynamics, self.line = dynamics, DenseLine(dim, reach)
+    def __init__(self, dynamics: Dynamics, dim: int, axis: Array | None, reach: float) -> None:
+        self.dynamics, self.line, self._axis = dynamics, DenseLine(dim, reach), axis
         self._start = np.array([1.0, 0.0])
         self._across = np.array([0.0, 1.0])
-        if axis is not None:
-            self._start, self._across = axis, geometry.perpendicular(axis)
-            for name, matrix in zip(("W", "A"), dynamics._vectors, strict=True):
-                if not geometry.lie_along(matrix, axis):
-                    raise AsymmetryError(
-                        f"{name} must be made of multiples of the axis of symmetry for this flow "
-                        f"map, got {matrix}: take Particles"
-                    )
+        if axis is None:
+            return
+        self._start, self._across = axis, geometry.perpendicular(axis)
+        for name, matrix in zip("WA", dynamics._vectors, strict=False):
+            if not geometry.lie_along(matrix, axis):
+                raise AsymmetryError(
+                    f"{name} must be made of multiples of the axis of symmetry for this flow "
+                    f"map, got {matrix}: take Particles"
+                )
+        if dynamics._sums == "none":
+            dynamics._outputs(None, geometry.line_points(np.arange(0.1, np.pi, 0.2), axis), axis)
 
     def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:  # noqa: ARG002
         """See `AngularField`."""
         cosines, sines = np.cos(angles)[:, None], np.sin(angles)[:, None]
         points = cosines * self._start + sines * self._across
         along = cosines * self._across - sines * self._start
-        pull = np.einsum("ij,ij->i", along, self.dynamics.output(None, points))
-        gradients = (pull,) if self.dynamics._energy else ()
-        return Rates(pull, self.dynamics._divergence(points), gradients)
+        output, gradients = self.dynamics._outputs(self.flow, points, self._axis)
+        pull, *others = (np.einsum("ij,ij->i", along, each) for each in (output, *gradients))
+        return Rates(pull, self.dynamics._divergence(self.flow, points), tuple(others))
 
     def from_charges(self, charges: Array, angles: Array) -> Rates:  # noqa: ARG002
         """X along the angle and div X at angles."""
@@ -428,7 +435,7 @@ def line_field(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics
     def of(term: Dynamics) -> AngularField:
         if term._isotropic:
             return LineField(term, dim, reach)
-        kind = HeadsField if term._scores else DriftField
+        kind = HeadsField if term._scores else OutputOnLine
         return kind(term, dim, axis, reach)
 
     parts = [(weight, of(term)) for weight, term in layer._terms]

@@ -323,22 +323,23 @@ class SphereHeadsField(ActingField):
 
 
 class SphereDriftField(ActingField):
-    """X and div X of a feed-forward layer on S^2: no measure counts.
+    """X and div X on S^2 of what no measure counts for, as for a feed-forward layer.
 
     Parameters
     ----------
-    dynamics : FeedForward
+    dynamics : Dynamics
+        With a divergence.
     """
 
-    def __init__(self, dynamics: Any) -> None:
+    def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
 
     def rates(self, _: Coefficients, places: Places, *__: Any) -> Rates:
         """See `ActingField`."""
         units, dynamics = places.units(), self.dynamics
-        velocity = project(units, dynamics.output(None, units))
-        gradients = (velocity,) if dynamics._energy else ()
-        return Rates(velocity, dynamics._divergence(units), gradients)
+        output, gradients = dynamics._outputs(None, units)
+        velocity, *others = (project(units, each) for each in (output, *gradients))
+        return Rates(velocity, dynamics._divergence(None, units), tuple(others))
 
 
 class SphereSumField(ActingField):

@@ -109,8 +109,35 @@ def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
         Naming what does not fit.
     """
     check_dim(dynamics, measure.dim)
-    for _, term in adapt(dynamics)._terms:
+    known = adapt(dynamics)
+    for _, term in (term for layer in known._layers for term in layer._terms):
         _check_moved(measure, term)
+    if isinstance(measure, LineFlowMap | SphereFlowMap):
+        check_carried(measure, known)
+
+
+def check_carried(measure: AnyMeasure, dynamics: Dynamics) -> None:
+    """Refuse a flow map, or a density that shall become one, whose nodes this does not carry.
+
+    Raises
+    ------
+    ValueError
+        Naming what it lacks.
+    """
+    for _, term in (term for layer in dynamics._layers for term in layer._terms):
+        if not term._by_output:
+            continue
+        if term._divergence is None:
+            raise ValueError(
+                f"dynamics must have a kernel or heads, or divergence(measure, points), for a flow "
+                f"map, got {shown(term)}"
+            )
+        if measure.dim == 3 and measure.axis is None and not term._by_moments:
+            raise ValueError(
+                f"dynamics must have a kernel or heads, or reads_measure = False, for a flow map "
+                f"on S^2, got {shown(term)}: meshes are laid anew by characteristics, which need "
+                f"the field at earlier times"
+            )
 
 
 def _check_moved(measure: AnyMeasure, dynamics: Dynamics) -> None:
@@ -153,7 +180,6 @@ _tendency.register(OscillatorDensity)(densities.OscillatorDensityTendency)
 
 @_tendency.register
 def _(measure: LineFlowMap, dynamics: Dynamics) -> Tendency:
-    _check_known(measure, dynamics)
     field = line.line_field(dynamics, measure.dim, measure.axis, dynamics)
     return line.FlowTendency(measure, dynamics, field)
 
@@ -167,15 +193,4 @@ def _(measure: SphereFlowMap, dynamics: Dynamics) -> Tendency:
 def _(measure: Density, dynamics: Dynamics) -> Tendency:
     if dynamics._isotropic and dynamics._kernel is not None and not dynamics._balanced:
         return densities.DensityTendency(measure, dynamics)
-    _check_known(measure, dynamics)
     return densities.GridTendency(measure, dynamics)
-
-
-def _check_known(measure: AnyMeasure, dynamics: Dynamics) -> None:
-    """Refuse a term of which nothing is known but its output."""
-    for _, term in dynamics._terms:
-        if not term._isotropic and not term._scores and term._sums != "none":
-            raise ValueError(
-                f"dynamics must have a kernel or heads, or be a feed-forward layer, for "
-                f"{shown(measure)}, got {shown(dynamics)}"
-            )

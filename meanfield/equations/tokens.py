@@ -272,11 +272,12 @@ class OutputField(TokenField):
     def __call__(self, places: Array, masses: Array) -> Rates:
         """X and, of one head with an energy E_{β,D}, its gradient at unit rows (n, d)."""
         dynamics, here = self.dynamics, Particles(places, masses, sums=self._asked)
-        energy = dynamics._energy
-        if energy is None or not dynamics._scores:
-            velocity = project(places, self.output(here))
-            # a potential's own gradient is X
-            rates = Rates(velocity, energy_gradients=(velocity,) if energy else ())
+        if not dynamics._scores:
+            output, gradients = dynamics._outputs(here, places)
+            velocity, *others = (project(places, each) for each in (output, *gradients))
+            rates = Rates(velocity, energy_gradients=tuple(others))
+        elif (energy := dynamics._energy) is None:
+            rates = Rates(project(places, self.output(here)))
         else:
             moments = self._moments(here)
             velocity = project(places, dynamics._combined(moments))

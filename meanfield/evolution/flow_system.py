@@ -15,9 +15,10 @@ import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.own import AsymmetryError
 from meanfield.equations.atoms import collapsed
 from meanfield.equations.history import step_times
-from meanfield.equations.line import AsymmetryError, FlowTendency, line_field
+from meanfield.equations.line import FlowTendency, line_field
 from meanfield.equations.meshes import Meshes
 from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_mass
 from meanfield.evolution.options import LEAST_RTOL, Options
@@ -125,7 +126,8 @@ class LineSystem(System[LineFlowMap]):
         self._radius = flow.atom_radius if dynamics._keeps_clusters else 0.0
         self.adaptation = 0.0
         lines = (part.line for field in self._fields.values() for part in field.parts)
-        self.keeps_history = flow._is_at_labels and all(line.relative for line in lines)
+        fixed = all(layer._by_moments for layer in layers.values())
+        self.keeps_history = fixed and flow._is_at_labels and all(line.relative for line in lines)
         super().__init__(flow._refined(self._reach, dynamics._steepness), dynamics, options)
 
     def outlook(self) -> str:

@@ -13,9 +13,9 @@ from meanfield._checks import generator, number, one_of, shown, tell_apart
 from meanfield.dynamics import KNOWN, SA, OwnDynamics, adapt_any
 from meanfield.dynamics.facts import Dynamics, check_dim
 from meanfield.dynamics.followed import adapt_with
-from meanfield.dynamics.own import layer_step, tells_facts
+from meanfield.dynamics.own import Adapted, layer_step, tells_facts
 from meanfield.equations.density import check_on_space
-from meanfield.equations.tendency import check_moved, check_sums
+from meanfield.equations.tendency import check_carried, check_moved, check_sums
 from meanfield.kernels.direct import float32_error
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, check_measure
 from meanfield.typing import Array
@@ -111,11 +111,14 @@ def check_start(
     known, is_flow = adapt_with(dynamics, energy), layer_step(dynamics) is None
     own: Any = dynamics
     if not is_flow:
-        _check_tokens(measure, dynamics, "no flow")
+        _check_tokens(measure, dynamics)
         own = own.dynamics
     if not tells_facts(own):
-        _check_own(measure, own, known._moving)
+        _check_name(own)
     check_moved(measure, known)
+    for _, term in (term for layer in known._layers for term in layer._terms):
+        if isinstance(term, Adapted):
+            term.try_on(measure)
     if t_end > known._depth * (1.0 + ROUNDING):
         got, depth = tell_apart(t_end, known._depth)
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
@@ -202,6 +205,7 @@ def choose_on_unresolved(measure: AnyMeasure, dynamics: Dynamics, choice: str | 
 
 def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
     _check_flow_layers(dynamics)
+    check_carried(density, dynamics)
     if density._frequencies is not None:
         raise ValueError(f"on_unresolved must be 'stop' for {shown(density)}, got {FLOW_MAP!r}")
     if dynamics.noise > 0.0:
@@ -211,10 +215,10 @@ def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
         )
 
 
-def _check_tokens(measure: AnyMeasure, dynamics: Any, why: str) -> None:
+def _check_tokens(measure: AnyMeasure, dynamics: Any) -> None:
     """Refuse what is no tokens, or tokens with frequencies."""
     if not isinstance(measure, Particles) or measure._frequencies is not None:
-        told = f"{shown(dynamics)}, which has {why}, got {shown(measure)}"
+        told = f"{shown(dynamics)}, which has no flow, got {shown(measure)}"
         raise ValueError(f"measure must be Particles under {told}")
 
 
@@ -240,24 +244,11 @@ def _check_kind(dynamics: Any) -> None:
         )
 
 
-def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
+def _check_name(dynamics: Any) -> None:
     taken = [kind.__name__ for kind in KNOWN]
     if not isinstance(dynamics.name, str) or dynamics.name in ("", *taken):
         raise ValueError(
             f"name of {shown(dynamics)} must be a word but {taken}, got {shown(dynamics.name)}"
-        )
-    if known._kernel is not None or known._scores:
-        return
-    remedy = "a density or a flow map needs a kernel or heads()"
-    _check_tokens(measure, dynamics, f"an output only: {remedy}")
-    check_dim(known, measure.dim)
-    output = known.output(measure, measure.points)
-    is_real = output.dtype.kind in "iuf"
-    if not is_real or output.shape != measure.points.shape or not np.isfinite(output).all():
-        raise ValueError(
-            f"output of {shown(dynamics)} must be real, finite and of shape "
-            f"{measure.points.shape}, that of the points, got shape {output.shape}: "
-            f"{output.ravel()[:4]}"
         )
 
 

@@ -296,6 +296,13 @@ class Solution(ShownRun, Generic[M_co]):
             saved: Any = self.at(t)
             return np.asarray(saved.pdf(points))
         if self._history is None:
+            layers = adapt(self.dynamics)._layers
+            if not all(layer._by_moments for layer in layers):
+                raise ValueError(
+                    f"pdf needs a dynamics with a kernel or heads, or reads_measure = False, for "
+                    f"a flow map, got {self.dynamics}: characteristics need the field at earlier "
+                    f"times; the flow map's log_density is that at its nodes"
+                )
             raise ValueError(
                 f"pdf needs densities, or the moments of a flow map from its law on, at beta (the "
                 f"reach of its kernel) <= 100, got a run of {flow} under {self.dynamics}"

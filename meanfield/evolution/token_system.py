@@ -169,15 +169,14 @@ class TokenSystem(System[Particles]):
         return value * float(np.exp(unit - self.log_unit))
 
     def _output(self, measure: Particles) -> Array:
-        output: Array = self.equation.output(measure)
-        return output
+        try:
+            return np.asarray(self.equation.output(measure))
+        except self.faults as error:
+            raise self.fault(error) from error
 
     def _speeds(self, measure: Particles) -> dict[str, float]:
         """Root mean squares over the tokens, X of the layer that acted last."""
-        try:
-            velocity = project(measure.points, self._output(measure))
-        except self.faults as error:
-            raise self.fault(error) from error
+        velocity = project(measure.points, self._output(measure))
         return {
             "metric_speed": root_mean_square(with_frequencies(velocity, measure), measure.weights),
             "rms_velocity": root_mean_square(velocity, measure.weights),

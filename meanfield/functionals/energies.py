@@ -48,6 +48,8 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
     if energy.parts:
         values, log_units = zip(*(energy_in_unit(measure, p) for _, p in energy.parts), strict=True)
         return energy.total(values, log_units)
+    if energy.functional is not None:
+        return energy.functional(measure), 0.0
     if energy.potential is not None:
         return _potential_energy(measure, energy), 0.0
     if kernel is None and beta == 0.0 and energy.form is None:
@@ -129,7 +131,7 @@ def resolved(
     width = kernel.degree(dim) if kernel is not None else bandwidth(reach, dim) + 1
     finer = embedded(measure, measure.space.kmax + 2 * width)
     is_divided = dynamics.normalised and reach > 0.0
-    has_drift = any(term._sums == "none" for _, term in dynamics._terms)
+    has_drift = any(term._by_output for _, term in dynamics._terms)
     if is_divided or has_drift or dynamics.noise > 0.0:
         return _settled(finer, value_on, unit, _NEAR if has_drift else np.inf)
     return value_on(finer)

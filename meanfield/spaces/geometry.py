@@ -257,6 +257,24 @@ def difference_of_meridians(
     return 0.0 if gap <= _EVEN * float(values.max()) else gap
 
 
+def turn_about(axis: Array) -> Array:
+    """A rotation (d, d), d >= 3, in general position but for the axis, which it leaves as it is.
+
+    Examples
+    --------
+    >>> axis = np.array([0.6, 0.0, 0.0, 0.8])
+    >>> turn = turn_about(axis)
+    >>> np.allclose(turn @ axis, axis), np.allclose(turn @ turn.T, np.eye(4))
+    (True, True)
+    """
+    turn = np.eye(len(axis))
+    for power in (1.5, 2.5):
+        mirror = np.cos(1.0 + np.arange(len(axis)) ** power)
+        mirror -= (mirror @ axis) * axis
+        turn -= np.outer(turn @ mirror, 2.0 * mirror / (mirror @ mirror))
+    return np.asarray(turn)
+
+
 def axial_part(matrix: Array, axis: Array) -> tuple[float, complex]:
     """The multiples of the identity that a matrix (d, d) is along an axis and across it.
 

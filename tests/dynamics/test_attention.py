@@ -112,7 +112,7 @@ def test_feed_forward(activation):
 
     layer = mf.FeedForward(W, A, b, activation=activation)
     velocity = layer.velocity(particles, particles.points)
-    divergence = layer._divergence(particles.points)
+    divergence = layer._divergence(particles, particles.points)
     for i, x in enumerate(particles.points):
         drift = output(x)
         assert np.abs(velocity[i] - (drift - (drift @ x) * x)).max() < 1e-13

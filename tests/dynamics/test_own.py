@@ -1,4 +1,4 @@
-"""A dynamics from outside of the package moves tokens, and a file says what it can't keep of it."""
+"""A dynamics from outside of the package moves measures, and a file says what it can't keep."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +10,9 @@ import pytest
 import meanfield as mf
 from meanfield import theory
 from meanfield.dynamics.own import adapt, describe
+from meanfield.equations.density import DensityOnGrid, ScaledSums
+from meanfield.kernels.direct import point_log_moment
+from meanfield.spaces.geometry import turn_about
 from tests.handmade import interrupted, stopped_by_checkpoint, unfinished
 
 
@@ -80,8 +83,8 @@ def test_a_wrapper_moves_by_its_own_output(tokens):
     whole = mf.evolve(tokens, mf.SA(2.0), 0.5, 1)
     assert np.max(np.abs(halved.final.points - tokens.points)) > 1e-2
     np.testing.assert_allclose(halved.final.points, whole.final.points, rtol=0, atol=1e-8)
-    with pytest.raises(ValueError, match="which has an output only: a density or a flow map"):
-        mf.evolve(mf.Density(mf.Circle(32), mf.Uniform(2)), Half(mf.SA(2.0)), 1.0, 1)
+    with pytest.raises(ValueError, match=r"or divergence\(measure, points\), for a flow map"):
+        mf.evolve(mf.FlowMap(mf.Uniform(2)), Half(mf.SA(2.0)), 1.0, 1)
 
 
 def test_a_part_of_ones_own_class_is_kept_by_its_name(tokens, tmp_path):
@@ -158,17 +161,13 @@ def test_what_does_not_fit_is_refused(tokens, dynamics, message):
         mf.evolve(tokens, dynamics, 1.0)
 
 
-@pytest.mark.parametrize(
-    "measure",
-    [
-        mf.Density(mf.Circle(16), mf.Uniform(2)),
-        mf.FlowMap(mf.FourierSeries(cos=[0.5])),
-        mf.Oscillators([0.0, 1.0], frequencies=[0.0, 1.0]),
-    ],
-)
-def test_other_measures_are_refused(measure):
-    with pytest.raises(ValueError, match="measure must be Particles under Copied"):
-        mf.evolve(measure, Copied(1.0), 1.0)
+def test_other_measures_are_refused():
+    for measure, message in (
+        (mf.FlowMap(mf.FourierSeries(cos=[0.5])), r"or divergence\(measure, points\)"),
+        (mf.Oscillators([0.0, 1.0], frequencies=[0.0, 1.0]), "must be a CircleInteraction"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            mf.evolve(measure, Copied(1.0), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -317,3 +316,267 @@ def test_files_tell_a_class_by_its_name_and_its_kernel(tmp_path):
     text = repr(mf.load(tmp_path / "run.nc").dynamics)
     assert text.startswith("Pole(), that is Interaction(kernel=<<lambda> and <lambda>, 0.4, 0.666")
     assert describe(Pole()) == text != describe(Otherwise())
+
+
+def second_moment(measure):
+    """∫ y yᵀ dmu; about an axis points stand for their latitudes."""
+    along = measure.points.T @ (measure.weights[:, None] * measure.points)
+    if (a := measure.axis) is None:
+        return along
+    square = a @ along @ a
+    across = (1.0 - square) / (len(a) - 1)
+    return across * np.eye(len(a)) + (square - across) * np.outer(a, a)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """X = P_x ∫ (1 + c<x,y>) y dmu / ∫ (1 + c<x,y>) dmu, by two moments."""
+
+    c: float = 0.5
+    noise: float = 0.0
+    name: str = "linear attention"
+
+    def output(self, measure, points):
+        m, second = measure.mean(), self.c * second_moment(measure)
+        return (m + points @ second) / (1.0 + self.c * points @ m)[:, None]
+
+    def divergence(self, measure, points):
+        m, second = measure.mean(), self.c * second_moment(measure)
+        v, g = self.output(measure, points), 1.0 + self.c * points @ m
+        along = np.einsum("ij,ij->i", points, v)
+        trace = np.trace(second) - np.einsum("ij,jk,ik->i", points, second, points)
+        slope = self.c * (v @ m - along * (points @ m))
+        return (trace - slope) / g - (points.shape[1] - 1) * along
+
+
+BUMPS = mf.Mixture([mf.VonMisesFisher([1.0, 0.0], 2.0), mf.VonMisesFisher([-0.6, 0.8], 3.0)])
+SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)
+HIGHER = mf.VonMisesFisher([0.0, 0.0, 0.0, 0.6, 0.8], 2.0)
+ABOUT = mf.Zonal(3, 32, axis=[0.0, 0.6, 0.8]), mf.Zonal(5, 32, axis=[0.0, 0.0, 0.0, 0.6, 0.8])
+DENSITIES = [
+    mf.Density(mf.Circle(48), BUMPS),
+    mf.Density(mf.Sphere(24), SLANTED),
+    mf.Density(ABOUT[0], SLANTED),
+    mf.Density(ABOUT[1], HIGHER),
+]
+LINES = [mf.FlowMap(BUMPS), mf.FlowMap(SLANTED), mf.FlowMap(HIGHER)]
+TOKENS = mf.Particles.sample(HIGHER, 20, np.random.default_rng(5))
+
+
+@pytest.mark.parametrize("measure", [*DENSITIES, *LINES, TOKENS], ids=repr)
+def test_an_output_moves_every_measure(measure):
+    """As the kernel 1 + c t, to the rounding of a few steps of the same size."""
+    known = mf.Interaction([1.0, 0.5], normalised=True)
+    own, same = (mf.evolve(measure, dynamics, 1.0, 2) for dynamics in (Linear(), known))
+    assert np.abs(same.final.mean() - measure.mean()).max() > 0.05
+    np.testing.assert_allclose(own.final.mean(), same.final.mean(), atol=1e-10)
+    for name in "rms_velocity", "mass":
+        np.testing.assert_allclose(own.dataset[name], same.dataset[name], atol=1e-10)
+    if isinstance(measure, mf.Density):
+        np.testing.assert_allclose(own.final.values, same.final.values, atol=1e-10)
+    else:
+        np.testing.assert_allclose(own.final.points, same.final.points, atol=1e-10)
+    if isinstance(measure, mf.FlowMap):
+        np.testing.assert_allclose(own.dataset.entropy, same.dataset.entropy, atol=1e-10)
+
+
+@pytest.mark.parametrize("pair", [(0, 0), (2, 1), (3, 2)])
+def test_densities_and_flow_maps_of_an_output_agree(pair):
+    """Mean and entropy to 1e-8: rtol is 1e-9 of densities, 1e-12 of flow maps."""
+    both = [mf.evolve(mu, Linear(), 1.0, 2) for mu in (DENSITIES[pair[0]], LINES[pair[1]])]
+    np.testing.assert_allclose(*(sol.final.mean() for sol in both), atol=1e-8)
+    np.testing.assert_allclose(*(sol.final.entropy() for sol in both), atol=1e-8)
+
+
+@pytest.mark.parametrize("density", DENSITIES, ids=repr)
+def test_exponential_moments_on_the_grid_are_series(density, monkeypatch):
+    """No sum over pairs of points is done, and SA comes out to rounding."""
+    known, pairs = mf.evolve(density, mf.SA(3.0), 0.5, 1), []
+
+    def counted(points, masses, z, axis):
+        pairs.append(len(points) * len(z))
+        return point_log_moment(points, masses, z, axis)
+
+    start = mf.evolve(density, Copied(3.0), 0.1, 1)
+    monkeypatch.setattr("meanfield.measures.measure.point_log_moment", counted)
+    own = mf.evolve(start.measures[0], Copied(3.0), 0.5, 1)
+    # the first question is about the measure as it is given, whose sums have all digits
+    assert len(pairs) <= 2
+    np.testing.assert_allclose(own.final.values, known.final.values, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "density",
+    [
+        mf.Density(mf.Circle(256), mf.VonMisesFisher([0.6, 0.8], 60.0)),
+        mf.Density(mf.Sphere(60), mf.VonMisesFisher([0.0, 0.6, 0.8], 30.0)),
+        mf.Density(mf.Zonal(4, 90), mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], 40.0)),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("beta", [0.5, 20.0])
+def test_moments_on_a_grid_keep_nine_digits(density, beta):
+    """Where G is less than 1e-6 of its maximum positive terms are summed."""
+    scaled = partial(ScaledSums, density.space)
+    quick = DensityOnGrid(density.space, density.coefficients, scaled)
+    # without its law, whose values have digits that no series has
+    density = mf.Density.from_coefficients(density.space, density.coefficients)
+    z = beta * density.points
+    (log_g, mean), (log_exact, exact) = quick.log_moment(z), density.log_moment(z)
+    assert np.ptp(log_exact) > (15.0 if beta > 1.0 else 0.5)
+    np.testing.assert_allclose(log_g, log_exact, atol=1e-9)
+    np.testing.assert_allclose(mean, exact, atol=1e-9)
+    # other points have none
+    np.testing.assert_allclose(quick.log_moment(z[::7])[0], log_exact[::7], atol=1e-9)
+
+
+@dataclass(frozen=True)
+class Push:
+    """P_x v, v a vector, which does not read the measure."""
+
+    vector: tuple
+    reads_measure: bool = False
+    noise: float = 0.0
+    name: str = "push"
+
+    def output(self, measure, points):
+        assert (measure is None) != self.reads_measure
+        return np.tile(self.vector, (len(points), 1))
+
+    def divergence(self, measure, points):
+        return -(points.shape[1] - 1) * (points @ self.vector)
+
+
+# the rotation about the axis that is asked for keeps a direction of its own
+KEPT = np.linalg.eig(turn_about(np.eye(4)[3]))[1][:, :3].real
+
+
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize("vector", [np.eye(4)[0], np.eye(4)[1], *KEPT.T])
+def test_what_has_no_axis_is_refused_about_one(vector, reads):
+    law, push = mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], 1.0), Push(tuple(vector), reads)
+    for measure in mf.Density(mf.Zonal(4, 16), law), mf.FlowMap(law):
+        with pytest.raises(ValueError, match="must be symmetric about the axis"):
+            mf.evolve(measure, push, 0.1)
+    along = Push((0.0, 0.0, 0.0, 1.0), reads)
+    both = [
+        mf.evolve(mu, along, 0.5).final
+        for mu in (mf.Density(mf.Zonal(4, 24), law), mf.FlowMap(law))
+    ]
+    np.testing.assert_allclose(*(mu.mean() for mu in both), atol=1e-8)
+
+
+def test_turns_about_the_axis_are_symmetric_in_three_dimensions():
+    """They move no mass; the axis of turns in d = 4 is none of the measure."""
+
+    class Spin:
+        name, noise = "spin", 0.0
+
+        def output(self, measure, points):
+            turned = np.zeros_like(points)
+            turned[:, 0], turned[:, 1] = -points[:, 1], points[:, 0]
+            return turned
+
+    for dim, is_fine in ((3, True), (4, False)):
+        density = mf.Density(mf.Zonal(dim, 16), mf.VonMisesFisher(np.eye(dim)[-1], 1.0))
+        if is_fine:
+            sol = mf.evolve(density, Spin(), 1.0, 1)
+            np.testing.assert_allclose(sol.final.values, density.values, atol=1e-12)
+            # (∫ sin² θ dmu)^{1/2}
+            square = density.weights @ (1.0 - density.points[:, 2] ** 2)
+            np.testing.assert_allclose(sol.dataset.rms_velocity, np.sqrt(square), rtol=1e-12)
+        else:
+            with pytest.raises(ValueError, match="must be symmetric about the axis"):
+                mf.evolve(density, Spin(), 1.0, 1)
+
+
+def test_flow_maps_on_s2_take_what_does_not_read_the_measure():
+    """As the feed-forward layer of the same vector, with its density anywhere."""
+    vector = (0.3, 0.0, 0.4)
+    layer = mf.FeedForward(W=np.reshape(vector, (3, 1)), A=np.zeros((1, 3)), b=[1.0])
+    flow = mf.FlowMap(mf.Mixture([SLANTED, mf.VonMisesFisher([1.0, 0.0, 0.0], 3.0)]), tol=1e-7)
+    own, known = (mf.evolve(flow, dynamics, 0.5, 1) for dynamics in (Push(vector), layer))
+    np.testing.assert_allclose(own.final.points, known.final.points, atol=1e-12)
+    points = flow.points[::301]
+    np.testing.assert_allclose(own.pdf(points, 0.4), known.pdf(points, 0.4), rtol=1e-12)
+    with pytest.raises(ValueError, match=r"reads_measure = False, for a flow map on S\^2"):
+        mf.evolve(flow, Push(vector, reads_measure=True), 0.5)
+    # a law with an axis that the field does not share goes over to this form
+    whole = mf.evolve(mf.FlowMap(SLANTED, tol=1e-7), Push(vector), 0.1, 1).final
+    assert whole.axis is None
+
+
+def test_pdf_between_nodes_needs_the_field_at_earlier_times():
+    sol = mf.evolve(LINES[0], Linear(), 0.2, 1)
+    with pytest.raises(ValueError, match="characteristics need the field at earlier times"):
+        sol.pdf([[1.0, 0.0]], 0.1)
+    drift = Push((1.0, 0.0))
+    own, known = (
+        mf.evolve(LINES[0], d, 0.2, 1)
+        for d in (drift, mf.FeedForward(W=[[1.0], [0.0]], A=[[0.0, 0.0]], b=[1.0]))
+    )
+    points = LINES[0].points[::31]
+    np.testing.assert_allclose(own.pdf(points, 0.1), known.pdf(points, 0.1), rtol=1e-12)
+
+
+def test_an_output_alone_stops_where_a_divergence_hands_over():
+    class Alone:
+        name, noise = "alone", 0.0
+
+        def output(self, measure, points):
+            return Linear().output(measure, points)
+
+    density = mf.Density(mf.Circle(8), mf.FourierSeries(cos=[0.5]))
+    sol = unfinished(mf.evolve, density, Alone(), 12.0, 4)
+    assert sol.status == "under-resolved"
+    assert "the spectral tail reached" in sol.message or "that its grid misses" in sol.message
+    with pytest.raises(ValueError, match="or divergence"):
+        mf.evolve(density, Alone(), 1.0, on_unresolved="flow-map")
+    own, flow = (mf.evolve(mu, Linear(), 12.0, 4) for mu in (density, mf.FlowMap(density.law)))
+    assert (own.status, type(own.final)) == ("finished", type(flow.final))
+    np.testing.assert_allclose(own.final.mean(), flow.final.mean(), atol=1e-8)
+
+
+@pytest.mark.parametrize("measure", [DENSITIES[0], LINES[0], LINES[2]], ids=repr)
+def test_a_run_by_an_output_goes_on_bit_for_bit(measure, tmp_path):
+    path = tmp_path / "run.nc"
+    whole = mf.evolve(measure, Linear(), 1.0, 4)
+    assert cut_off(measure, Linear(), path).status == "interrupted"
+    resumed = mf.resume(path, dynamics=Linear())
+    for name in whole.dataset:
+        np.testing.assert_array_equal(resumed.dataset[name], whole.dataset[name])
+    np.testing.assert_array_equal(resumed.final.points, whole.final.points)
+
+
+class Forgetful(Linear):
+    """Its divergence is that of the output itself, not of P_x output."""
+
+    def divergence(self, measure, points):
+        along = np.einsum("ij,ij->i", points, self.output(measure, points))
+        return super().divergence(measure, points) + (points.shape[1] - 1) * along
+
+
+class Flat(Linear):
+    def output(self, measure, points):
+        return super().output(measure, points)[:, :1]
+
+
+class Vectors(Linear):
+    def divergence(self, measure, points):
+        return self.output(measure, points)
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "message"),
+    [
+        (Forgetful(), "divergence of Forgetful.* must be that of P_x output on the sphere"),
+        (Flat(), r"output of Flat.* must be real, finite and of shape \(\d+, 2\)"),
+        (Vectors(), r"divergence of Vectors.* must be real, finite and of shape \(3,\)"),
+        (Push((0.0, np.nan)), "output of Push.* must be real, finite"),
+        (Push((1.0, 0.0), reads_measure="no"), "reads_measure of Push.* must be"),
+    ],
+)
+@pytest.mark.parametrize("measure", [DENSITIES[0], LINES[0]], ids=repr)
+def test_answers_of_another_kind_are_refused(dynamics, message, measure):
+    with pytest.raises(ValueError, match=message):
+        mf.evolve(measure, dynamics, 0.1)

@@ -617,8 +617,8 @@ def test_an_own_dynamics_is_a_term():
     turned = alone.points @ np.array([[np.cos(1), np.sin(1)], [-np.sin(1), np.cos(1)]])
     # rtol = 1e-9 of each step
     np.testing.assert_allclose(end.points, turned, atol=1e-7)
-    with pytest.raises(ValueError, match="must have a kernel or heads, or be a feed-forward layer"):
-        mf.evolve(density(2), Turn() + mf.SA(1.0), 0.1)
+    with pytest.raises(ValueError, match=r"or divergence\(measure, points\), for a flow map"):
+        mf.evolve(mf.FlowMap(mf.Uniform(2)), Turn() + mf.SA(1.0), 0.1)
 
 
 class Square:
