@@ -340,7 +340,7 @@ def energy_dirac(dynamics: Any) -> Any:
     energy = getattr(known, "_form_energy", known._energy)
     if energy is None:
         raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")
-    if energy.parts or energy.potential is not None:
+    if not energy.has_bounds:
         raise ValueError(
             f"dynamics must have an energy with a largest value at a Dirac mass that is known, got "
             f"{shown(known)}"

@@ -94,6 +94,16 @@ class Energy:
         """Whether right-hand sides of densities and flow maps have what it is made of."""
         return self.kernel is not None and self.kernel.primitive_row is not None
 
+    @property
+    def has_bounds(self) -> bool:
+        """Whether uniform and Dirac measures, or its kernel, tell between what values it lies."""
+        return not self.parts and self.potential is None and self.functional is None
+
+    @property
+    def has_size(self) -> bool:
+        """Whether a value is known that its errors are relative to, beside those of a run."""
+        return self.functional is None or self.dirac != 0.0
+
     def relative(self, value: float, log_unit: float) -> float:
         """A value in units of e^{log_unit} over |E(δ)|; as it is where E(δ) = 0."""
         size = abs(self.dirac) or 1.0

@@ -23,6 +23,7 @@ from meanfield.evolution.netcdf import Contents, Variable, is_name
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.evolution.solution import Solution, Status
 from meanfield.measures import AnyMeasure
+from meanfield.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -227,7 +228,9 @@ class Recorder:
         if "work" in row:
             known = (r[level] for r in self._rows if np.isfinite(r.get(level, np.nan)))
             gained = float(sign) * (told[level] - next(known, told[level]))
-            told["balance_error"] = gained - energy.relative(row["work"], self._log_unit)
+            error = gained - energy.relative(row["work"], self._log_unit)
+            size = 1.0 if energy.has_size else self._largest("energy", told["energy"])
+            told["balance_error"] = error / float(size)
         return told | self._balance_of_terms(row, energy) if "term_energy" in row else told
 
     def _balance_of_terms(self, row: Mapping[str, Any], energy: Energy) -> dict[str, Any]:
@@ -247,13 +250,20 @@ class Recorder:
         )
         known = (r["term_energy_share"] for r in self._rows if "term_energy_share" in r)
         first = next((one for one in known if np.isfinite(one).all()), shares)
-        errors = shares - first - gains
+        has_size = [part.has_size for (_, part), _ in parts]
+        largest_so_far = self._largest("term_energy_share", shares)
+        errors = (shares - first - gains) / np.where(has_size, 1.0, largest_so_far)
         largest = float(errors[np.argmax(np.abs(errors))])
         return {
             "term_energy_share": shares,
             "term_balance_error": errors,
             "balance_error": largest,
         }
+
+    def _largest(self, name: str, value: Any) -> Array:
+        """The largest size that a number of the rows has had up to this value; 1 where it is 0."""
+        sizes = np.abs([*(row[name] for row in self._rows if name in row), value]).max(axis=0)
+        return np.where(sizes > 0.0, sizes, 1.0)
 
     def take_over(self, t: float, gap: float) -> None:
         """Note that a flow map takes over, and the change of the energy, nan if not known."""
@@ -368,6 +378,8 @@ class Recorder:
         if energy.parts:
             words["share"] = "energy over Σ |w E(δ)|, |w| Σ |ω_j| max |φ_j| of a potential"
             words["balance"] = "of all term_balance_error the largest in size"
+        elif not energy.has_size:
+            words["balance"] = "(E(t) - E(0) - work)/max |E|, of the saves up to t"
         elif energy.potential is not None:
             words["share"] = "energy over Σ |ω_j| max |φ_j|"
         for word, meaning in words.items():
@@ -383,6 +395,8 @@ def _column(name: str, term: int) -> str:
 def _rate_of(energy: Energy) -> str:
     if energy.parts or not energy.is_own:
         return f"± ∫ <∇ δ{energy.symbol}/δmu, X> dmu"
+    if energy.functional is not None:
+        return f"∫ <∇ δ{energy.symbol}/δmu, X> dmu"
     return "∫|X|² dmu" if energy.in_w2 else "∫|X|² G dmu"
 
 

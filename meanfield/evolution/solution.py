@@ -296,7 +296,7 @@ class Solution(ShownRun, Generic[M_co]):
             saved: Any = self.at(t)
             return np.asarray(saved.pdf(points))
         if self._history is None:
-            layers = adapt(self.dynamics)._layers
+            layers = adapt_with(self.dynamics, None)._layers
             if not all(layer._by_moments for layer in layers):
                 raise ValueError(
                     f"pdf needs a dynamics with a kernel or heads, or reads_measure = False, for "

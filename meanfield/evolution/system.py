@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics, Energy
+from meanfield.dynamics.own import OutputError
 from meanfield.equations.history import History
 from meanfield.equations.tendency import tendency
 from meanfield.evolution.options import Options
@@ -427,7 +428,7 @@ class System(Generic[M]):
         for unit, (_, energy) in zip(self.log_units, self._energies, strict=True):
             try:
                 value, log_unit = energy_in_unit(measure, energy)
-            except LostEnergyError as error:
+            except (LostEnergyError, OutputError) as error:
                 # the right-hand side knows best what f lacks
                 self.evaluate()
                 raise self.fault(error) from error

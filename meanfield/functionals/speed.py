@@ -243,10 +243,9 @@ def _moving(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> Dynamics:
 
 def _without_noise(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dynamics, Energy]:
     known, energy = with_flow(measure, dynamics, t)
-    if len(energy.parts) > 1 and not energy.in_w2:
+    if (len(energy.parts) > 1 or energy.functional) and not energy.in_w2:
         raise ValueError(
-            f"dynamics must be a gradient flow in one metric, got {shown(known)}, whose terms have "
-            f"metrics of their own"
+            f"dynamics must be a gradient flow in one metric that is known, got {shown(known)}"
         )
     if known.noise > 0.0:
         raise ValueError(

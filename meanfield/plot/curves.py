@@ -358,7 +358,7 @@ def bounds(sol: Solution, name: str) -> Bounds:
     """
     energy, about = adapt_with(sol.dynamics, sol.energy)._energy, sol._numbers[name].attrs
     is_share = about.get("role") == "share"
-    if energy is None or energy.parts or energy.potential is not None:
+    if energy is None or not energy.has_bounds:
         return Bounds(-np.inf, np.inf, ("min", "max"), "")
     if not (is_share or about.get("symbol") == energy.symbol):
         return Bounds(-np.inf, np.inf, ("min", "max"), "")

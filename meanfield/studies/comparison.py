@@ -195,6 +195,8 @@ def _energy_of(dynamics: Any, dim: int) -> tuple[Any, ...]:
         return tuple((factor, *_energy_of(term, dim)) for (factor, _), term in each)
     if own.potential is not None:
         return own.symbol, replace(dynamics, noise=0.0)
+    if own.functional is not None:
+        return own.symbol, repr(dynamics)
     form = None if own.form is None else symmetric("form", own.form, dim).tolist()
     return own.symbol, own.kernel, own.beta, form
 

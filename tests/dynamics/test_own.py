@@ -580,3 +580,109 @@ class Vectors(Linear):
 def test_answers_of_another_kind_are_refused(dynamics, message, measure):
     with pytest.raises(ValueError, match=message):
         mf.evolve(measure, dynamics, 0.1)
+
+
+@dataclass(frozen=True)
+class Hopfield:
+    """X = P_x (1 + |m|²) m, the gradient in W_2 of |m|²/2 + |m|⁴/4, m = ∫ y dmu."""
+
+    noise: float = 0.0
+    name: str = "hopfield"
+
+    def energy(self, measure):
+        square = float(np.sum(measure.mean() ** 2))
+        return 0.5 * square + 0.25 * square**2
+
+    def energy_gradient(self, measure, points):
+        m = measure.mean()
+        return np.tile((1.0 + m @ m) * m, (len(points), 1))
+
+    output = energy_gradient
+
+    def divergence(self, measure, points):
+        return -(points.shape[1] - 1) * np.vecdot(points, self.output(measure, points))
+
+
+class Sized(Hopfield):
+    energy_dirac = 0.75
+
+
+@pytest.mark.parametrize("measure", [*DENSITIES, *LINES, TOKENS], ids=repr)
+def test_an_energy_of_ones_own_has_a_balance(measure):
+    """Relative to the largest value of the run; to 1e-10, tokens at rtol = 1e-11."""
+    how = {"rtol": 1e-11} if isinstance(measure, mf.Particles) else {}
+    sol, sized = (mf.evolve(measure, own, 1.0, 4, **how) for own in (Hopfield(), Sized()))
+    data = sol.dataset
+    assert data.energy[-1] > 1.5 * data.energy[0]
+    np.testing.assert_allclose(data.dissipation, data.rms_velocity**2, rtol=1e-10)
+    gained = data.energy - data.energy[0] - data.work
+    np.testing.assert_allclose(data.balance_error, gained / data.energy, atol=1e-15)
+    assert 0.0 <= np.abs(data.balance_error).max() < 1e-10
+    np.testing.assert_allclose(sized.dataset.energy_share, data.energy / 0.75, rtol=1e-12)
+    np.testing.assert_allclose(sized.dataset.balance_error, gained / 0.75, atol=1e-15)
+    assert mf.energy(sol.final, Hopfield()) == pytest.approx(float(data.energy[-1]), rel=1e-14)
+    here = mf.dissipation(sol.final, Hopfield())
+    assert here == pytest.approx(float(data.dissipation[-1]), rel=1e-12)
+
+
+@pytest.mark.parametrize("measure", [*DENSITIES[::2], LINES[1], TOKENS], ids=repr)
+def test_a_term_of_ones_own_has_its_part_of_the_balance(measure):
+    """Beside SA, which is no gradient flow in W_2; against a kernel in place of the own term."""
+    how = {"rtol": 1e-11} if isinstance(measure, mf.Particles) else {}
+    both = mf.Sum([mf.SA(2.0), Hopfield()], weights=[1.0, 0.5])
+    data = mf.evolve(measure, both, 1.0, 4, **how).dataset
+    assert np.abs(data.term_balance_error).max() < 1e-10
+    assert data.term_work[-1, 1] > 0.05
+    own, known = (
+        mf.evolve(measure, mf.Sum([mf.SA(2.0), term], weights=[1.0, 0.5]), 1.0, 2, **how)
+        for term in (Linear(), mf.Interaction([1.0, 0.5], normalised=True))
+    )
+    np.testing.assert_allclose(own.final.mean(), known.final.mean(), atol=1e-10)
+
+
+def test_heat_changes_an_energy_of_ones_own():
+    """By -τ ∫ <∇ δE/δmu, ∇f> dσ, (d-1) τ <m, (1 + |m|²) m> here."""
+    density = DENSITIES[0]
+    data = mf.evolve(density, Hopfield(0.05), 1.0, 4).dataset
+    assert np.abs(data.balance_error).max() < 1e-10
+    assert data.noise_work[-1] < -1e-3
+    assert "free_energy" not in data
+
+
+def test_what_has_no_metric_has_no_slope():
+    for message, call in (
+        ("one metric that is known", lambda: mf.slope(TOKENS, Hopfield())),
+        ("a largest value at a Dirac mass", lambda: theory.energy_dirac(Hopfield())),
+        (r"without energy\(measure\) and energy_grad", lambda: mf.energy(TOKENS, Linear())),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+class Infinite(Hopfield):
+    def energy(self, measure):
+        return np.inf
+
+
+class ManyEnergies(Hopfield):
+    def energy(self, measure):
+        return measure.mean()
+
+
+@pytest.mark.parametrize("kind", [Infinite, ManyEnergies])
+def test_an_energy_is_a_finite_number(kind):
+    for call in (mf.energy, lambda mu, own: mf.evolve(mu, own, 1.0)):
+        with pytest.raises(
+            ValueError, match=f"energy of {kind.__name__}.* must be a finite number"
+        ):
+            call(TOKENS, kind())
+
+
+@pytest.mark.slow
+def test_reports_and_figures_take_an_energy_of_ones_own(tmp_path):
+    sol = mf.evolve(LINES[0], Sized(), 1.0, 4)
+    mf.plot.save(mf.plot.solution(sol), tmp_path / "run.png")
+    assert mf.compare(sol, sol).energy_difference.values.max() == 0.0
+    sol.save(tmp_path / "run.nc")
+    read = mf.load(tmp_path / "run.nc")
+    np.testing.assert_array_equal(read.dataset.balance_error, sol.dataset.balance_error)

@@ -28,8 +28,8 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     energy, name = adapt_with(sol.dynamics, sol.energy)._energy, curves.energy_name(sol)
     if energy is None or name is None or not energy.is_own:
         return None
-    if energy.parts and not energy.in_w2:
-        # terms with metrics of their own together are no gradient flow
+    if (energy.parts or energy.functional) and not energy.in_w2:
+        # terms with metrics of their own together are no gradient flow; a user's own may be none
         return None
     if sol.dynamics.noise > 0.0:
         free = [n for n in with_role(sol.dataset, "energy") if n.startswith("free")]
