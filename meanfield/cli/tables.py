@@ -22,7 +22,6 @@ from pydantic import Field
 from meanfield._checks import integer, number, one_line, real_array, shown
 from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap, Layers, Sum
 from meanfield.dynamics.isotropic import LARGEST_BETA
-from meanfield.dynamics.layers import LAYERS
 from meanfield.functionals.transport.distance import DistanceTo
 from meanfield.laws import LAWS, Mixture, PointCloud, VonMisesFisher
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
@@ -468,9 +467,9 @@ _DYNAMICS = {
     made: _table(made, default=_DEFAULT if made is SA else ..., base=DynamicsTable)
     for made in KNOWN
 }
-_TERMS = [made for made in KNOWN if made not in (Sum, Layers, LayerMap)]
-AnyTermTable: Any = _one_of((_DYNAMICS[made] for made in _TERMS), _DEFAULT)
-AnyLayerTable: Any = _one_of((_DYNAMICS[made] for made in LAYERS), _DEFAULT)
+_LAYERS = [made for made in KNOWN if made not in (Layers, LayerMap)]
+AnyTermTable: Any = _one_of((_DYNAMICS[made] for made in _LAYERS if made is not Sum), _DEFAULT)
+AnyLayerTable: Any = _one_of((_DYNAMICS[made] for made in _LAYERS), _DEFAULT)
 AnyPassedTable: Any = _one_of((_DYNAMICS[made] for made in KNOWN if made is not LayerMap), _DEFAULT)
 AnyDynamicsTable: Any = _one_of(_DYNAMICS.values(), _DEFAULT)
 _BETA: Any = _in_words(_Number, "a number beta or a table, a dynamics")

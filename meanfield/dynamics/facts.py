@@ -14,6 +14,7 @@ from meanfield._checks import (
     check_measure,
     freeze,
     is_number,
+    is_of_package,
     key,
     number,
     real_array,
@@ -655,7 +656,9 @@ def _taken_apart(weight: float, term: Any) -> Iterator[tuple[float, Any]]:
         for factor, part in term._terms:
             yield from _taken_apart(weight * factor, part)
         return
-    opposite = term._opposite() if weight < 0.0 and isinstance(term, Dynamics) else None
+    # a class that a user made from one of these need not have -X by the other sign
+    is_known = isinstance(term, Dynamics) and is_of_package(term)
+    opposite = term._opposite() if weight < 0.0 and is_known else None
     yield (weight, term) if opposite is None else (-weight, opposite)
 
 

@@ -15,8 +15,10 @@ from meanfield._checks import Record, freeze, key, number, shown, unit_rows
 from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, Sum, is_multiple, parts_of
+from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import NOISE, SA, USA
-from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
+from meanfield.dynamics.kuramoto import CircleInteraction
+from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any, layer_step, tells_facts
 from meanfield.kernels.direct import blocks
 from meanfield.typing import Array, ArrayLike, Steepness, Summable
 
@@ -254,8 +256,9 @@ class FeedForward(Record, Dynamics):
         return np.asarray(np.einsum("ij,ij->i", slopes, across) - (inner.shape[1] - 1) * along)
 
 
-Layer = SA | USA | DoublyStochastic | Attention | FeedForward | Sum
-LAYERS = SA, USA, DoublyStochastic, Attention, FeedForward, Sum
+Layer = (
+    SA | USA | DoublyStochastic | Interaction | Attention | FeedForward | CircleInteraction | Sum
+)
 
 
 @dataclass(frozen=True)
@@ -268,7 +271,10 @@ class Layers(Dynamics):
 
     Parameters
     ----------
-    layers : sequence of SA, USA, DoublyStochastic, Attention or FeedForward, or sums of these
+    layers : sequence of dynamics
+        Without noise: whatever moves a measure at all times, sums and objects of your own among
+        them. A run takes the measures that each of them moves; flow maps take no DoublyStochastic
+        in turn with others.
     step : float
         > 0, the time that each layer acts.
 
@@ -279,7 +285,7 @@ class Layers(Dynamics):
     Raises
     ------
     ValueError
-        If there is no layer, one is of another kind or has noise, or dimensions differ.
+        If there is no layer, one is no dynamics, has noise or layers itself, or dimensions differ.
 
     Examples
     --------
@@ -289,7 +295,7 @@ class Layers(Dynamics):
 
     _no_energy: ClassVar[str] = "each of its layers may have one of its own"
 
-    layers: Sequence[Layer] = field(
+    layers: Sequence[Layer | OwnDynamics] = field(
         metadata=key(
             "a list of tables, each a dynamics without noise",
             list,
@@ -308,34 +314,37 @@ class Layers(Dynamics):
         if not layers:
             raise ValueError(f"layers must hold at least one layer, got {shown(self.layers)}")
         for layer in layers:
-            terms = layer.terms if type(layer) is Sum else (layer,)
-            if any(type(one) not in LAYERS or one.noise > 0.0 for one in terms):
-                names = ", ".join(kind.__name__ for kind in LAYERS)
+            known = adapt_any(layer) if layer_step(layer) is None else None
+            if known is None or known.noise > 0.0 or known._layers[0] is not known:
                 raise ValueError(
-                    f"layers must be {names} without noise, in a sequence, got {shown(layer)}"
+                    f"layers must be dynamics without noise, and no Layers or LayerMap, in a "
+                    f"sequence, got {shown(layer)}"
                 )
         # equal layers are one object, as it is hard to tell once they come from a file
-        each: dict[Layer, Layer] = {}
-        layers = tuple(each.setdefault(layer, layer) for layer in layers)
-        dims = {layer.dim for layer in layers} - {None}
+        each: dict[Any, Any] = {}
+        layers = tuple(
+            each.setdefault(layer, layer) if tells_facts(layer) else layer for layer in layers
+        )
+        freeze(self, layers=layers, step=number("step", self.step, above=0))
+        dims = {layer.dim for layer in self._layers} - {None}
         if len(dims) > 1:
             raise ValueError(f"layers must be of one dimension, got {sorted(dims, key=str)}")
-        freeze(self, layers=layers, step=number("step", self.step, above=0))
-        smooth = all(layer._smooth for layer in layers)
+        smooth = all(layer._smooth for layer in self._layers)
         freeze(self, dim=next(iter(dims), None), _smooth=smooth)
 
     def __repr__(self) -> str:
         return f"Layers({len(self.layers)} layers, step={self.step}, dim={self.dim})"
 
-    @property
-    def _layers(self) -> Sequence[Layer]:
-        """What acts, one after the other."""
-        return self.layers
+    @cached_property
+    def _layers(self) -> Sequence[Dynamics]:
+        """What acts, one after the other, as equations know it: of one object one layer."""
+        known = {id(layer): adapt(layer) for layer in self.layers}
+        return tuple(known[id(layer)] for layer in self.layers)
 
     @property
     def _reach(self) -> float:
         """The largest |β KᵀQ| of a layer."""
-        return max(layer._reach for layer in self.layers)
+        return max(layer._reach for layer in self._layers)
 
     @property
     def _depth(self) -> float:
@@ -344,9 +353,9 @@ class Layers(Dynamics):
 
     def output(self, measure: Summable, points: Array) -> Array:
         """That of the first layer, shape (n, d), at unit rows (n, d)."""
-        return self.layers[0].output(measure, points)
+        return self._layers[0].output(measure, points)
 
-    def _between(self, start: float, end: float) -> Iterator[tuple[Layer, float]]:
+    def _between(self, start: float, end: float) -> Iterator[tuple[Dynamics, float]]:
         """The layers that act from `start` to `end`, and when each ends, the last at `end` itself.
 
         So a run comes to the very times that are asked for, where a layer ends but for rounding.
@@ -355,11 +364,11 @@ class Layers(Dynamics):
         for index in range(self._index(start), last + 1):
             until = (index + 1) * self.step
             if index == last or until >= end - _ROUNDING * self.step:
-                yield self.layers[index], end
+                yield self._layers[index], end
                 return
-            yield self.layers[index], until
+            yield self._layers[index], until
 
-    def _at(self, t: float) -> Layer:
+    def _at(self, t: float) -> Dynamics:
         """The layer that acts at a time, of two the later; the last at its own end.
 
         Raises
@@ -370,7 +379,7 @@ class Layers(Dynamics):
         if t > self._depth * (1.0 + _ROUNDING):
             got, depth = _checks.tell_apart(t, self._depth)
             raise ValueError(f"t must be <= {depth}, the depth of {shown(self)}, got {got}")
-        return self.layers[self._index(t)]
+        return self._layers[self._index(t)]
 
     def _index(self, t: float) -> int:
         """Which layer acts at a time: of two the later, the last at its own end and beyond."""

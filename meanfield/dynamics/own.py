@@ -194,10 +194,11 @@ class Adapted(Dynamics):
         steps = _STEP * np.concatenate([np.eye(dim), -np.eye(dim)])
         near = (points[:, None] + steps).reshape(-1, dim)
         near /= np.linalg.norm(near, axis=1, keepdims=True)
-        field = project(near, self.output(measure, near)).reshape(len(points), 2, dim, dim)
+        output = self.output(measure, near)
+        field = project(near, output).reshape(len(points), 2, dim, dim)
         change = np.einsum("nsii,s->n", field, [0.5 / _STEP, -0.5 / _STEP])
         gap = float(np.abs(divergence - change).max())
-        if gap > _ALIKE * (np.abs(divergence).max() + dim * np.abs(field).max()):
+        if gap > _ALIKE * (np.abs(divergence).max() + dim * np.abs(output).max()):
             raise ValueError(
                 f"divergence of {shown(self._own)} must be that of P_x output on the sphere, "
                 f"tr(P_x Dv) - (d-1) <x, v>, but differs from its differences by {gap:.2g}"
@@ -222,6 +223,12 @@ def tells_facts(dynamics: object) -> TypeGuard[Dynamics]:
     return Dynamics in type(dynamics).__mro__
 
 
+def _has_own_output(dynamics: Dynamics) -> bool:
+    """Whether the class that the user made from one of the package says what its output is."""
+    made = (kind for kind in type(dynamics).__mro__ if "output" in vars(kind))
+    return next(made).__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
 def layer_step(dynamics: Any) -> float | None:
     """What each of its discrete layers counts for in time; None of a flow."""
     step: float | None = getattr(dynamics, "_layer_step", None)
@@ -233,6 +240,8 @@ def describe(dynamics: Any) -> str:
     text = repr(dynamics)
     if text == object.__repr__(dynamics):
         text = f"{type(dynamics).__name__}()"
+    if tells_facts(dynamics) and len(dynamics._layers) > 1:
+        return f"{text}, that is {', '.join(map(repr, dynamics._layers))}"
     if tells_facts(dynamics) or callable(getattr(dynamics, "output", None)):
         return text
     return f"{text}, that is {adapt(dynamics)!r}"
@@ -251,7 +260,7 @@ def adapt(dynamics: Any) -> Dynamics:
     ------
     ValueError
         If it has none of them, its values are out of range, or its class is made from one of the
-        package, as which it would run.
+        package, as which it would run, without an output of its own.
 
     Examples
     --------
@@ -262,10 +271,13 @@ def adapt(dynamics: Any) -> Dynamics:
     """
     if tells_facts(dynamics):
         if not is_of_package(dynamics):
-            raise ValueError(
-                f"dynamics must not be of a class made from one of the package, got "
-                f"{shown_class(dynamics)}: a class of your own needs no parent"
-            )
+            if not _has_own_output(dynamics):
+                raise ValueError(
+                    f"dynamics must not be of a class made from one of the package, without an "
+                    f"output of its own, got {shown_class(dynamics)}: a class of your own needs no "
+                    f"parent"
+                )
+            return Adapted(dynamics)
         if isinstance(dynamics, Sum):
             return Sum([adapt(term) for term in dynamics.terms], weights=dynamics.weights)
         return getattr(dynamics, "_plain", None) or dynamics

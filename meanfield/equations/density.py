@@ -589,6 +589,10 @@ class GridTendency(SpectralTendency):
         return unit * float(np.sqrt(max(float(self._grid.weights @ squares), 0.0)))
 
 
+# a slower field may be rounding of what is 0, as at a stationary measure
+_SLOWEST = 1e-6
+
+
 def unseen_share(density: Density, dynamics: Dynamics) -> float:
     """How much of df/dt by outputs a grid twice as fine sees and this one does not, as a share.
 
@@ -616,7 +620,7 @@ def unseen_share(density: Density, dynamics: Dynamics) -> float:
     missed, size = (
         float(np.sqrt(whole.space._power(part) @ degrees**-2.0)) for part in (apart, fine)
     )
-    return missed / size if size else 0.0
+    return missed / max(size, _SLOWEST)
 
 
 def check_on_space(space: Space, dynamics: Dynamics) -> None:

@@ -396,7 +396,8 @@ class SphereSumField(ActingField):
 def _acting_field(layer: Dynamics, lmax: int) -> ActingField:
     """The field of a layer, on moments up to a degree."""
     ((weight, term), *others) = layer._terms
-    if others or weight != 1.0:
+    # a kernel without heads has moments of its own
+    if others or weight != 1.0 or (term._isotropic and not term._scores):
         return SphereSumField(layer, lmax)
     return SphereHeadsField(term, lmax) if term._scores else SphereDriftField(term)
 

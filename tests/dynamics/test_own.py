@@ -686,3 +686,75 @@ def test_reports_and_figures_take_an_energy_of_ones_own(tmp_path):
     sol.save(tmp_path / "run.nc")
     read = mf.load(tmp_path / "run.nc")
     np.testing.assert_array_equal(read.dataset.balance_error, sol.dataset.balance_error)
+
+
+KNOWN = mf.Interaction([1.0, 0.5], normalised=True)
+
+
+def in_turn(dynamics):
+    """A layer of its own, and one of a sum with it."""
+    return mf.Layers([mf.SA(2.0), dynamics, mf.Sum([mf.SA(1.0), dynamics])], step=0.25)
+
+
+@pytest.mark.parametrize("measure", [*DENSITIES[::3], *LINES[::2], TOKENS], ids=repr)
+def test_own_dynamics_are_layers(measure, tmp_path):
+    """As the kernel of the package in their place; a run goes on with them handed in."""
+    own, known = (mf.evolve(measure, in_turn(each), 0.75, 3) for each in (Linear(), KNOWN))
+    np.testing.assert_allclose(own.final.mean(), known.final.mean(), atol=1e-10)
+    at = own.final.points[:3]
+    fields = (in_turn(each).velocity(measure, at, t=0.3) for each in (Linear(), KNOWN))
+    np.testing.assert_allclose(*fields, atol=1e-13)
+    with stopped_by_checkpoint(0.2):
+        how = {"checkpoint": tmp_path / "run.nc"}
+        interrupted(mf.evolve, measure, in_turn(Linear()), 0.75, 3, **how)
+    with pytest.raises(ValueError, match="dynamics must be that of the run"):
+        mf.resume(tmp_path / "run.nc", dynamics=in_turn(Linear(0.25)))
+    resumed = mf.resume(tmp_path / "run.nc", dynamics=in_turn(Linear()))
+    np.testing.assert_array_equal(resumed.final.points, own.final.points)
+    for name in own.dataset:
+        np.testing.assert_array_equal(resumed.dataset[name], own.dataset[name])
+
+
+def test_own_layers_are_passed_one_by_one():
+    maps = (mf.LayerMap(in_turn(each), step=0.25) for each in (Linear(), KNOWN))
+    ends = [mf.evolve(TOKENS, each, 0.75, 1).final.points for each in maps]
+    assert np.abs(ends[0] - TOKENS.points).max() > 0.05
+    np.testing.assert_allclose(*ends, atol=1e-13)
+
+
+@pytest.mark.parametrize("bad", [mf.LayerMap(Linear(), step=1.0), Linear(noise=0.1), Linear])
+def test_what_is_no_layer_is_refused(bad):
+    with pytest.raises(ValueError, match="layers must be dynamics without noise"):
+        mf.Layers([bad])
+
+
+class Gradual(mf.SA):
+    """Made from a dynamics of the package, with an output of its own."""
+
+    def output(self, measure, points):
+        return 0.5 * super().output(measure, points)
+
+
+class Same(mf.SA):
+    """Made from one, without."""
+
+
+@pytest.mark.parametrize("measure", [DENSITIES[0], TOKENS], ids=repr)
+def test_a_class_made_from_one_of_ours_moves_by_an_output_of_its_own(measure):
+    """Half as fast as its parent; as a term that repels, too."""
+    own, known = mf.evolve(measure, Gradual(2.0), 1.0, 1), mf.evolve(measure, mf.SA(2.0), 0.5, 1)
+    np.testing.assert_allclose(own.final.mean(), known.final.mean(), atol=1e-8)
+    assert "energy" not in own.dataset
+    back = mf.Sum([Gradual(2.0), mf.SA(2.0)], weights=[-1.0, 0.5])
+    np.testing.assert_allclose(mf.evolve(measure, back, 1.0, 1).final.points, measure.points)
+    with pytest.raises(ValueError, match=r"without an output of its own, got .* of class Same"):
+        mf.evolve(measure, Same(2.0), 1.0)
+
+
+def test_a_measure_at_rest_stays_on_its_grid():
+    """X is rounding there, of which a finer grid sees another."""
+    density = mf.Density(mf.Circle(16), mf.Uniform(2))
+    for own in Copied(2.0), Linear(), Hopfield():
+        sol = mf.evolve(density, own, 1.0, 1)
+        assert (sol.status, sol.final.space) == ("finished", density.space)
+        np.testing.assert_allclose(sol.final.values, 1.0, atol=1e-12)

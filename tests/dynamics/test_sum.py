@@ -546,14 +546,6 @@ REFUSED = {
     "divided by nan": (lambda: mf.SA(1.0) / np.nan, r"divisor of SA\(.*\) must be a finite"),
     "layers": (lambda: mf.SA(1.0) + LAYERS, "terms must act at once"),
     "a map": (lambda: mf.LayerMap(mf.SA(1.0), step=0.1) + mf.SA(1.0), "terms must act at once"),
-    "layers of other terms": (
-        lambda: mf.Layers([mf.SA(1.0) + mf.Interaction([1.0]), HILLS[2]], step=0.5),
-        "layers must be SA, USA, .* without noise",
-    ),
-    "layers of own terms": (
-        lambda: mf.Layers([mf.SA(1.0) + Turn()], step=0.5),
-        "layers must be SA, USA, .* without noise",
-    ),
     "nodes": (
         lambda: mf.evolve(mf.FlowMap(LAWS[2], max_nodes=400), mf.SA(2000.0) + HILLS[2], 0.1),
         "which takes some 32768 nodes > 400",

@@ -140,30 +140,36 @@ def repelled(self, measure, points):
     return -points
 
 
-@of(DYNAMICS)
-def test_dynamics(kind, make):
-    """One whose output is another would run as its parent: runs ask for the kernel or the heads."""
-    changed = {"__module__": __name__, "output": repelled}
-    dynamics = make(type(f"My{kind.__name__}", (kind,), changed))
-    tokens, density = mf.Particles(np.eye(2)), mf.Density(CIRCLE, EAST)
-    calls = [
-        *(
-            lambda mu=mu: mf.evolve(mu, dynamics, 0.1, 1)
-            for mu in (tokens, density, mf.FlowMap(EAST))
-        ),
-        *(lambda f=f: f(tokens, dynamics) for f in (mf.energy, mf.dissipation, mf.metric_speed)),
-        lambda: mf.slope(density, dynamics),
-        lambda: mf.LayerMap(dynamics, step=0.1),
-        lambda: mf.Layers([dynamics]),
+def of_one_kind(dynamics, density):
+    """Calls that take dynamics of the package only."""
+    return [
+        *(lambda f=f: f(density, dynamics) for f in (mf.energy, mf.dissipation, mf.slope)),
         lambda: mf.theory.growth_rates(dynamics, 2, 3),
         lambda: mf.theory.energy_dirac(dynamics),
         lambda: mf.theory.dobrushin_constant(dynamics),
         lambda: mf.theory.orthogonal_arrival(dynamics, 4, 0.1),
         lambda: mf.studies.phase_diagram([dynamics], 4, 3, t_end=0.1, rng=0, repeats=1),
-        lambda: mf.studies.mean_field_limit(EAST, dynamics, 0.1, n=[4], rng=0, repeats=1),
         lambda: mf.studies.metastability(dynamics, rng=0, t_end=1.0),
         lambda: mf.studies.stationary_states(dynamics, dim=2),
         lambda: mf.studies.stationary_density(dynamics, dim=2),
+    ]
+
+
+@of(DYNAMICS)
+def test_dynamics(kind, make):
+    """One without an output of its own would run as its parent: it is refused."""
+    dynamics = make(made_from(kind))
+    tokens, density = mf.Particles(np.eye(2)), mf.Density(CIRCLE, EAST)
+    calls = [
+        *of_one_kind(dynamics, density),
+        *(
+            lambda mu=mu: mf.evolve(mu, dynamics, 0.1, 1)
+            for mu in (tokens, density, mf.FlowMap(EAST))
+        ),
+        lambda: mf.metric_speed(tokens, dynamics),
+        lambda: mf.LayerMap(dynamics, step=0.1),
+        lambda: mf.Layers([dynamics]),
+        lambda: mf.studies.mean_field_limit(EAST, dynamics, 0.1, n=[4], rng=0, repeats=1),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=r"^(dynamics|layers) must "):
@@ -174,6 +180,25 @@ def test_dynamics(kind, make):
     with pytest.raises(ValueError, match=message):
         mf.evolve(tokens, dynamics, 0.1, 1)
     assert dynamics != make(kind)
+
+
+@of(DYNAMICS)
+def test_dynamics_with_an_output_of_their_own(kind, make):
+    """They are a user's own: nothing of their parent counts."""
+    changed = {"__module__": __name__, "output": repelled}
+    dynamics = make(type(f"My{kind.__name__}", (kind,), changed))
+    tokens, density = mf.Particles(np.eye(2)), mf.Density(CIRCLE, EAST)
+    for call in of_one_kind(dynamics, density):
+        with pytest.raises(ValueError, match=r"^(dynamics|layers) must "):
+            call()
+    if kind is not mf.LayerMap:
+        with pytest.raises(ValueError, match="divergence"):
+            mf.evolve(mf.FlowMap(EAST), dynamics, 0.1, 1)
+        moved = mf.evolve(density, dynamics, 0.1, 1).final
+        np.testing.assert_allclose(moved.pdf(tokens.points), EAST.pdf(tokens.points), atol=1e-12)
+    for own in dynamics, mf.Layers([dynamics]) if kind is not mf.LayerMap else dynamics:
+        moved = mf.evolve(tokens, own, 0.1, 1).final
+        np.testing.assert_allclose(moved.points, tokens.points, atol=1e-14)
     # its own methods are its own
     if kind is mf.SA:
         assert np.abs(dynamics.velocity(tokens, [[1.0, 0.0]])).max() == 0.0
