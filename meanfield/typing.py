@@ -138,10 +138,15 @@ class OwnDynamics(Protocol):
 
     With a `kernel`, Taylor coefficients or a pair of functions, it acts as an `Interaction`. With
     `heads()`, a list of `Head`, it acts as an `Attention` of β = 1. Both move every measure. It may
-    have `normalised` (default True for heads, False for a kernel) and, with a kernel, `sign`. With
-    `output(measure, points)`, the velocity at unit rows, shape (n, d) both, it moves `Particles`
-    only: a density would need the divergence of the field, and the number of modes that resolves
-    it. If there is an output, kernel and heads are ignored.
+    have `normalised` (default True for heads, False for a kernel) and, with a kernel, `sign`.
+
+    With `output(measure, points)`, the velocity at unit rows, shape (n, d) both, it moves
+    `Density` and `Particles`, and flow maps if it has `divergence(measure, points)`, shape (n,),
+    that of P_x output on the sphere; on S^2 without an axis only with `reads_measure = False`, and
+    then the measure is None. With `energy(measure)` and `energy_gradient(measure, points)`, of
+    which only P_x counts, shape (n, d), runs have its balance; `energy_dirac` is what its errors
+    are relative to, else the largest value so far. If there is an output, kernel and heads are
+    ignored.
     """
 
     @property

@@ -69,6 +69,10 @@ def check_choosing(names, folder):
 def check_own_dynamics(names, folder):
     assert (folder / "bounded_confidence.png").stat().st_size > 10_000
     assert names["sol"].status == "finished"
+    # of the dynamics with an energy, on a measure that needs its divergence
+    data = mf.evolve(mf.FlowMap(names["law"]), names["Mean"](), 1.0, 2).dataset
+    assert data.energy[-1] > 1.5 * data.energy[0]
+    assert np.abs(data.balance_error).max() < 1e-10
 
 
 def check_readme(names, folder):

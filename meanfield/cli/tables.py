@@ -475,10 +475,7 @@ AnyDynamicsTable: Any = _one_of(_DYNAMICS.values(), _DEFAULT)
 _BETA: Any = _in_words(_Number, "a number beta or a table, a dynamics")
 # tags that are no keys
 AnyEnergy: Any = Annotated[
-    Annotated[_BETA, pydantic.Tag("a number")]
-    | Annotated[
-        _one_of((_DYNAMICS[made] for made in (*_TERMS, Sum)), _DEFAULT), pydantic.Tag("a table")
-    ],
+    Annotated[_BETA, pydantic.Tag("a number")] | Annotated[AnyLayerTable, pydantic.Tag("a table")],
     pydantic.Discriminator(lambda of: "a table" if isinstance(of, (dict, Table)) else "a number"),
 ]
 

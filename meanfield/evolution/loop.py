@@ -151,7 +151,8 @@ def evolve(
     The dataset has the `energy` that the dynamics increases or decreases, see `mf.energy`, or any
     other that is asked for, by the argument `energy`.
     Attention with KᵀQ = D = Dᵀ, V = ±D needs β|D| <= 350 and no noise for it; other attention,
-    feed-forward layers, `Layers` and an output of your own have no energy. `energy_share` is the
+    feed-forward layers and `Layers` have no energy, an output of your own the one that it says,
+    whose balance is relative to its largest value so far. `energy_share` is the
     energy as a share of that of a Dirac. `work` is the signed time integral of the `dissipation`,
     so `balance_error` = (E(t) - E(0) - work)/|E(δ)| checks the run. Tokens with noise or between
     layers have no work, oscillators with frequencies neither work nor dissipation. `energy`,
@@ -179,7 +180,8 @@ def evolve(
         of a law about an axis becomes one without where the matrices have another (tol 1e-9).
         relu, which gives the density kinks, lets a flow map have a `tol` of 1e-7 on a line and 1e-6
         on S^2 at best. An object of a class of your own moves every measure with a kernel or
-        heads(), and Particles with output(measure, points), see `mf.typing.OwnDynamics`. A
+        heads(), Density and Particles with output(measure, points), and flow maps with divergence(
+        measure, points), too, see `mf.typing.OwnDynamics`. A
         `LayerMap` takes Particles through discrete layers: `t_end` must be a whole number of its
         steps, and saves are at the steps nearest to `save_at`.
     t_end : float
