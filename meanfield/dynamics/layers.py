@@ -317,7 +317,7 @@ class Layers(Dynamics):
             known = adapt_any(layer) if layer_step(layer) is None else None
             if known is None or known.noise > 0.0 or known._layers[0] is not known:
                 raise ValueError(
-                    f"layers must be dynamics without noise, and no Layers or LayerMap, in a "
+                    f"layers must be dynamics but Layers and LayerMap, without noise, in a "
                     f"sequence, got {shown(layer)}"
                 )
         # equal layers are one object, as it is hard to tell once they come from a file

@@ -724,7 +724,7 @@ def test_own_layers_are_passed_one_by_one():
 
 @pytest.mark.parametrize("bad", [mf.LayerMap(Linear(), step=1.0), Linear(noise=0.1), Linear])
 def test_what_is_no_layer_is_refused(bad):
-    with pytest.raises(ValueError, match="layers must be dynamics without noise"):
+    with pytest.raises(ValueError, match="layers must be dynamics but Layers"):
         mf.Layers([bad])
 
 

@@ -188,7 +188,7 @@ BEYOND_A_SCHEMA: Sections = {
         'type = "USA"\nbeta = 800.0': "beta of USA",
         f"{HEADS}[{{V = [[1, 2], [3]]}}]": "heads[0].V must be a number or a list of equal",
         f"{HEADS}[{{V = [[1, 2]]}}]": "heads[0].Q and K must be (m, d) and V",
-        f"{LAYERS}[{{beta = 1.5, noise = 0.1}}]": "layers must be dynamics without noise",
+        f"{LAYERS}[{{beta = 1.5, noise = 0.1}}]": "layers must be dynamics but Layers",
         f"{LAYERS}[{{{NEURONS}[[0], [1]], A = [[2]]}}]": "layers[0].W must be (d, m), A (m, d)",
         "beta = 2e5": "beta must be a finite number >= 0 and <= 1000",
     },

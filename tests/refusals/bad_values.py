@@ -253,8 +253,8 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "Layers": [
         ({"layers": []}, "layers must hold at least one layer"),
-        ({"layers": [NOISY]}, "layers must be dynamics without noise, and no Layers"),
-        ({"layers": [mf.Layers([HEAD])]}, "layers must be dynamics without noise, and no Layers"),
+        ({"layers": [NOISY]}, "layers must be dynamics but Layers"),
+        ({"layers": [mf.Layers([HEAD])]}, "layers must be dynamics but Layers"),
         ({"layers": [HEAD, WIDE_HEAD]}, "layers must be of one dimension"),
         ({"step": 0.0}, "step must be a finite number > 0"),
     ],
