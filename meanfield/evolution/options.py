@@ -11,7 +11,7 @@ import numpy as np
 
 from meanfield._checks import generator, number, one_of, shown, tell_apart
 from meanfield.dynamics import KNOWN, SA, OwnDynamics, adapt_any
-from meanfield.dynamics.facts import Dynamics, check_dim
+from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.followed import adapt_with
 from meanfield.dynamics.own import Adapted, layer_step, tells_facts
 from meanfield.equations.density import check_on_space
