@@ -95,6 +95,16 @@ dynamics = st.one_of(
     *isotropic,
     *still,
     layers,
+    st.builds(
+        mf.Layers.random,
+        st.sampled_from(["values", "ginibre", "wigner-product"]),
+        beta=numbers,
+        dim=dims,
+        n_layers=st.integers(1, 10**6),
+        step=steps,
+        rng=st.integers(0, 2**63 - 1),
+        scale=st.none() | numbers,
+    ),
     st.builds(mf.LayerMap, st.one_of(*still, layers), step=steps),
     st.builds(
         mf.Interaction, st.just([2.0, 1.0, 0.5]), normalised=truths, sign=signs, noise=noises

@@ -250,6 +250,9 @@ ROWS: dict[str, Row] = {
         ON_CIRCLE,
     ),
     "Layers": of_dynamics(lambda: mf.Layers([mf.SA(2.0), mf.USA(0.5)], step=0.1), ON_CIRCLE),
+    "RandomLayers": of_dynamics(
+        lambda: mf.Layers.random("values", beta=2.0, dim=2, n_layers=3, step=0.1, rng=0), ON_CIRCLE
+    ),
     "LayerMap": of_dynamics(lambda: mf.LayerMap(mf.SA(2.0), step=0.1), ON_CIRCLE[:1]),
     "Kuramoto": of_dynamics(lambda: mf.Kuramoto(2.0), ON_CIRCLE),
     "CircleInteraction": of_dynamics(lambda: mf.CircleInteraction([1.0, 0.5]), ON_CIRCLE),

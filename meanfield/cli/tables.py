@@ -20,7 +20,7 @@ import pydantic
 from pydantic import Field
 
 from meanfield._checks import integer, number, one_line, real_array, shown
-from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap, Layers, Sum
+from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap, Layers, RandomLayers, Sum
 from meanfield.dynamics.isotropic import LARGEST_BETA
 from meanfield.functionals.transport.distance import DistanceTo
 from meanfield.laws import LAWS, Mixture, PointCloud, VonMisesFisher
@@ -467,7 +467,7 @@ _DYNAMICS = {
     made: _table(made, default=_DEFAULT if made is SA else ..., base=DynamicsTable)
     for made in KNOWN
 }
-_LAYERS = [made for made in KNOWN if made not in (Layers, LayerMap)]
+_LAYERS = [made for made in KNOWN if made not in (Layers, RandomLayers, LayerMap)]
 AnyTermTable: Any = _one_of((_DYNAMICS[made] for made in _LAYERS if made is not Sum), _DEFAULT)
 AnyLayerTable: Any = _one_of((_DYNAMICS[made] for made in _LAYERS), _DEFAULT)
 AnyPassedTable: Any = _one_of((_DYNAMICS[made] for made in KNOWN if made is not LayerMap), _DEFAULT)

@@ -8,14 +8,14 @@ from meanfield.dynamics.facts import Sum
 from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
-from meanfield.dynamics.layers import FeedForward, LayerMap, Layers
+from meanfield.dynamics.layers import FeedForward, LayerMap, Layers, RandomLayers
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 
 MeanField = Isotropic | Interaction | CircleInteraction
 Field = MeanField | Attention | FeedForward | Sum | OwnDynamics
-AnyDynamics = Field | Layers | LayerMap
+AnyDynamics = Field | Layers | RandomLayers | LayerMap
 # all of the package, in the order of the case tables
 KNOWN = (
     *(SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, CircleInteraction),
-    *(Kuramoto, Sum, Layers, LayerMap),
+    *(Kuramoto, Sum, Layers, RandomLayers, LayerMap),
 )

@@ -337,9 +337,15 @@ class Dynamics(ShownFields, ABC):
         return (self,)
 
     @property
+    def _representatives(self) -> Sequence[Dynamics]:
+        """The layers of which one at least refuses whatever any layer refuses: this alone."""
+        return (self,)
+
+    @property
     def _steepness(self) -> Steepness | None:
         """The largest of all terms of all layers; None where X is only what the measure makes."""
-        terms = [term for layer in self._layers for _, term in layer._terms if term is not self]
+        layers = self._representatives
+        terms = [term for layer in layers for _, term in layer._terms if term is not self]
         each = [term._steepness for term in terms if term._steepness is not None]
         return (lambda sets: np.max([one(sets) for one in each], axis=0)) if each else None
 
@@ -384,18 +390,22 @@ class Dynamics(ShownFields, ABC):
         """The dynamics with -X."""
         return _single([self], [-1.0])
 
-    def _between(self, start: float, end: float) -> Iterator[tuple[Dynamics, float]]:  # noqa: ARG002
-        """The layers that act from `start` to `end`, and when each ends: this one, at the end."""
-        yield self, end
+    def _between(self, start: float, end: float) -> Iterator[tuple[int, float]]:  # noqa: ARG002
+        """Numbers of layers that act from `start` to `end`, and when each ends: 0, at the end."""
+        yield 0, end
 
     @property
     def _depth(self) -> float:
         """The time from which on it is not known: none."""
         return float("inf")
 
-    def _at(self, t: float) -> Dynamics:  # noqa: ARG002
-        """The layer that acts at a time, of two the later: this one."""
-        return self
+    def _number(self, t: float) -> int:  # noqa: ARG002
+        """Which layer acts at a time, of two the later: the first and only."""
+        return 0
+
+    def _at(self, t: float) -> Dynamics:
+        """The layer that acts at a time, of two the later."""
+        return self._layers[self._number(t)]
 
 
 @singledispatch

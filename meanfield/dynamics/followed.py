@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
 
 from meanfield.dynamics.facts import Dynamics, Energy
+from meanfield.dynamics.layers import KEPT, Drawn
 from meanfield.dynamics.own import adapt
 from meanfield.typing import Array
 
@@ -83,22 +84,34 @@ class WithEnergy(Dynamics):
 
     @cached_property
     def _layers(self) -> Sequence[Dynamics]:
-        """Each layer with the same energy; equal ones are one object."""
+        """Each layer with the same energy, made when it is asked for; equal ones are one object."""
         layers = self._moves._layers
         if layers[0] is self._moves:
             return (self,)
-        each = {id(layer): WithEnergy(layer, self._asked) for layer in layers}
-        return tuple(each[id(layer)] for layer in layers)
+        return Drawn(lambda number: self._with_energy(layers[number]), len(layers))
 
-    def _with_energy(self, layer: Dynamics) -> Dynamics:
-        return next(one for one in self._layers if one._moving is layer)
+    @cached_property
+    def _representatives(self) -> Sequence[Dynamics]:
+        if self._layers[0] is self:
+            return (self,)
+        return list(map(self._with_energy, self._moves._representatives))
+
+    @cached_property
+    def _with_energy(self) -> Callable[[Dynamics], Dynamics]:
+        """A layer with the energy; all that are listed are kept, and the last few of others."""
+        count = max(KEPT, len(self._moves._representatives))
+        return lru_cache(count)(lambda layer: WithEnergy(layer, self._asked))
 
     def _at(self, t: float) -> Dynamics:
-        return self._with_energy(self._moves._at(t))
+        # refuses a t beyond the last layer
+        self._moves._at(t)
+        return super()._at(t)
 
-    def _between(self, start: float, end: float) -> Iterator[tuple[Dynamics, float]]:
-        for layer, until in self._moves._between(start, end):
-            yield self._with_energy(layer), until
+    def _number(self, t: float) -> int:
+        return self._moves._number(t)
+
+    def _between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
+        return self._moves._between(start, end)
 
     def output(self, measure: Any, points: Array) -> Array:
         """What the dynamics adds to tokens, shape (n, d), at unit rows (n, d)."""

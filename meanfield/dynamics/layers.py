@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, ClassVar, Literal
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from scipy.special import erf
 
 from meanfield import _checks
 from meanfield._checks import Record, freeze, key, number, shown, unit_rows
-from meanfield.dynamics.attention import Attention
+from meanfield.dynamics.attention import ENSEMBLES, Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, Sum, is_multiple, parts_of
 from meanfield.dynamics.interaction import Interaction
-from meanfield.dynamics.isotropic import NOISE, SA, USA
+from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any, layer_step, tells_facts
 from meanfield.kernels.direct import blocks
-from meanfield.typing import Array, ArrayLike, Steepness, Summable
+from meanfield.typing import Array, ArrayLike, Rng, Steepness, Summable
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.maximum(x, 0.0),
@@ -47,6 +47,16 @@ _PRIMITIVES: dict[str, Callable[[Array], Array]] = {
 }
 # share of a step: a layer that ends within it of a time ends at that time
 _ROUNDING = 1e-9
+# the ensemble of `RandomLayers` whose queries and keys are not drawn
+VALUES = "values"
+# more are asked for their largest reach for minutes
+MOST_LAYERS = 10**6
+# of β and V: what is drawn is finite below
+_LARGEST_FACTOR = 1e100
+# what case files can hold
+_LARGEST_SEED = (1 << 63) - 1
+# layers that are kept once drawn: what acts, what acted before, and what other threads ask for
+KEPT = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,8 +271,53 @@ Layer = (
 )
 
 
+class InTurn(Dynamics):
+    """Layers, one after the other, each of which acts for the time `step`."""
+
+    step: float
+
+    @property
+    def _depth(self) -> float:
+        """Time at which the last layer ends."""
+        return len(self._layers) * self.step
+
+    def output(self, measure: Summable, points: Array) -> Array:
+        """That of the first layer, shape (n, d), at unit rows (n, d)."""
+        return self._layers[0].output(measure, points)
+
+    def _between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
+        """Numbers of layers that act from `start` to `end`, and when each ends, the last at `end`.
+
+        So a run comes to the very times that are asked for, where a layer ends but for rounding.
+        """
+        last = len(self._layers) - 1
+        for index in range(self._number(start), last + 1):
+            until = (index + 1) * self.step
+            if index == last or until >= end - _ROUNDING * self.step:
+                yield index, end
+                return
+            yield index, until
+
+    def _at(self, t: float) -> Dynamics:
+        """The layer that acts at a time, of two the later; the last at its own end.
+
+        Raises
+        ------
+        ValueError
+            If t is beyond the last.
+        """
+        if t > self._depth * (1.0 + _ROUNDING):
+            got, depth = _checks.tell_apart(t, self._depth)
+            raise ValueError(f"t must be <= {depth}, the depth of {shown(self)}, got {got}")
+        return super()._at(t)
+
+    def _number(self, t: float) -> int:
+        """Which layer acts at a time: of two the later, the last at its own end and beyond."""
+        return min(int(t / self.step + _ROUNDING), len(self._layers) - 1)
+
+
 @dataclass(frozen=True)
-class Layers(Dynamics):
+class Layers(InTurn):
     """One dynamics after another: layer i acts from t = i·step to (i + 1)·step.
 
     Attention layers give heads that change with depth, as trained models have them. Attention and
@@ -342,48 +397,175 @@ class Layers(Dynamics):
         return tuple(known[id(layer)] for layer in self.layers)
 
     @property
+    def _representatives(self) -> Sequence[Dynamics]:
+        """Each once."""
+        return list({id(layer): layer for layer in self._layers}.values())
+
+    @property
     def _reach(self) -> float:
         """The largest |β KᵀQ| of a layer."""
         return max(layer._reach for layer in self._layers)
 
-    @property
-    def _depth(self) -> float:
-        """Time at which the last layer ends."""
-        return len(self.layers) * self.step
+    @classmethod
+    def random(
+        cls,
+        ensemble: str,
+        *,
+        beta: float,
+        dim: int,
+        n_layers: int,
+        step: float,
+        rng: Rng,
+        scale: float | None = None,
+    ) -> RandomLayers:
+        """Softmax attention with one head, whose weights are drawn anew at each layer.
 
-    def output(self, measure: Summable, points: Array) -> Array:
-        """That of the first layer, shape (n, d), at unit rows (n, d)."""
-        return self._layers[0].output(measure, points)
+        All tokens of a layer see the same weights. As a flow each layer acts for the time `step`;
+        under ``LayerMap(layers, step=step)`` a token moves by √step V m, m the mean of softmax. A
+        layer is drawn when it acts, so there may be any number of them.
 
-    def _between(self, start: float, end: float) -> Iterator[tuple[Dynamics, float]]:
-        """The layers that act from `start` to `end`, and when each ends, the last at `end` itself.
+        Parameters
+        ----------
+        ensemble : str
+            One of `Head.random`, or 'values': Q = K = I, and V with independent entries N(0, 1).
+        beta : float
+            Inverse temperature β >= 0.
+        dim : int
+            d >= 2.
+        n_layers : int
+            1 to 10^6.
+        step : float
+            > 0, the time that each layer acts.
+        rng : int or numpy Generator
+            The seed, 0 to 2^63 - 1, which files keep; of a Generator one integer is drawn.
+        scale : float, optional
+            Factor of V; 1/√step if omitted, for which tokens have a limit in law as step → 0.
 
-        So a run comes to the very times that are asked for, where a layer ends but for rounding.
-        """
-        last = len(self.layers) - 1
-        for index in range(self._index(start), last + 1):
-            until = (index + 1) * self.step
-            if index == last or until >= end - _ROUNDING * self.step:
-                yield self._layers[index], end
-                return
-            yield self._layers[index], until
-
-    def _at(self, t: float) -> Dynamics:
-        """The layer that acts at a time, of two the later; the last at its own end.
+        Returns
+        -------
+        RandomLayers
+            In case files it is a table of this type, with these arguments as keys.
 
         Raises
         ------
         ValueError
-            If t is beyond the last.
-        """
-        if t > self._depth * (1.0 + _ROUNDING):
-            got, depth = _checks.tell_apart(t, self._depth)
-            raise ValueError(f"t must be <= {depth}, the depth of {shown(self)}, got {got}")
-        return self._layers[self._index(t)]
+            If an argument is out of range.
 
-    def _index(self, t: float) -> int:
-        """Which layer acts at a time: of two the later, the last at its own end and beyond."""
-        return min(int(t / self.step + _ROUNDING), len(self.layers) - 1)
+        Notes
+        -----
+        Layer i is drawn by `numpy.random.Philox` with the seed as its key and i as the highest word
+        of its counter; draws count up the lowest, so streams of two layers never meet.
+
+        Examples
+        --------
+        >>> Layers.random("values", beta=1.0, dim=4, n_layers=1000, step=1e-3, rng=0)
+        RandomLayers('values', beta=1.0, dim=4, n_layers=1000, step=0.001, rng=0, scale=None)
+        """
+        _checks.generator("rng", rng)
+        if isinstance(rng, np.random.Generator):
+            rng = int(rng.integers(_LARGEST_SEED))
+        return RandomLayers(
+            ensemble, beta=beta, dim=dim, n_layers=n_layers, step=step, rng=rng, scale=scale
+        )
+
+
+D = TypeVar("D", bound=Dynamics)
+
+
+class Drawn(Sequence[D]):
+    """Layers that are made when they are asked for; the last few are kept.
+
+    Parameters
+    ----------
+    draw : callable
+        The layer of a number.
+    count : int
+    """
+
+    def __init__(self, draw: Callable[[int], D], count: int) -> None:
+        self._draw, self._count = lru_cache(KEPT)(draw), count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._draw(range(self._count)[number])
+
+
+@dataclass(frozen=True, eq=False)
+class RandomLayers(Record, InTurn):
+    """What `Layers.random` makes, whose arguments these are, the seed an integer.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+
+    ensemble: str = field(
+        metadata=key(
+            "the law of the weights, Q = K = I in 'values'",
+            Literal["ginibre", "wigner-positive", "ginibre-product", "wigner-product", "values"],
+        )
+    )
+    beta: float = field(kw_only=True, metadata=BETA)
+    dim: int = field(
+        kw_only=True,
+        metadata=key("the ambient dimension d, 2 to 4096", int, minimum=2, maximum=4096),
+    )
+    n_layers: int = field(
+        kw_only=True,
+        metadata=key("how many layers there are, 1 to 10^6", int, minimum=1, maximum=MOST_LAYERS),
+    )
+    step: float = field(
+        kw_only=True, metadata=key("the time that each layer acts, > 0", float, exclusiveMinimum=0)
+    )
+    rng: int = field(kw_only=True, metadata=key("the seed of the weights, >= 0", int, minimum=0))
+    scale: float | None = field(
+        default=None, kw_only=True, metadata=key("the factor of V, 1/√step if left out", float)
+    )
+
+    def __post_init__(self) -> None:
+        _checks.one_of("ensemble", self.ensemble, [*ENSEMBLES, VALUES])
+        beta = number("beta", self.beta, low=0, high=_LARGEST_FACTOR)
+        n_layers = _checks.integer("n_layers", self.n_layers, low=1, high=MOST_LAYERS)
+        seed = _checks.integer("rng", self.rng, low=0, high=_LARGEST_SEED)
+        freeze(self, beta=beta, dim=_checks.integer("dim", self.dim, low=2), n_layers=n_layers)
+        freeze(self, step=number("step", self.step, above=0), rng=seed)
+        if self.scale is not None:
+            low, high = -_LARGEST_FACTOR, _LARGEST_FACTOR
+            freeze(self, scale=number("scale", self.scale, low=low, high=high))
+
+    def __repr__(self) -> str:
+        numbers = ("beta", "dim", "n_layers", "step", "rng", "scale")
+        told = ", ".join(f"{name}={getattr(self, name)}" for name in numbers)
+        return f"RandomLayers({self.ensemble!r}, {told})"
+
+    @cached_property
+    def _layers(self) -> Sequence[Attention]:
+        return Drawn(self._draw, self.n_layers)
+
+    def _draw(self, layer: int) -> Attention:
+        """The layer of a number."""
+        # the lower words count its own numbers
+        draws = np.random.Generator(np.random.Philox(key=self.rng, counter=[0, 0, 0, layer]))
+        if self.ensemble == VALUES:
+            head = Head(V=draws.normal(size=(self.dim, self.dim)))
+        else:
+            head = Head.random(self.ensemble, self.dim, draws)
+        factor = self.step**-0.5 if self.scale is None else self.scale
+        return Attention(self.beta, [replace(head, V=factor * np.asarray(head.V))])
+
+    @cached_property
+    def _representatives(self) -> Sequence[Attention]:
+        """That of the largest reach: the layers differ in numbers alone."""
+        same = self.ensemble == VALUES
+        return (self._layers[0] if same else max(self._layers, key=lambda one: one._reach),)
+
+    @property
+    def _reach(self) -> float:
+        """The largest |β KᵀQ| of a layer."""
+        return self._representatives[0]._reach
 
 
 @dataclass(frozen=True)
@@ -398,12 +580,13 @@ class LayerMap(Dynamics):
         Without noise; or an object of your own. Of `Layers` each acts once, one after the other,
         and for the step of this map.
     step : float
-        > 0, the time that a layer counts for.
+        > 0, the time that a layer counts for; of `Layers.random` their own step.
 
     Raises
     ------
     ValueError
-        If the dynamics is none, has noise or is a `LayerMap`, or step is out of range.
+        If the dynamics is none, has noise or is a `LayerMap`, or step is out of range, or another
+        than that of random layers.
 
     Examples
     --------
@@ -415,7 +598,7 @@ class LayerMap(Dynamics):
            [0.316228, 0.948683]])
     """
 
-    dynamics: Layer | Layers | OwnDynamics = field(
+    dynamics: Layer | Layers | RandomLayers | OwnDynamics = field(
         metadata=key("a table, the dynamics without noise whose layers are passed", dict)
     )
     step: float = field(
@@ -430,6 +613,11 @@ class LayerMap(Dynamics):
                 f"dynamics must be one without noise, and no LayerMap, got {shown(self.dynamics)}"
             )
         step = number("step", self.step, above=0)
+        if isinstance(known, RandomLayers) and step != known.step:
+            raise ValueError(
+                f"step must be that of the random layers, {known.step:g}, on which the scale of "
+                f"their values hangs, got {step:g}"
+            )
         freeze(self, step=step, _layer_step=step, dim=known.dim)
 
     @cached_property

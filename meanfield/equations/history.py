@@ -402,8 +402,8 @@ def density_on_line(
     feet, expansions = angles, np.zeros(len(angles))
     passed = list(dynamics._between(history.edges[0], t))
     starts = [history.edges[0], *(end for _, end in passed[:-1])]
-    for start, (layer, end) in reversed(list(zip(starts, passed, strict=True))):
-        field = line_field(dynamics, line.dim, line.axis, layer)
+    for start, (number, end) in reversed(list(zip(starts, passed, strict=True))):
+        field = line_field(dynamics, line.dim, line.axis, dynamics._layers[number])
         feet, expansion = feet_of(field, history, feet, (end, start), tol)
         expansions += expansion
     if line.axis is not None:

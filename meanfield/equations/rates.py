@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from meanfield.dynamics.facts import Dynamics
 from meanfield.typing import Array
 
 _NOTHING = np.empty(0)
+# fields of random layers that are kept, each of some megabytes on S^2
+_KEPT = 16
 
 
 class Rates(NamedTuple):
@@ -75,3 +79,23 @@ def added(parts: Iterable[tuple[float, Rates]]) -> Rates:
             wide[rows] = gradient
             gradients.append(wide)
     return Rates(velocity, divergence, tuple(gradients))
+
+
+F = TypeVar("F")
+
+
+def fields_of_layers(dynamics: Dynamics, make: Callable[[Dynamics], F]) -> Callable[[Dynamics], F]:
+    """The field of a layer, made when it is asked for, of equal layers once.
+
+    Those of layers that are listed are kept, and the last few of layers that are drawn.
+
+    Raises
+    ------
+    ValueError
+        If there is none for a layer.
+    """
+    representatives = dynamics._representatives
+    field_of = lru_cache(max(_KEPT, len(representatives)))(make)
+    for layer in representatives:
+        field_of(layer)
+    return field_of

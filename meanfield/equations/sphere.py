@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.rates import Rates, added
+from meanfield.equations.rates import Rates, added, fields_of_layers
 from meanfield.kernels import direct, multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
 from meanfield.kernels.direct import Lost
@@ -403,7 +404,7 @@ def _acting_field(layer: Dynamics, lmax: int) -> ActingField:
 
 
 class SphereDepthField:
-    """The fields of all layers of a dynamics on S^2, on the same moments.
+    """The fields of all layers of a dynamics on S^2, on the same moments, each made when it acts.
 
     Parameters
     ----------
@@ -413,6 +414,8 @@ class SphereDepthField:
     ----------
     at : SphereAt
         The moments that some layer needs.
+    of : callable
+        The field of one of the layers.
 
     Raises
     ------
@@ -429,18 +432,13 @@ class SphereDepthField:
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
-        terms = [term for layer in dynamics._layers for _, term in layer._terms]
+        terms = [term for layer in dynamics._representatives for _, term in layer._terms]
         largest = max((term._kernel.degree(3) for term in terms if term._isotropic), default=0)
         lmax = max(multipliers.bandwidth(dynamics._reach, 3) + 1, largest)
         self.at = SphereAt(lmax)
-        self._fields: dict[int, ActingField] = {}
-        for layer in dynamics._layers:
-            if id(layer) not in self._fields:
-                self._fields[id(layer)] = _acting_field(layer, lmax)
-
-    def of(self, layer: Dynamics) -> ActingField:
-        """The field of one of the layers."""
-        return self._fields[id(layer)]
+        self.of: Callable[[Dynamics], ActingField] = fields_of_layers(
+            dynamics, partial(_acting_field, lmax=lmax)
+        )
 
     def during(self, start: float, end: float) -> ActingField:
         """The field of the layer that acts from one time to another."""

@@ -20,6 +20,7 @@ from meanfield.equations.atoms import collapsed
 from meanfield.equations.history import step_times
 from meanfield.equations.line import FlowTendency, line_field
 from meanfield.equations.meshes import Meshes
+from meanfield.equations.rates import fields_of_layers
 from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_mass
 from meanfield.evolution.options import LEAST_RTOL, Options
 from meanfield.evolution.recorder import Stop
@@ -113,20 +114,18 @@ class LineSystem(System[LineFlowMap]):
     kept: ClassVar[Kept] = {**System.kept, "adaptation": float, "keeps_history": bool}
 
     def __init__(self, flow: LineFlowMap, dynamics: Dynamics, options: Options) -> None:
-        # what can't be run is refused before any work starts
-        layers = {id(layer): layer for layer in dynamics._layers}
         if dynamics._reach > _LARGE_REACH:
             _log.info("tables of the kernel for a reach of %g", dynamics._reach)
-        self._fields = {
-            name: line_field(dynamics, flow.dim, flow.axis, layer) for name, layer in layers.items()
-        }
+        # what can't be run is refused before any work starts
+        self._field = fields_of_layers(dynamics, partial(line_field, dynamics, flow.dim, flow.axis))
         if not dynamics._smooth:
             flow = flow._moved(tol=max(flow.tol, _KINKS_ON_LINE))
         self._reach = REACH / max(1.0, dynamics._reach)
         self._radius = flow.atom_radius if dynamics._keeps_clusters else 0.0
         self.adaptation = 0.0
-        lines = (part.line for field in self._fields.values() for part in field.parts)
-        fixed = all(layer._by_moments for layer in layers.values())
+        layers = dynamics._representatives
+        lines = (part.line for layer in layers for part in self._field(layer).parts)
+        fixed = all(layer._by_moments for layer in layers)
         self.keeps_history = fixed and flow._is_at_labels and all(line.relative for line in lines)
         super().__init__(flow._refined(self._reach, dynamics._steepness), dynamics, options)
 
@@ -136,7 +135,7 @@ class LineSystem(System[LineFlowMap]):
         return f"{count} nodes, for a reach of {reach:g}" if reach > _LARGE_REACH else ""
 
     def _equation(self, flow: LineFlowMap) -> FlowTendency:
-        return FlowTendency(flow, self.acting, self._fields[id(self.acting)])
+        return FlowTendency(flow, self.acting, self._field(self.acting))
 
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""

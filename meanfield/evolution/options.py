@@ -123,7 +123,7 @@ def check_start(
         got, depth = tell_apart(t_end, known._depth)
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
     if isinstance(measure, Particles):
-        for layer in known._layers if is_flow else ():
+        for layer in known._representatives if is_flow else ():
             check_sums(measure, layer, may_span=layer.noise == 0.0)
         _check_max_step(known, max_step, rng)
         return known
@@ -139,7 +139,7 @@ def check_start(
             reach = known._reach if any(one._isotropic for _, one in known._terms) else 0.0
             measure._resolving(reach, known._steepness, measure.max_nodes)
     else:
-        for _, term in (term for layer in known._layers for term in layer._terms):
+        for _, term in (term for layer in known._representatives for term in layer._terms):
             if not term._isotropic:
                 check_on_space(measure.space, term)
     for name, value in ("max_step", max_step), ("rng", rng):
@@ -149,7 +149,7 @@ def check_start(
 
 
 def _check_flow_layers(dynamics: Dynamics) -> None:
-    for layer in dynamics._layers:
+    for layer in dynamics._representatives:
         if layer._moving._balanced and layer is not dynamics:
             raise ValueError(
                 f"layers must be no DoublyStochastic for a flow map, got {shown(layer)}: take "
@@ -174,7 +174,7 @@ def check_float32(measure: AnyMeasure, dynamics: Dynamics, tolerances: Mapping[s
     """
     if getattr(measure, "sums", None) != "float32":
         return
-    for _, layer in (term for each in dynamics._layers for term in each._terms):
+    for _, layer in (term for each in dynamics._representatives for term in each._terms):
         if layer._scores and not layer._balanced:
             name = "β" if layer._reach == getattr(layer, "beta", None) else "|z|"
             float32_error(layer._reach, measure.dim, measure.weights, name)

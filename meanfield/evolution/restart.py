@@ -329,7 +329,7 @@ def _on_mesh(plan: Plan, sol: Solution, save: int) -> Any:
     now = float(sol.t[save])
     system = plan.system(SphereFlowMap(flow.law, tol=flow.tol, **flow._limits), None)
     history: Any = sol._history
-    layer = system._number_of(system.dynamics._at(now))
+    layer = system.dynamics._number(now)
     remembered = int(np.searchsorted(history.edges, now, side="right")) - 1
     numbers = {name: getattr(system, name) for name in system.kept}
     numbers |= {"t": now, "since": now, "layer": layer, "remembered": remembered}

@@ -66,7 +66,7 @@ class System(Generic[M]):
     Attributes
     ----------
     layer : int
-        The number of the layer that acts, of equal ones the first.
+        The number of the layer that acts.
     equation : Tendency
         The right-hand side.
     state : ndarray
@@ -101,7 +101,7 @@ class System(Generic[M]):
     def __init__(self, measure: M, dynamics: Dynamics, options: Options) -> None:
         self.dynamics, self.options = dynamics, options
         self.t, self.step_size = options.t_start, 0.0
-        self.layer = self._number_of(dynamics._at(self.t))
+        self.layer = dynamics._number(self.t)
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
         # of what flow maps keep; others leave it empty
@@ -143,17 +143,15 @@ class System(Generic[M]):
     def works(self, values: Array) -> None:
         self.state[self._size :] = values
 
-    def _number_of(self, layer: Dynamics) -> int:
-        # matrices of many layers take long to compare, and equal layers are one
-        return next(i for i, one in enumerate(self.dynamics._layers) if one is layer)
-
-    def act(self, layer: Dynamics) -> None:
-        """Let a layer act from now on."""
-        if layer is not self.acting:
-            self._base = None
-            measure = self.measure()
-            self.layer = self._number_of(layer)
-            self.adopt(self._equation(measure), works=self.works)
+    def act(self, layer: int) -> None:
+        """Let the layer of a number act from now on; equal layers are one, and it acts on."""
+        if layer == self.layer or self.dynamics._layers[layer] is self.acting:
+            self.layer = layer
+            return
+        self._base = None
+        measure = self.measure()
+        self.layer = layer
+        self.adopt(self._equation(measure), works=self.works)
 
     def outlook(self) -> str:
         """A warning where even a first right-hand side takes long; "" elsewhere."""

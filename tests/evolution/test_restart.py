@@ -61,6 +61,13 @@ def two_bumps():
 
 
 CLOUD, UNDER_LAYERS, TO_FLOW_MAP = tokens(3, 40), tokens(4, 20), {"on_unresolved": "flow-map"}
+
+
+def drawn(ensemble, dim, step):
+    """More layers than a sequence of them keeps."""
+    return mf.Layers.random(ensemble, beta=1.0, dim=dim, n_layers=20, step=step, rng=1, scale=1.0)
+
+
 # the start of a run or what makes a new one, the dynamics and the arguments of evolve; first a
 # quick run of each kind of measure
 QUICK = {
@@ -124,6 +131,17 @@ KINDS = QUICK | {
         *(START, mf.Layers([mf.SA(1.0 + k % 3) for k in range(10)], step=0.3)),
         {"t_start": 0.3, "t_end": 2.7, "save_at": 8},
     ),
+    # saves are within layers: each acts on from where the run was killed
+    "random layers": (UNDER_LAYERS, drawn("values", 4, 0.3), {"t_end": 2.0}),
+    "random discrete layers": (
+        UNDER_LAYERS,
+        *(mf.LayerMap(drawn("ginibre", 4, 0.1), step=0.1), {"t_end": 2.0}),
+    ),
+    "random layers on a density": (START, drawn("ginibre", 2, 0.3), {"t_end": 2.0}),
+    "random layers on a flow map": (flow_map, drawn("ginibre", 2, 0.3), {"t_end": 2.0}),
+    "random layers on S^2": (two_bumps, drawn("ginibre", 3, 0.35), {"t_end": 0.5}),
+    "density saved where random layers end": (START, drawn("values", 2, 0.35), SAVED_AT_ENDS),
+    "tokens saved where random layers end": (UNDER_LAYERS, drawn("values", 4, 0.35), SAVED_AT_ENDS),
     "USA at large beta": (START, mf.USA(300.0), {"t_end": 1e-131}),
     "an energy along a density": (START, HEADS, {"t_end": 1.0, "energy": BALANCED}),
     "an energy along layers": (UNDER_LAYERS, TWENTY, {"t_end": 2.0, "energy": 4.0}),

@@ -104,6 +104,7 @@ GOOD: dict[str, Any] = {
     "path": "none.nc",
     "degree": 1,
 }
+DRAWN: dict[str, Any] = {"beta": 1.0, "dim": 2, "n_layers": 3, "step": 0.1, "rng": 1, "scale": 2.0}
 # the objects whose methods are called
 OBJECTS: dict[str, Any] = {
     "Attention": mf.Attention(1.0, [mf.Head()]),
@@ -153,6 +154,7 @@ OWN: dict[str, dict[str, Any]] = {
     "Kuramoto": {"coupling": 1.0},
     "LayerMap": {"dynamics": mf.SA(1.0), "step": 0.1},
     "Layers": {"layers": [mf.SA(1.0)]},
+    "Layers.random": {"ensemble": "ginibre", **DRAWN},
     "Sum": {"terms": [mf.SA(1.0), mf.USA(1.0)], "weights": [1.0, 0.5]},
     "Mixture": {"laws": [LAW, LAW]},
     "OscillatorDensity": {"laws_or_values": [LAW], "frequencies": [0.0]},

@@ -12,6 +12,7 @@ FOURIER = 'type = "FourierSeries"\n'
 MIXTURE = 'type = "Mixture"\nlaws = '
 TOKENS = 'type = "PointCloud"\npoints = "tokens-s2"\nbandwidth = '
 HEADS = 'type = "Attention"\nbeta = 2\nheads = '
+DRAWN = 'type = "RandomLayers"\nensemble = "values"\nbeta = 1\ndim = 2\nstep = 0.1\nrng = 0\n'
 LAYERS = 'type = "Layers"\nstep = 0.5\nlayers = '
 PASSES = 'type = "LayerMap"\nstep = 0.25\ndynamics = '
 NEURONS = 'type = "FeedForward", W = '
@@ -68,6 +69,8 @@ SECTIONS: Sections = {
         f'{LAYERS}[{{type = "Layers"}}]': "layers[0].type must be one of SA, USA, Do",
         'type = "Layers"\nstep = 0\nlayers = [{beta = 1}]': "step must be a finite number > 0",
         f"{LAYERS}[{{beta = 1}}]\nbeta = 1": "beta is an unknown key: the keys here are type",
+        f"{DRAWN}n_layers = 0": "n_layers must be an integer >= 1 and <= 1000000, got 0",
+        f"{DRAWN}n_layers = 2.5": "n_layers must be a valid integer, got 2.5",
         f'{PASSES}{{type = "LayerMap"}}': "dynamics.type must be one of SA",
     },
     "measure": {

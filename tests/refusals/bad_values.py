@@ -258,6 +258,23 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"layers": [HEAD, WIDE_HEAD]}, "layers must be of one dimension"),
         ({"step": 0.0}, "step must be a finite number > 0"),
     ],
+    "Layers.random": [
+        ({"ensemble": "goe"}, "ensemble must be one of .*'values'"),
+        ({"beta": 1e101}, "beta must be a finite number >= 0 and <= 1e[+]100, got 1e[+]101"),
+        ({"dim": 1}, "dim must be an integer >= 2, got 1"),
+        ({"n_layers": 0}, "n_layers must be an integer >= 1 and <= 1000000, got 0"),
+        ({"step": 0.0}, "step must be a finite number > 0, got 0"),
+        ({"rng": 2**63}, "rng must be an integer >= 0 and <= 9223372036854775807, got 9223"),
+        ({"scale": np.nan}, "scale must be a finite number"),
+        ({"rng": 0.5}, "rng must be an integer >= 0 or a numpy.random.Generator, got 0.5"),
+    ],
+    "LayerMap": [
+        (
+            {"dynamics": mf.Layers.random("values", beta=1.0, dim=2, n_layers=3, step=0.1, rng=0)}
+            | {"step": 0.2},
+            "step must be that of the random layers, 0.1, .* got 0.2",
+        ),
+    ],
     "CircleInteraction": [
         ({"sin": [], "cos": []}, "sin and cos must hold at least one"),
         ({"sin": [[1.0]]}, "sin must be a non-empty array with 1"),
