@@ -48,6 +48,7 @@ SCRIPTS = [
     "tokens",
     "noisy_densities",
     "attention",
+    "random_layers",
     "remark_3_3_dobrushin",
     "mean_field_rates",
     "mean_field_limit",

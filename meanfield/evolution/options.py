@@ -240,7 +240,7 @@ def _check_kind(dynamics: Any) -> None:
         names = ", ".join(kind.__name__ for kind in KNOWN)
         raise ValueError(
             f"dynamics must be {names}, or an object with name, "
-            f"noise and a kernel, heads() or output(measure, points), got {shown(dynamics)}"
+            f"noise and a kernel, heads() or output(), got {shown(dynamics)}"
         )
 
 

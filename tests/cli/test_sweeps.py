@@ -603,3 +603,21 @@ def test_no_function():
     ]:
         with pytest.raises(ValueError, match=message):
             mf.sweep(*given, **keywords)
+
+
+def test_random_layers_are_swept():
+    """Over their seed and their number, each with the layers that it draws."""
+    case = mf.Case(TOKENS).replace(
+        {
+            "dynamics": {"type": "RandomLayers", "ensemble": "values", "beta": 1.0, "dim": 2}
+            | {"n_layers": 4, "step": 0.05, "rng": 0},
+            "run.t_end": 0.2,
+        }
+    )
+    table = mf.sweep(case, {"dynamics.rng": [0, 1], "dynamics.n_layers": [4, 8]})
+    speeds = table.final_rms_velocity.values
+    assert len(np.unique(speeds[:, 0])) == 2
+    assert np.array_equal(speeds[:, 0], speeds[:, 1])
+    assert mf.Case(case.to_toml()).run().dynamics == mf.Layers.random(
+        "values", beta=1.0, dim=2, n_layers=4, step=0.05, rng=0
+    )

@@ -419,3 +419,15 @@ def test_phases_with_frequencies_have_no_energy_to_follow():
     start = mf.Oscillators([0.1, 0.2], [1.0, 2.0])
     with pytest.raises(ValueError, match="energy must be None where phases have frequencies"):
         mf.evolve(start, mf.Kuramoto(1.0), 0.5, energy=4.0)
+
+
+def test_an_energy_is_followed_along_random_layers():
+    """More of them than are kept, and as along the same layers in a list."""
+    layers = mf.Layers.random("values", beta=1.0, dim=2, n_layers=20, step=0.02, rng=1, scale=1.0)
+    listed = mf.Layers(list(layers._layers), step=0.02)
+    start = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.4]))
+    runs = [mf.evolve(start, each, 0.4, 2, energy=2.0) for each in (layers, listed)]
+    assert np.ptp(runs[0].dataset.energy.values) > 1e-3
+    for name in "energy", "work", "dissipation", "balance_error":
+        assert np.array_equal(*(run.dataset[name].values for run in runs))
+    assert runs[0].dataset.balance_error.values[-1] < 1e-9

@@ -378,6 +378,7 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "Q": (*NUMBERS, "a large array"),
     "K": NUMBERS,
     "V": NUMBERS,
+    "scale": NUMBERS,
     "cos": ("an empty array",),
     "sin": ("an empty array",),
 }
