@@ -613,10 +613,11 @@ class LayerMap(Dynamics):
                 f"dynamics must be one without noise, and no LayerMap, got {shown(self.dynamics)}"
             )
         step = number("step", self.step, above=0)
-        if isinstance(known, RandomLayers) and step != known.step:
+        if isinstance(known, RandomLayers) and abs(step - known.step) > _ROUNDING * step:
+            got, own = _checks.tell_apart(step, known.step)
             raise ValueError(
-                f"step must be that of the random layers, {known.step:g}, on which the scale of "
-                f"their values hangs, got {step:g}"
+                f"step must be that of the random layers, {own}, on which the scale of their "
+                f"values hangs, got {got}"
             )
         freeze(self, step=step, _layer_step=step, dim=known.dim)
 

@@ -230,7 +230,9 @@ def test_a_density_that_no_flow_map_follows_is_resumed(tmp_path, monkeypatch):
         assert_same(mf.resume(path, monitors=MASS), whole)
 
 
-@pytest.mark.parametrize("kind", rows(["circle", "noisy tokens"], "flow map", "gram"))
+@pytest.mark.parametrize(
+    "kind", rows(["circle", "noisy tokens"], "flow map", "gram", "random layers")
+)
 def test_what_is_between_the_saves_does_not_count(kind, tmp_path):
     """Ctrl-C keeps the present state, but stepping goes on from the last save that was due."""
     path, calls = tmp_path / "run.nc", []
