@@ -10,7 +10,7 @@ import math
 import numbers
 import reprlib
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import partial
@@ -836,13 +836,8 @@ def _content(thing: Any) -> tuple[Any, ...]:
     return tuple((v.shape, v.tobytes()) if hasattr(v, "tobytes") else v for v in values)
 
 
-def to_record(
-    thing: Any, kinds: Collection[type], arrays: list[Array] | None = None
-) -> dict[str, Any]:
-    """A table of numbers, words, lists and tables that describes a dataclass of these kinds.
-
-    Its arrays become lists. Where a list `arrays` is given they are put there, and the table has
-    their numbers.
+def to_record(thing: Any, kinds: Collection[type]) -> dict[str, Any]:
+    """A table of numbers, words, arrays and tables that describes a dataclass of these kinds.
 
     Raises
     ------
@@ -852,22 +847,16 @@ def to_record(
     Examples
     --------
     >>> from meanfield.dynamics import Attention, Head
-    >>> matrices = []
-    >>> to_record(Head(V=np.eye(2)), [Head], matrices)
-    {'type': 'Head', 'Q': 1.0, 'K': 1.0, 'V': {'matrix': 0}}
+    >>> to_record(Head(V=-1.0), [Head])
+    {'type': 'Head', 'Q': 1.0, 'K': 1.0, 'V': -1.0}
     """
 
     def plain(value: Any) -> Any:
         match value:
-            case None | bool() | int() | float() | str():
+            case None | bool() | int() | float() | str() | np.ndarray():
                 return value
             case tuple() | list():
                 return [plain(one) for one in value]
-            case np.ndarray():
-                if arrays is None:
-                    return value.tolist()
-                arrays.append(value)
-                return {"matrix": len(arrays) - 1}
         if type(value) not in kinds:
             raise ValueError(f"what a file keeps must be of {_names(kinds)}, got {shown(value)}")
         about = {name: plain(one) for name, one in arguments_of(value).items()}
@@ -877,18 +866,14 @@ def to_record(
     return record
 
 
-def from_record(
-    record: Any, kinds: Collection[type], arrays: Sequence[Array] = (), parts: Collection[type] = ()
-) -> Any:
-    """The dataclass of a table that `to_record` made, and its arrays.
+def from_record(record: Any, kinds: Collection[type], parts: Collection[type] = ()) -> Any:
+    """The dataclass of a table that `to_record` made, whose arrays may be lists.
 
     Parameters
     ----------
     record : object
     kinds : collection of type
         What it may be.
-    arrays : sequence of ndarray
-        Those that it has numbers of.
     parts : collection of type
         What may be inside it only.
 
@@ -907,8 +892,6 @@ def from_record(
 
     def made(value: Any) -> Any:
         match value:
-            case {"matrix": number} if type(number) is int and number >= 0:
-                return arrays[number]
             case dict():
                 about = {name: made(one) for name, one in value.items()}
                 return classes[about.pop("type")](**about)

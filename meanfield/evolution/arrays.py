@@ -37,10 +37,14 @@ from meanfield.typing import Array, ArrayLike, NDArray
 Stored = Mapping[str, Any]
 Save = dict[str, Any]
 
-# of variables: matrices of the dynamics, and what `resume` needs
-_MATRIX, _RESUME = "dynamics_matrix_", "resume_"
-PREFIXES = (_MATRIX, _RESUME)
+# of variables: numbers of the arrays in records, and what `resume` needs
+_RECORD, _RESUME = "record_", "resume_"
+PREFIXES = (_RECORD, _RESUME)
 _RESUMPTION, _TIMES = "resumption", f"{_RESUME}times"
+# numbers of the arrays of a record that are kept in its text
+_MOST_IN_TEXT = 1000
+# of an array that is kept elsewhere: where its numbers begin, and its shape
+_PLACE = "first_number", "shape"
 _DYNAMICS = (*KNOWN, ForgottenDynamics)
 SIZE_NAME = "size"
 # of numbers that belong to no save, but to a collapse into atoms
@@ -621,12 +625,13 @@ def _form(measure: AnyMeasure) -> Form:
     raise ValueError(f"measures must be of a kind that a file can keep, got {shown(measure)}")
 
 
-def measure_attributes(measures: Sequence[AnyMeasure]) -> dict[str, Any]:
+def measure_record(measures: Sequence[AnyMeasure]) -> Contents:
     """What the measures of a run are made from: one record, or two where flow maps follow."""
     ends = [(_form(measure), measure) for measure in (measures[-1], measures[0])]
     records = {form: {"type": form.kind[0]} | form.record(one) for form, one in ends}
-    told = json.dumps([*reversed(records.values())], default=np.ndarray.tolist)
-    return {"measures": told, "dim": measures[0].dim}
+    found = _record_contents("measures", [*reversed(records.values())])
+    found.attrs["dim"] = measures[0].dim
+    return found
 
 
 def measure_variables(
@@ -680,7 +685,7 @@ def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, Any]]]:
     ValueError
         If its records are those of none.
     """
-    records = _json("measures", text_of(stored, "measures"))
+    records = _read_record("measures", stored)
     kinds = {form.kind: form for form in _FORMS if form is not _SPHERE_FLOW_MAP}
     found = []
     for record in records if isinstance(records, list) else [records]:
@@ -689,7 +694,7 @@ def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, Any]]]:
             allowed = ", ".join(" on ".join(filter(None, kind)) for kind in kinds)
             raise ValueError(f"measures must be records of {allowed}, got {shown(told)}")
         form = kinds[told]
-        is_mesh = form is _LINE_FLOW_MAP and record.get("dim") == 3 and not record.get("axis")
+        is_mesh = form is _LINE_FLOW_MAP and record.get("dim") == 3 and record.get("axis") is None
         found.append((_SPHERE_FLOW_MAP if is_mesh else form, record))
     if len(found) not in (1, 2) or (len(found) == 2 and found[1][0] not in _FLOWS):
         raise ValueError(f"measures must be one record, or two where flow maps follow, got {found}")
@@ -765,39 +770,75 @@ def text_of(stored: Contents, name: str) -> str:
     return text
 
 
-def _json(name: str, text: Any) -> Any:
+def _record_contents(name: str, record: Any) -> Contents:
+    """A record as an attribute of a file; arrays of more than 1,000 numbers in all are a variable.
+
+    Python's floats come back from the text to the bit.
+    """
+    parts: list[Array] = [np.empty(0)]
+    first = 0
+
+    def place(array: Array) -> dict[str, Any]:
+        nonlocal first
+        parts.append(array.ravel())
+        first += array.size
+        return dict(zip(_PLACE, (first - array.size, array.shape), strict=True))
+
+    text = json.dumps(record, default=place)
+    if first <= _MOST_IN_TEXT:
+        return Contents({}, {name: json.dumps(record, default=np.ndarray.tolist)})
+    column = _numbers_of(name)
+    return Contents({column.name: column.variable(np.concatenate(parts))}, {name: text})
+
+
+def _numbers_of(record: str) -> Column:
+    name = f"{_RECORD}{record}"
+    return Column(name, f"{name}_number", "numbers", f"numbers of the attribute {record}")
+
+
+def _read_record(name: str, stored: Contents) -> Any:
+    """What `_record_contents` was given.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or numbers of it are missing.
+    """
+    column = _numbers_of(name)
+    numbers = column.read(stored) if column.name in stored else np.empty(0)
+
+    def placed(table: dict[str, Any]) -> Any:
+        if set(table) != {*_PLACE}:
+            return table
+        first, shape = (table[key] for key in _PLACE)
+        first = integer("first_number", first, low=0)
+        shape = [integer("shape", length, low=0) for length in shape]
+        end = first + math.prod(shape)
+        if end > len(numbers):
+            raise ValueError(
+                f"{column.name} must be a variable of at least {end} numbers, got {len(numbers)}"
+            )
+        return numbers[first:end].reshape(shape)
+
+    text = text_of(stored, name)
     try:
-        return json.loads(text)
-    except (TypeError, json.JSONDecodeError) as error:
+        return json.loads(text, object_hook=placed)
+    except json.JSONDecodeError as error:
         raise ValueError(f"{name} must be JSON, got {shown(text)}") from error
 
 
-def _variable_of(name: str, array: Array, axis: str) -> Variable:
-    """An array along dimensions of its own."""
-    return Variable(tuple(f"{name}{axis}{i}" for i in range(array.ndim)), array)
+def dynamics_record(dynamics: AnyDynamics, energy: AnyDynamics | None) -> Contents:
+    """What a file says of the dynamics, and of that whose energy is followed, if there is one."""
+    found = _record_contents("dynamics", _record(dynamics))
+    return found if energy is None else found | _record_contents("energy", _record(energy))
 
 
-def dynamics_contents(dynamics: AnyDynamics, energy: AnyDynamics | None) -> Contents:
-    """What a file says of the dynamics, and of that whose energy is followed, if there is one.
-
-    Their matrices are variables.
-    """
-    matrices: list[Array] = []
-    told = {"dynamics": dynamics} | ({} if energy is None else {"energy": energy})
-    records = {name: json.dumps(_record(one, matrices)) for name, one in told.items()}
-    named = {f"{_MATRIX}{i}": matrix for i, matrix in enumerate(matrices)}
-    variables = {name: _variable_of(name, one, "_axis_") for name, one in named.items()}
-    return Contents(variables, records)
-
-
-def _record(dynamics: AnyDynamics, matrices: list[Array]) -> dict[str, Any]:
-    """What a file keeps of a dynamics; its matrices are added to those that there are."""
-    count = len(matrices)
+def _record(dynamics: AnyDynamics) -> dict[str, Any]:
+    """What a file keeps of a dynamics."""
     try:
-        return _checks.to_record(dynamics, (*_DYNAMICS, Head), matrices)
+        return _checks.to_record(dynamics, (*_DYNAMICS, Head))
     except ValueError:
         # where it, or a part of it, is of a user's own class this is all that can be kept
-        del matrices[count:]
         told = dynamics.name, describe(dynamics), float(dynamics.noise)
         return _checks.to_record(ForgottenDynamics(*told), _DYNAMICS)
 
@@ -808,17 +849,11 @@ def read_dynamics(stored: Contents) -> tuple[AnyDynamics, AnyDynamics | None]:
     Raises
     ------
     ValueError
-        If an attribute is missing, of another type or inconsistent with the matrices.
+        If an attribute is missing, of another type or inconsistent with its numbers.
     """
-    names = [name for name in stored.variables if name.startswith(_MATRIX)]
-    expected = [f"{_MATRIX}{i}" for i in range(len(names))]
-    if set(expected) != set(names):
-        raise ValueError(f"matrices of the dynamics must be {expected}, got {names}")
-    given = [np.array(stored[name].values) for name in expected]
 
     def read(name: str) -> Any:
-        record = _json(name, text_of(stored, name))
-        return from_record(record, _DYNAMICS, given, parts=[Head])
+        return from_record(_read_record(name, stored), _DYNAMICS, parts=[Head])
 
     return read("dynamics"), read("energy") if "energy" in stored.attrs else None
 
@@ -830,7 +865,7 @@ class Resumption:
     Attributes
     ----------
     numbers : dict
-        Numbers, words and lists of them, as JSON has them.
+        Numbers, words and lists of them, as JSON has them, and arrays.
     times : ndarray
         Those to save.
     """
@@ -838,13 +873,12 @@ class Resumption:
     numbers: dict[str, Any]
     times: Array
 
-    def attributes(self) -> dict[str, str]:
-        """The numbers as an attribute of a file; Python's floats come back to the bit."""
-        return {_RESUMPTION: json.dumps(self.numbers)}
-
-    def variables(self) -> dict[str, Variable]:
-        """The times as a variable of a file."""
-        return {_TIMES: _variable_of(_TIMES, self.times, "_")}
+    def contents(self) -> Contents:
+        """The numbers as an attribute of a file, and the times as a variable."""
+        found = _record_contents(_RESUMPTION, self.numbers)
+        dims = tuple(f"{_TIMES}_{i}" for i in range(self.times.ndim))
+        found.variables[_TIMES] = Variable(dims, self.times)
+        return found
 
 
 def read_resumption(stored: Contents) -> Resumption | None:
@@ -855,12 +889,11 @@ def read_resumption(stored: Contents) -> Resumption | None:
     ValueError
         If it is not JSON, or there are no times.
     """
-    text = stored.attrs.get(_RESUMPTION)
-    if text is None:
+    if _RESUMPTION not in stored.attrs:
         return None
-    numbers = _json(_RESUMPTION, text)
+    numbers = _read_record(_RESUMPTION, stored)
     if type(numbers) is not dict:
-        raise ValueError(f"{_RESUMPTION} must be a JSON object, got {shown(text)}")
+        raise ValueError(f"{_RESUMPTION} must be a JSON object, got {shown(numbers)}")
     if _TIMES not in stored:
         raise ValueError(f"{_TIMES} must be a variable, got none")
     return Resumption(numbers, stored[_TIMES].values[...])

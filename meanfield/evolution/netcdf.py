@@ -38,7 +38,7 @@ _LARGEST_RATIO = 1032
 # characters of a reason
 _LONGEST_REASON = 1000
 # attributes of a solution in its checksum
-_READ = ("dynamics", "measures", "status", "message", "case", "resumption")
+_READ = ("dynamics", "energy", "measures", "status", "message", "case", "resumption")
 # what ends a file: a mark and a digest
 _MARK = b"meanfield seal: "
 _DIGEST = 32
@@ -145,6 +145,9 @@ class Contents:
 
     def __getitem__(self, name: str) -> Variable:
         return self.variables[name]
+
+    def __or__(self, other: Contents) -> Contents:
+        return Contents(self.variables | other.variables, self.attrs | other.attrs)
 
     @classmethod
     def of(cls, given: Contents | xr.Dataset) -> Contents:

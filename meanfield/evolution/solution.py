@@ -41,7 +41,7 @@ from meanfield.spaces.sphere import Sphere
 from meanfield.typing import Array, ArrayLike
 
 FORMAT = "meanfield-solution"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _VERSION, _UNKNOWN = "_version", "unknown"
 # attributes of a file that a density on a grid has, too
 _OF_GRID = "Conventions", "title", "references", "status", "message", "case"
@@ -256,11 +256,10 @@ class Solution(ShownRun, Generic[M_co]):
         if _SHA_256.fullmatch(told):
             return told
         first = self.measures[:1]
-        dynamics = arrays.dynamics_contents(self.dynamics, self.energy)
-        own = arrays.measure_variables(first) | dynamics.variables
+        told_of = self._records_of(first)
+        own = arrays.measure_variables(first) | told_of.variables
         end = Variable((), np.asarray(attrs.get("t_end", self.t[-1])))
-        about = arrays.measure_attributes(first) | dynamics.attrs
-        return Contents(own | {"t_end": end}, about).checksum()
+        return Contents(own | {"t_end": end}, told_of.attrs).checksum()
 
     def pdf(self, points: ArrayLike, t: float) -> Array:
         """f_t at unit rows (n, d), shape (n,), at any time of the run.
@@ -415,10 +414,8 @@ class Solution(ShownRun, Generic[M_co]):
         return given
 
     def _to_file(self) -> Contents:
-        own = arrays.measure_variables(self.measures, self._history)
-        own |= arrays.dynamics_contents(self.dynamics, self.energy).variables
-        if self._resumption is not None:
-            own |= self._resumption.variables()
+        records = self._records()
+        own = arrays.measure_variables(self.measures, self._history) | records.variables
         kept = Contents.of(self._numbers)
         clash = sorted(own.keys() & kept.variables.keys() - {"size"})
         if clash:
@@ -428,7 +425,7 @@ class Solution(ShownRun, Generic[M_co]):
             own["size"] = own["size"]._replace(attrs=kept.variables["size"].attrs)
         found = Contents(kept.variables | {"t": Variable(("t",), self.t, about)} | own)
         found.check_numbers()
-        found.attrs = kept.attrs | self._attributes()
+        found.attrs = kept.attrs | self._attributes() | records.attrs
         found.attrs["checksum"] = found.checksum()
         return found
 
@@ -443,11 +440,17 @@ class Solution(ShownRun, Generic[M_co]):
             "status": self.status,
             "message": self.message,
             "case": self._case,
-            **arrays.dynamics_contents(self.dynamics, self.energy).attrs,
-            **arrays.measure_attributes(self.measures),
-            **(self._resumption.attributes() if self._resumption else {}),
             **{f"{name}{_VERSION}": text for name, text in self._versions.items()},
         }
+
+    def _records(self) -> Contents:
+        """What the dynamics, the measures and the rest of the run are made from."""
+        found = self._records_of(self.measures)
+        return found if self._resumption is None else found | self._resumption.contents()
+
+    def _records_of(self, measures: Sequence[AnyMeasure]) -> Contents:
+        dynamics = arrays.dynamics_record(self.dynamics, self.energy)
+        return dynamics | arrays.measure_record(measures)
 
 
 def versions() -> dict[str, str]:
@@ -569,7 +572,7 @@ def _from_file(stored: Contents) -> Solution:
             f"it was damaged or changed: its checksum must be {found:.8}…, got "
             f"{about.get('checksum')!s:.8}…"
         )
-    ours = {*solution._attributes(), "checksum"}
+    ours = {*solution._attributes(), *solution._records().attrs, "checksum"}
     attrs = {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in about.items()

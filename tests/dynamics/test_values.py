@@ -39,12 +39,11 @@ THINGS = [
 
 @pytest.mark.parametrize(("thing", "change"), THINGS)
 def test_equal_is_what_was_made_of_the_same(thing, change):
-    matrices = []
-    record = json.loads(json.dumps(to_record(thing, ALL, matrices)))
+    record = json.loads(json.dumps(to_record(thing, ALL), default=np.ndarray.tolist))
     for again in (
         *(copy.copy(thing), copy.deepcopy(thing), dataclasses.replace(thing)),
         *(pickle.loads(pickle.dumps(thing)), from_record(to_record(thing, ALL), ALL)),
-        from_record(record, ALL, matrices),
+        from_record(record, ALL),
     ):
         assert again == thing
         assert hash(again) == hash(thing)
@@ -53,13 +52,6 @@ def test_equal_is_what_was_made_of_the_same(thing, change):
     assert other != thing
     assert dataclasses.replace(other, **{name: getattr(thing, name) for name in change}) == thing
     assert thing != 1
-
-
-EYE = np.eye(3)
-
-
-def neurons(number):
-    return {"type": "FeedForward", "W": {"matrix": number}, "A": {"matrix": 0}}
 
 
 NO_RECORDS = [
@@ -71,14 +63,6 @@ NO_RECORDS = [
     (
         lambda: from_record({"type": "Head", "V": 2.0}, KNOWN, parts=[mf.Head]),
         r"record must be of SA, .*LayerMap and its arguments, got .*'Head'",
-    ),
-    (
-        lambda: from_record(neurons(-1), KNOWN, [EYE, EYE]),
-        r"record must be of SA, .* and its arguments, got",
-    ),
-    (
-        lambda: from_record(neurons(True), KNOWN, [EYE, EYE]),
-        r"record must be of SA, .* and its arguments, got",
     ),
     (lambda: from_record("SA", KINDS), r"record must be of SA, .* got 'SA'"),
     (lambda: to_record(mf.Uniform(2), KINDS), r"a file keeps must be of SA, "),

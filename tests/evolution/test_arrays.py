@@ -182,3 +182,40 @@ def test_a_variable_of_the_files_own_name_is_not_lost(tmp_path):
     sol.dataset["weights"] = sol.dataset.mass
     with pytest.raises(ValueError, match=r"variables \['weights'\]: rename them"):
         sol.save(tmp_path / "run.nc")
+
+
+def heads(count):
+    """A run of tokens under heads with matrices of 24 rows."""
+    rng = np.random.default_rng(0)
+    made = [mf.Head.random("ginibre", 24, rng) for _ in range(count)]
+    points = mf.Uniform(24).sample(5, rng)
+    return solution([mf.Particles(points)], mf.Attention(1.0, made))
+
+
+def test_many_matrices_are_one_variable(tmp_path):
+    """The text tells where each is: 60 characters or so for each, and none of its numbers."""
+    sol = heads(100)
+    file = stored(sol, tmp_path)
+    assert file["record_dynamics"].shape == (100 * 3 * 24 * 24,)
+    assert len(file.attrs["dynamics"].encode()) < 300 * 60
+    assert len(file.data_vars) == len(stored(heads(1), tmp_path).data_vars)
+    sol.save(tmp_path / "run.nc")
+    again = mf.load(tmp_path / "run.nc")
+    assert again.dynamics == sol.dynamics
+    assert same_bits(again.dynamics.heads[99].V, sol.dynamics.heads[99].V)
+
+
+@pytest.mark.parametrize(("n", "is_text"), [(333, True), (334, False)])
+def test_a_law_of_many_points_is_kept_as_numbers(n, is_text, tmp_path):
+    """Points and weights are 3 n numbers; of up to 1,000 they can be read in the text."""
+    rng = np.random.default_rng(1)
+    points, weights = mf.Uniform(2).sample(n, rng), rng.uniform(size=n)
+    law = mf.PointCloud(points, weights, bandwidth=0.5, unit_mass=True)
+    sol = mf.evolve(mf.FlowMap(law), mf.SA(1.0), 0.1, 1)
+    file = stored(sol, tmp_path)
+    assert ("record_measures" not in file) == is_text
+    assert (len(file.attrs["measures"].encode()) < 1000) == (not is_text)
+    again = mf.load(tmp_path / "run.nc")
+    assert again.final.law == law
+    assert same_bits(again.final.law.points, law.points)
+    assert same_bits(again.pdf(np.eye(2), 0.05), sol.pdf(np.eye(2), 0.05))

@@ -105,7 +105,7 @@ def test_a_monitor_that_raises_later_keeps_the_run():
 
 
 # names of variables, of dimensions, and of groups of variables or none, which files need
-OF_FILES = ["resume_score", "dynamics_matrix_0", "points", "t", "energy"]
+OF_FILES = ["resume_score", "record_dynamics", "points", "t", "energy"]
 OF_FILES += ["point", "axis", "held", "panel", "frequency", "history_node", "collapse"]
 OF_FILES += ["a/b", "/", ".", ""]
 OF_BOUNDS = [("w", "w_lower"), ("w_upper", "w"), ("w", "w_proved")]

@@ -73,6 +73,10 @@ def drawn(ensemble, dim, step):
 QUICK = {
     "circle": (START, mf.SA(4.0), {"t_end": 1.5}),
     "flow map": (flow_map, mf.SA(4.0), {"t_end": 15.0}),
+    "density of many points": (
+        mf.Density(mf.Circle(64), mf.PointCloud(tokens(2, 400).points, bandwidth=0.4)),
+        *(mf.SA(4.0), {"t_end": 1.0} | TO_FLOW_MAP),
+    ),
     "tokens": (CLOUD, mf.SA(4.0), {"t_end": 3.0}),
     "noisy tokens": (tokens(3, 20), mf.SA(1.0, noise=0.1), {"t_end": 1.0, "rng": 7}),
     "hand-over where layers end": (limited(32), SIX, TO_FLOW_MAP | SAVED_AT_ENDS),

@@ -95,7 +95,7 @@ def test_the_file_tells_what_it_is(tmp_path):
     sol.save(tmp_path / "run.nc")
     file = xr.load_dataset(tmp_path / "run.nc", engine="h5netcdf")
     assert file.attrs["format"] == "meanfield-solution"
-    assert file.attrs["format_version"] == 2
+    assert file.attrs["format_version"] == 3
     assert file.attrs["status"] == "under-resolved"
     assert file.attrs["case"] == sol._case
     told = {"type": "USA", "beta": 1 / 3, "sign": -1, "noise": 0.0}

@@ -1,6 +1,5 @@
 """Laws by their values: series that come back, orders of convergence, turns, mass and refusals."""
 
-import json
 import pickle
 
 import numpy as np
@@ -195,7 +194,7 @@ def test_draws_and_files(law):
     assert np.linalg.norm(mean) > 0.05
     for again in (
         pickle.loads(pickle.dumps(law)),
-        from_record(json.loads(json.dumps(to_record(law, LAWS))), LAWS),
+        from_record(to_record(law, LAWS), LAWS),
     ):
         assert again == law
         assert np.array_equal(again.pdf(draws[:50]), law.pdf(draws[:50]))

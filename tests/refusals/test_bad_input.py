@@ -23,7 +23,7 @@ from tests.refusals.bad_cases import (
     toml,
 )
 
-FUTURE = "can't read future.nc: this file has version 99; this meanfield reads 2"
+FUTURE = "can't read future.nc: this file has version 99; this meanfield reads 3"
 LIMIT = "study mean-field-limit good.toml"
 SWEEP = "sweep good.toml --grid dynamics.beta="
 # the command line in a folder with good.toml, good.nc and other things, and the line

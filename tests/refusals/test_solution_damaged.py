@@ -15,6 +15,7 @@ import xarray as xr
 
 import meanfield as mf
 from meanfield.evolution import netcdf
+from meanfield.evolution.solution import FORMAT_VERSION
 from tests.handmade import densities, particles, solution
 
 
@@ -109,7 +110,7 @@ RUNS = {
         [mf.OscillatorDensity(mf.Circle(16), mf.FourierSeries(cos=[0.4]), NODES)] * 2
     ),
     "heads": lambda: solution(
-        particles(), mf.Attention(1.0, [mf.Head(np.diag(np.arange(1.0, 8.0)))])
+        particles(), mf.Attention(1.0, [mf.Head(np.diag(np.arange(1.0, 8.0)))] * 21)
     ),
 }
 
@@ -164,13 +165,18 @@ def of_measures(**changes):
     return changed("measures", changes)
 
 
+def placed_at(first, shape):
+    """The record of heads, of which one has its matrix at a place among the numbers of the file."""
+    return [{"type": "Head", "Q": {"first_number": first, "shape": shape}}]
+
+
 ZONAL = {"type": "Zonal", "dim": 3, "kmax": 15}
 AXES = "up", [1.0], [1.0, 1.0, 0.0], [np.nan, 0.0, 1.0], 10**9
 NO_AXIS = "axis must|axis, shape|its checksum must"
 # kind of run: what is changed in its file where it stands, and what the line must say
 EDITS = {
     "circle": [
-        (attribute(format_version=1), "has version 1; .* reads 2, in which names are other"),
+        (attribute(format_version=1), "has version 1; .* reads 3, in which names are other"),
         (attribute(format_version=1.5), "format_version must be an integer >= 1, got"),
         (attribute(format="dedalus"), "its format must be .*, got 'dedalus'"),
         (attribute(format=[1, 2]), "its format must be 'meanfield-solution', got"),
@@ -246,8 +252,16 @@ EDITS = {
         (put("size", 1, 64), r"coefficients must have shape \(32, 2\)"),
     ],
     "heads": [
-        (of_dynamics(heads=[{"type": "Head", "V": {"matrix": -1}}]), "record must be of SA, USA"),
-        (of_dynamics(heads=[{"type": "Head", "V": {"matrix": True}}]), "record must be of SA, USA"),
+        (of_dynamics(heads=[{"type": "Head", "V": {"matrix": 1}}]), "record must be of SA, USA"),
+        (of_dynamics(heads=placed_at(-1, [7, 7])), "first_number must be an integer >= 0, got -1"),
+        (of_dynamics(heads=placed_at(True, [7, 7])), "first_number must be an integer >= 0, got T"),
+        (of_dynamics(heads=placed_at(0, [-7, 7])), "shape must be an integer >= 0, got -7"),
+        (of_dynamics(heads=placed_at(0, 49)), "not iterable"),
+        (of_dynamics(heads=placed_at(981, [7, 7])), "record_dynamics must be .* 1030 numbers, got"),
+        (of_dynamics(heads=placed_at(0, [10**9, 10**9])), "at least 10{18} numbers, got 1029"),
+        (of_dynamics(heads=placed_at(980, [7, 7])), "its checksum must be"),
+        (put("record_dynamics", 8, 3.0), "its checksum must be"),
+        (put("record_dynamics", 8, np.nan), "record_dynamics must hold no NaN, got one at .8."),
         (of_dynamics(type="Head", V=2.0), "record must be of SA, USA"),
     ],
     "zonal": [
@@ -294,7 +308,7 @@ FUTURE = xr.Dataset(attrs={"format": "meanfield-solution", "format_version": 7})
 # kind of run: with which variables or dimensions another file is written
 REWRITTEN = {
     "circle": [
-        (lambda _: FUTURE, "this file has version 7; this meanfield reads 2$"),
+        (lambda _: FUTURE, "this file has version 7; this meanfield reads 3$"),
         (without("format_version"), "format_version must be .*, got None"),
         (without("dynamics"), "attribute dynamics must be of type str, got None"),
         (without("checksum"), "its checksum must be .*, got None"),
@@ -335,7 +349,15 @@ REWRITTEN = {
         (without("size"), "size must be a variable over t"),
     ],
     "heads": [
-        (without("dynamics_matrix_0"), "record must be of SA, USA"),
+        (without("record_dynamics"), "must be a variable of at least 49 numbers, got 0"),
+        (
+            cut("record_dynamics", "record_dynamics_number"),
+            "must be a variable over record_dynamic",
+        ),
+        (
+            lambda file: file.isel(record_dynamics_number=slice(-1)),
+            "record_dynamics must be a variable of at least 1029 numbers, got 1028",
+        ),
     ],
 }
 
@@ -350,7 +372,7 @@ def test_numbers_that_are_not_there_take_no_memory(tmp_path):
     """An array of 10^15 numbers that was never written takes no room on disk."""
     path = tmp_path / "run.nc"
     with h5netcdf.File(path, "w") as file:
-        file.attrs["format"], file.attrs["format_version"] = "meanfield-solution", 2
+        file.attrs["format"], file.attrs["format_version"] = "meanfield-solution", FORMAT_VERSION
         file.dimensions = {"t": 10**9, "coefficient": 10**6}
         file.create_variable("t", ("t",), float, chunks=(1000,))
         file.create_variable("coefficients", ("t", "coefficient"), float, chunks=(1, 1000))
