@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from meanfield.kernels.multipliers import scaled_eigenvalues
-from meanfield.laws import VonMisesFisher
+from meanfield.laws import Mixture, Uniform, VonMisesFisher
 from tests.laws.handmade import EPS, meridian
 
 pytestmark = pytest.mark.usefixtures("floating_point_errors")
@@ -60,3 +60,73 @@ def test_von_mises_fisher_in_dimension_1024():
             exact = mpmath.exp(κ * mpmath.mpf(t) - log_norm)
             # exponents of 1e4 are rounded to 1e4 ε
             assert abs(law.pdf(meridian(axis, np.array([t])))[0] / exact - 1) < 4e4 * EPS
+
+
+@pytest.mark.parametrize(("dim", "kappa"), [(3, 1e6), (24, 300.0), (768, 1e4), (4096, 1e6)])
+def test_log_densities_against_mpmath(dim, kappa):
+    """They are finite where the pdf overflows, as at d = 768, and below where it underflows."""
+    law, at = VonMisesFisher(np.eye(dim)[0], kappa), np.eye(dim)[:2]
+    with mpmath.workdps(60):
+        ν, κ = mpmath.mpf(dim) / 2 - 1, mpmath.mpf(kappa)
+        norm = mpmath.loggamma(ν + 1) + ν * mpmath.log(2 / κ) + mpmath.log(mpmath.besseli(ν, κ))
+        exact = [float(κ - norm), float(-norm)]
+    assert np.allclose(law.logpdf(at), exact, rtol=1e-13, atol=EPS * (10.0 + kappa))
+    if dim == 768:
+        assert law.logpdf(at)[0] == pytest.approx(1375.952434, abs=1e-6)
+        single = law.logpdf(at.astype(np.float32))
+        assert np.array_equal(single, law.logpdf(at))
+        mixed = Mixture([law, VonMisesFisher(np.eye(dim)[1], kappa), Uniform(dim)])
+        assert mixed.logpdf(at) == pytest.approx([exact[0] - np.log(3.0)] * 2, rel=1e-14)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 24, 768, 4096])
+@pytest.mark.parametrize("kappa", [1e-3, 0.7, 30.0, 2e4, 9e5])
+def test_the_concentration_of_a_fit_against_mpmath(dim, kappa):
+    """Points at two angles ±φ from m in a plane, whose mean has length A_d(κ) = cos φ."""
+    with mpmath.workdps(60):
+        ν, κ = mpmath.mpf(dim) / 2, mpmath.mpf(kappa)
+        cosine = mpmath.besseli(ν, κ) / mpmath.besseli(ν - 1, κ)
+        sine = float(mpmath.sqrt(1 - cosine**2))
+    points = np.zeros((2, dim))
+    points[:, 0], points[:, 1] = float(cosine), [sine, -sine]
+    fitted = VonMisesFisher.fit(points)
+    assert np.allclose(fitted.mean, np.eye(dim)[0], rtol=0.0, atol=EPS)
+    # rows are rounded: a small mean by ε, and of a small angle the sine by ε of itself
+    assert fitted.kappa == pytest.approx(kappa, rel=8.0 * EPS * (2.0 + 1.0 / float(cosine)))
+
+
+@pytest.mark.parametrize(("dim", "kappa"), [(2, 3.0), (24, 200.0), (768, 1e4)])
+def test_fits_of_draws(dim, kappa):
+    """Of n draws log κ has the error sqrt((d - 1)/2 n)/(d - 1) or so; five of them are allowed."""
+    law = VonMisesFisher(np.eye(dim)[-1], kappa)
+    points = law.sample(2000, 1)
+    fitted = VonMisesFisher.fit(points)
+    assert fitted.kappa == pytest.approx(kappa, rel=5.0 * np.sqrt(2.0 / (2000 * (dim - 1))))
+    # no law of the family is more likely
+    best = fitted.logpdf(points).mean()
+    for factor in 0.99, 1.01:
+        assert VonMisesFisher(fitted.mean, factor * fitted.kappa).logpdf(points).mean() < best
+    assert law.logpdf(points).mean() < best
+    # rounding of 6e-8 in each coordinate
+    single = VonMisesFisher.fit(points.astype(np.float32))
+    assert single.kappa == pytest.approx(fitted.kappa, rel=1e-5)
+    # a weight of 2/n counts a row twice
+    weights = np.full(2000, 1.0 / 2001)
+    weights[0] *= 2.0
+    twice = VonMisesFisher.fit(np.vstack([points, points[:1]]))
+    assert VonMisesFisher.fit(points, weights).kappa == pytest.approx(twice.kappa, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ([[0.6, 0.8]] * 3, r"points must be spread so that kappa <= 1e\+06, got one beyond"),
+        ([[1.0, 0.0], [1.0, 1e-4]], "points must be spread so that kappa"),
+        (np.float32([[0.6, 0.8], [-0.6, -0.8]]), "points must have a mean that is longer than"),
+        (np.vstack([np.eye(3), -np.eye(3)]), "the uniform law fits them"),
+        ([[1.0, 1.0]], "points must have rows of norm 1"),
+    ],
+)
+def test_what_no_law_of_the_family_fits_is_refused(points, message):
+    with pytest.raises(ValueError, match=message):
+        VonMisesFisher.fit(points)

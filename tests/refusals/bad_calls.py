@@ -207,7 +207,9 @@ OWN: dict[str, dict[str, Any]] = {
 }
 # calls whose arguments have good ones by their names
 PLAIN = """
-Attention.velocity CircleInteraction.velocity Density.pdf Density.moment Density.plot Density.resize
+Attention.velocity CircleInteraction.velocity Density.quantise Density.sample
+FourierSeries.logpdf Mixture.logpdf PointCloud.logpdf Uniform.logpdf VonMisesFisher.fit
+VonMisesFisher.logpdf ZonalSeries.logpdf Density.pdf Density.moment Density.plot Density.resize
 DoublyStochastic DoublyStochastic.velocity FeedForward.velocity FlowMap.moment FourierSeries.pdf
 FourierSeries.sample Interaction.velocity Layers.velocity Mixture.pdf Mixture.sample Particles
 Sum.velocity

@@ -85,6 +85,11 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"kappa": 1e7}, r"kappa .* <= 1e\+06, got 10000000.0"),
         ({"mean": 3.0, "kappa": [0.0, 1.0]}, r"kappa .* >= 0 and <= 1e\+06, got \[0.0, 1.0\]"),
     ],
+    "VonMisesFisher.fit": [
+        ({"points": [[1.0, 0.0]] * 2}, r"points must be spread so that kappa <= 1e\+06, got one"),
+        ({"points": [[1.0, 0.0], [-1.0, 0.0]]}, "points must have a mean that is longer than its"),
+        ({"points": EYE, "weights": [1.0]}, "weights must have length 3, got 1"),
+    ],
     "Mixture": [
         ({"laws": []}, r"laws must be a non-empty sequence .*, got \[\]"),
         ({"laws": UNIFORM}, r"laws must be .*, got Uniform\(dim=2\)"),
