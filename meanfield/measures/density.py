@@ -15,6 +15,7 @@ from meanfield._checks import (
     UNIT_MASS,
     boolean,
     check_measure,
+    generator,
     integer,
     is_number,
     is_of_package,
@@ -29,12 +30,14 @@ from meanfield._checks import (
 )
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.kernels.sinkhorn import Balanced, grid_sums, working_grid
-from meanfield.laws.law import Law, checked_pdf
+from meanfield.laws.law import Law, Uniform, checked_pdf, drawn
+from meanfield.laws.quantisation import quantised_points
+from meanfield.laws.series import Pieces, fourier_rows
 from meanfield.measures.measure import Measure, turned
 from meanfield.spaces import Circle, Harmonics, Space, Zonal, panels
 from meanfield.spaces.circle import MOST_MODES
 from meanfield.spaces.geometry import difference_of_meridians, latitude_density, line_points
-from meanfield.typing import Array, ArrayLike, Coefficients, NDArray
+from meanfield.typing import Array, ArrayLike, Coefficients, NDArray, Rng
 
 # a degree is present from this share of the power on: 1e-8 of the L² norm
 _PRESENT = 1e-16
@@ -426,6 +429,54 @@ class Density(Measure):
         """
         return self.space._at(self.coefficients, unit_rows("points", points, self.dim))
 
+    @property
+    def _drawn_law(self) -> Law:
+        """The law that the density was made from, or else its series."""
+        return self.law or SeriesLaw(self)
+
+    def sample(self, n: int, rng: Rng) -> Array:
+        """n independent draws, unit rows (n, d); `Particles.sample(mu, n, rng)` has tokens.
+
+        They are draws of the law that the density was made from; else of its series, exactly, by
+        rejection. Where a series is negative it counts as 0: draws are then of max(f, 0)/∫ max(f,
+        0) dσ, of which an event has another probability than of f by ∫ max(-f, 0) dσ at most,
+        about the `tail` of what is resolved.
+
+        Raises
+        ------
+        ValueError
+            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> mu = mf.Density(mf.Circle(32), mf.FourierSeries([0.5]))
+        >>> bool(np.abs(mu.sample(10_000, rng=0).mean(axis=0) - mu.mean()).max() < 0.04)
+        True
+        """
+        return self._drawn_law.sample(integer("n", n, low=1), generator("rng", rng))
+
+    def quantise(self, n: int, rng: Rng | None = None) -> Array:
+        """n unit rows (n, d) with equal shares of the mass, on the circle or S^2.
+
+        See `laws.quantised_points`; `Particles.quantise(mu, n)` has tokens. Where a series is
+        negative it counts as 0, as for `sample`.
+
+        Raises
+        ------
+        ValueError
+            If d > 3, n < 1, or rng is neither an integer >= 0 nor a numpy Generator.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> mu = mf.Density(mf.Circle(32), mf.Uniform(2))
+        >>> mu.quantise(2).round(12) + 0.0
+        array([[ 0.,  1.],
+               [ 0., -1.]])
+        """
+        return quantised_points(self._drawn_law, n, rng)
+
     def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
         """m_k = ∫ e^{-ikθ} f dσ, k = 0 … kmax; those past the degree of the series are 0.
 
@@ -536,8 +587,39 @@ class SeriesLaw:
         """f at unit rows (n, d), shape (n,)."""
         return np.maximum(self.density.pdf(points), 0.0)
 
+    @property
+    def symmetry_axis(self) -> Array | None:
+        """That of the space."""
+        return self.density.axis
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        """f over the angle, on the circle or to the axis."""
+        density, axis, kmax = self.density, self.density.axis, self.density.space.kmax
+        if axis is not None:
+
+            def meridian(angles: Array) -> Array:
+                return density.pdf(line_points(angles.ravel(), axis)).reshape(angles.shape)
+
+            return Pieces(meridian, kmax, np.pi)
+        waves = np.asarray(2.0 * density.coefficients[1:], dtype=np.complex128)
+        first = density.coefficients[0].real - 1.0
+        return Pieces(lambda rows: first + fourier_rows(waves, rows), kmax, _TURN)
+
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """n draws from the grid of the density, each with the mass of its node, (n, d)."""
-        space = self.density.space
-        masses = np.maximum(space.weights * self.density.values, 0.0)
-        return np.asarray(space.points[rng.choice(len(masses), size=n, p=masses / masses.sum())])
+        """n independent draws, unit rows (n, d), by rejection.
+
+        On the circle and about an axis from a proved bound; on S^2 from twice the largest value on
+        a grid of twice the degree, which is one (see `tabulated`).
+        """
+        density = self.density
+        if density.axis is not None or density.dim == Circle.dim:
+            return self._pieces.points(n, density.axis, rng)
+        finer = density.space._resized(2 * density.space.size)
+        bound = 2.0 * float(density._embedded(finer).values.max())
+
+        def accepted(count: int) -> Array:
+            proposed = Uniform(density.dim).sample(int(bound * count) + 64, rng)
+            return np.asarray(proposed[density.pdf(proposed) > bound * rng.random(len(proposed))])
+
+        return drawn(n, accepted)

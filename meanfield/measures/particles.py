@@ -138,7 +138,7 @@ class Particles(Measure):
 
     @classmethod
     def sample(cls, law: Law, n: int, rng: Rng, *, sums: str = "auto") -> Particles:
-        """n tokens drawn independently from a law.
+        """n tokens drawn independently from a law or a `Density`.
 
         Raises
         ------
@@ -151,7 +151,7 @@ class Particles(Measure):
 
     @classmethod
     def quantise(cls, law: Law, n: int, rng: Rng | None = None, *, sums: str = "auto") -> Particles:
-        """n tokens with equal shares of a law's mass, on the circle or S^2.
+        """n tokens with equal shares of the mass of a law or a `Density`, on the circle or S^2.
 
         Nearer to the law than independent draws: see `laws.quantised_points`.
 
@@ -169,7 +169,10 @@ class Particles(Measure):
             If the law lives elsewhere or has no density, n < 1, or rng is neither an integer >= 0
             nor a numpy Generator.
         """
-        return cls._of_points(quantised_points(law, n, rng), None, sums)
+        # a density, whose series may be negative, has its own
+        own = getattr(law, "quantise", None)
+        points = quantised_points(law, n, rng) if own is None else own(n, rng)
+        return cls._of_points(points, None, sums)
 
     def __repr__(self) -> str:
         return f"Particles(n={len(self.points)}, dim={self.dim})"

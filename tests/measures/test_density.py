@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -294,3 +295,69 @@ def test_complex_coefficients_about_an_axis_are_refused():
 def test_a_law_about_no_axis_is_refused(law):
     with pytest.raises(ValueError, match=r"law must be axisymmetric about .* Zonal\(2, 31\)"):
         mf.Density(mf.Zonal(2, 31), law)
+
+
+def law_of_three(dim):
+    """A series with no axis on the circle and S^2."""
+    if dim == 2:
+        return mf.FourierSeries(cos=[0.6, 0.0, 0.2], sin=[0.1, -0.3])
+    return mf.Mixture([mf.VonMisesFisher(v, 3.0) for v in np.eye(3)[:2]], [0.3, 0.7])
+
+
+OF_SERIES = {
+    "circle": (mf.Circle(32), law_of_three(2)),
+    "sphere": (mf.Sphere(31), law_of_three(3)),
+    "about an axis": (mf.Zonal(5, 31), mf.VonMisesFisher(np.eye(5)[-1], 4.0)),
+}
+
+
+@pytest.mark.parametrize("kind", OF_SERIES)
+def test_draws_have_the_law_of_the_series(kind):
+    """Their means are known to 1/sqrt(n), and a projection passes a KS test of level 1e-3."""
+    space, law = OF_SERIES[kind]
+    mu = mf.Density(space, law)
+    series = mf.Density.from_coefficients(mu.space, mu.coefficients)
+    n, u = 20_000, np.linspace(1.0, 2.0, space.dim) / np.linalg.norm(np.linspace(1, 2, space.dim))
+    draws = series.sample(n, np.random.default_rng(1))
+    assert np.abs(draws.mean(axis=0) - mu.mean()).max() < 5.0 / np.sqrt(n)
+    # of degree 2, too: that is no law of the mean alone
+    exact = law.sample(n, np.random.default_rng(2))
+    assert scipy.stats.ks_2samp(draws @ u, exact @ u).pvalue > 1e-3
+    # draws of another law are told apart by the same test
+    other = mf.Uniform(space.dim).sample(n, 3)
+    assert scipy.stats.ks_2samp(other @ u, exact @ u).pvalue < 1e-12
+    assert len(np.unique(draws, axis=0)) == n
+    assert np.array_equal(mf.Particles.sample(series, n, 1).points, draws)
+    # of a density from a law they are the law's own
+    assert np.array_equal(mu.sample(9, 4), law.sample(9, np.random.default_rng(4)))
+
+
+def test_draws_leave_out_where_a_series_is_negative():
+    """f = 1 + 1.2 cos θ: of max(f, 0) each twentieth of the mass has a twentieth of the draws."""
+    mu = mf.Density.from_coefficients(mf.Circle(8), np.array([1.0, 0.6, 0.0, 0.0], dtype=complex))
+    draws, zero = mu.sample(20_000, 0), np.arccos(-1.0 / 1.2)
+    angles = np.arctan2(draws[:, 1], draws[:, 0])
+    assert np.abs(angles).max() <= zero
+    cumulated = (angles + 1.2 * np.sin(angles)) / (2.0 * (zero + 1.2 * np.sin(zero))) + 0.5
+    counts = np.histogram(cumulated, 20, (0.0, 1.0))[0]
+    assert scipy.stats.chisquare(counts).pvalue > 1e-3
+    tokens = mu.quantise(10_000)
+    angles = np.arctan2(tokens[:, 1], tokens[:, 0])
+    # one of n at each side of each edge
+    cumulated = (angles + 1.2 * np.sin(angles)) / (2.0 * (zero + 1.2 * np.sin(zero))) + 0.5
+    assert np.abs(np.histogram(cumulated, 20, (0.0, 1.0))[0] - 500).max() <= 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "tolerance"),
+    [("circle", 1e-12), pytest.param("sphere", 2e-3, marks=pytest.mark.slow), ("axis", 2e-3)],
+)
+def test_quantised_densities_have_their_moments(kind, tolerance):
+    """On the circle means of smooth functions are exact to rounding, on S^2 to some 1/n."""
+    space, law = OF_SERIES.get(kind, (mf.Zonal(3, 31), mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)))
+    mu = mf.Density(space, law)
+    series = mf.Density.from_coefficients(mu.space, mu.coefficients)
+    tokens = mf.Particles.quantise(series, 1000)
+    assert np.abs(tokens.mean() - mu.mean()).max() < tolerance
+    assert np.array_equal(tokens.points, series.quantise(1000))
+    assert np.abs(mu.quantise(1000) - tokens.points).max() < 1e-6
