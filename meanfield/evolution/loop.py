@@ -198,7 +198,7 @@ def evolve(
         shared by the coefficients. Flow maps have a tolerance of their own instead, their `tol`.
     max_step : float, optional
         The largest time step of Particles under noise, default 0.02 over the largest rate of SA,
-        USA, DoublyStochastic or an interaction.
+        USA, DoublyStochastic or an interaction. Other runs need none, and leave it and `rng` aside.
     on_unresolved : {'flow-map', 'stop'}, optional
         What to do when a space of `max_size` no longer resolves a density. 'flow-map', the
         default, continues with a `FlowMap` of the same law to `t_end`, in the same solution. 'stop'
@@ -314,9 +314,7 @@ def solve(
     progress = checked_progress(progress)
     max_step = None if max_step is None else number("max_step", max_step, above=0)
     asked = options.checked_energy(measure, energy)
-    known = options.check_start(
-        measure, dynamics, times[-1], max_step=max_step, rng=rng, energy=asked
-    )
+    known = options.check_start(measure, dynamics, times[-1], rng=rng, energy=asked)
     if (step := layer_step(dynamics)) is not None:
         times = options.layer_times(times, step)
     choice = options.choose_on_unresolved(measure, known, on_unresolved)

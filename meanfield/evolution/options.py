@@ -95,7 +95,6 @@ def check_start(
     dynamics: OwnDynamics,
     t_end: float,
     *,
-    max_step: float | None,
     rng: Any,
     energy: Dynamics | None = None,
 ) -> Dynamics:
@@ -107,6 +106,8 @@ def check_start(
         Naming the argument.
     """
     check_measure("measure", measure)
+    if rng is not None:
+        generator("rng", rng)
     _check_kind(dynamics)
     known, is_flow = adapt_with(dynamics, energy), layer_step(dynamics) is None
     own: Any = dynamics
@@ -125,7 +126,8 @@ def check_start(
     if isinstance(measure, Particles):
         for layer in known._representatives if is_flow else ():
             check_sums(measure, layer, may_span=layer.noise == 0.0)
-        _check_max_step(known, max_step, rng)
+        if known.noise > 0.0:
+            generator("rng, which noise needs,", rng)
         return known
     if isinstance(measure, FlowMap):
         _check_flow_layers(known)
@@ -142,9 +144,6 @@ def check_start(
         for _, term in (term for layer in known._representatives for term in layer._terms):
             if not term._isotropic:
                 check_on_space(measure.space, term)
-    for name, value in ("max_step", max_step), ("rng", rng):
-        if value is not None:
-            raise ValueError(f"{name} must be None but for Particles, got {shown(value)}")
     return known
 
 
@@ -220,18 +219,6 @@ def _check_tokens(measure: AnyMeasure, dynamics: Any) -> None:
     if not isinstance(measure, Particles) or measure._frequencies is not None:
         told = f"{shown(dynamics)}, which has no flow, got {shown(measure)}"
         raise ValueError(f"measure must be Particles under {told}")
-
-
-def _check_max_step(dynamics: Dynamics, max_step: float | None, rng: Any) -> None:
-    if dynamics.noise > 0.0:
-        generator("rng, which noise needs,", rng)
-    elif rng is not None:
-        raise ValueError(f"rng must be None without noise, got {shown(rng)}")
-    elif max_step is not None:
-        raise ValueError(
-            f"max_step must be None for the flow without noise, whose steps follow rtol, got "
-            f"{shown(max_step)}"
-        )
 
 
 def _check_kind(dynamics: Any) -> None:

@@ -11,20 +11,15 @@ FLOW = mf.FlowMap(mf.Uniform(2))
 FIELD = mf.Attention(1.0, [mf.Head(np.eye(3))])
 NOISY, RNG = mf.SA(1.0, noise=0.1), np.random.default_rng(0)
 STEPS = mf.LayerMap(FIELD, step=0.1)
-FLOW_OF_TOKENS = "max_step must be None for the flow"
 BAD = [
     (FLOW, mf.Layers([mf.DoublyStochastic(1.0)]), {}, "layers must be no DoublyStochastic for a f"),
     (FLOW, NOISY, {}, "noise must be 0 to evolve"),
     (DENSITY, mf.LayerMap(mf.SA(1.0), step=0.1), {}, "measure must be Particles under LayerMap"),
-    (DENSITY, mf.SA(1.0), {"max_step": 0.1}, "max_step must be None but for"),
-    (DENSITY, mf.SA(1.0), {"rng": RNG}, "rng must be None but for"),
     (TOKENS, mf.SA(1.0), {"max_step": -1.0}, "max_step must be a finite number > 0"),
-    (TOKENS, mf.SA(1.0), {"max_step": 0.1}, FLOW_OF_TOKENS),
+    (DENSITY, mf.SA(1.0), {"rng": -1}, "rng must be an integer >= 0 or a numpy.random.Generator"),
+    (DENSITY, mf.SA(1.0), {"max_step": 0.0}, "max_step must be a finite number > 0"),
     (TOKENS, NOISY, {}, "rng, which noise needs, must be"),
-    (TOKENS, NOISY, {"rng": "3"}, "rng, which noise needs, must be"),
-    (TOKENS, mf.SA(1.0), {"rng": RNG}, "rng must be None without noise"),
-    (TOKENS, STEPS, {"max_step": 0.1}, FLOW_OF_TOKENS),
-    (TOKENS, STEPS, {"rng": RNG}, "rng must be None without noise"),
+    (TOKENS, NOISY, {"rng": "3"}, "rng must be an integer >= 0"),
     (
         *(TOKENS, mf.Attention(1.0, [mf.Head(np.eye(3))], noise=0.1)),
         *({"rng": RNG}, "max_step must be given for Attention"),
@@ -53,3 +48,18 @@ BAD = [
 def test_what_does_not_fit_is_refused(measure, dynamics, options, message):
     with pytest.raises(ValueError, match=message):
         mf.evolve(measure, dynamics, 1.0, **options)
+
+
+@pytest.mark.parametrize(
+    ("measure", "dynamics"),
+    [*((one, mf.SA(1.0)) for one in (DENSITY, FLOW, TOKENS)), (TOKENS, STEPS)],
+)
+def test_what_needs_neither_leaves_rng_and_max_step_aside(measure, dynamics):
+    """So a loop over noise may begin at 0: the run is the same, and nothing is drawn."""
+    rng = np.random.default_rng(5)
+    given = mf.evolve(measure, dynamics, 0.2, 1, max_step=0.05, rng=rng)
+    plain = mf.evolve(measure, dynamics, 0.2, 1)
+    assert np.array_equal(given.final.points, plain.final.points)
+    assert np.array_equal(given.final.weights, plain.final.weights)
+    assert "max_step" not in given.dataset.attrs
+    assert rng.random() == np.random.default_rng(5).random()
