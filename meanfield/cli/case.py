@@ -295,8 +295,6 @@ def check_saves(measure: AnyMeasure, save_at: int | list[float]) -> None:
 _LARGEST_FILE = 1 << 20
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _WITH = " with "
-# of tables of points
-_POINTS = (".csv", ".npy", ".npz")
 
 
 class Case:
@@ -587,7 +585,7 @@ def read_case(path: str | os.PathLike[str], settings: Mapping[str, Any] | None =
         If the file can't be read, is not TOML, or is no case.
     """
     path = Path(path)
-    if path.suffix in _POINTS and _is_file(path):
+    if path.suffix in tables.POINT_FILES and _is_file(path):
         raise CaseError(
             f"{path}: must be a case file (TOML), but holds points: a case names them as "
             f"law.points, begin with meanfield run --print-case"

@@ -48,6 +48,8 @@ def located(where: str, keys: Iterable[str]) -> Iterator[None]:
 
 # as text and as lists of numbers it takes some ten times that in memory
 _LARGEST_CLOUD = 1 << 28
+# endings of the files that are read
+POINT_FILES = ".csv", ".npy", ".npz"
 BUNDLED = {"tokens-s2": "tokens_s2.csv"}
 _FILE = "a CSV, NPY or NPZ file"
 _NAME = f"the name of {_FILE}"
@@ -63,11 +65,17 @@ def read_arrays(file: str, folder: Path, beside: str) -> dict[str, Array]:
     ValueError
         If there is no such file, or it is no such table.
     """
+    ending = Path(file).suffix.lower()
     if file in BUNDLED:
         table = _read((files("meanfield") / "data" / BUNDLED[file]).read_text("utf-8"))
+    elif ending not in POINT_FILES:
+        raise ValueError(
+            f"must be {_FILE} with the ending {', '.join(POINT_FILES)}: write the arrays of other "
+            f"files by numpy.save"
+        )
     else:
         path = _checked_file(folder / file)
-        match path.suffix.lower():
+        match ending:
             case ".npz":
                 return _npz_arrays(path, beside)
             case ".npy":

@@ -504,3 +504,15 @@ def test_a_density_by_values_needs_them():
         CaseError, match=r"law\.values is missing: it must be a number >= 0 for each"
     ):
         measure_of('type = "Tabulated"\npoints = [0.0, 2.0, 4.0]', ON_THE_CIRCLE)
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pt", "h5", "zarr", "parquet", "txt"])
+def test_files_of_points_that_are_not_read_are_named(ending, tmp_path):
+    """Such a file was read as CSV, and its first bytes were said to be no header."""
+    (tmp_path / f"tokens.{ending}").write_text("x,y\n1.0,0.0\n")
+    text = f"[law]\ntype = 'PointCloud'\npoints = 'tokens.{ending}'\n{REST}"
+    case = case_from_text(text, "a.toml", tmp_path)
+    with pytest.raises(CaseError, match=r"with the ending \.csv, \.npy, \.npz: write") as caught:
+        case._build()
+    assert len(str(caught.value).splitlines()) == 1
+    assert f"law.points = 'tokens.{ending}': must be a CSV" in str(caught.value)
