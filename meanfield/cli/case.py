@@ -502,7 +502,7 @@ class Case:
             If one can't be computed.
         """
         monitors = self._tables.monitors
-        layers = adapt(self._tables.dynamics.build("dynamics"))._layers
+        layers = adapt(self._tables.dynamics.build("dynamics"))._representatives
         beta = next((layer.beta for layer in layers if hasattr(layer, "beta")), None)
         taken = taken_names(monitors)
         with self._errors("monitors"):

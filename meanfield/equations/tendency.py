@@ -110,7 +110,7 @@ def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
     """
     check_dim(dynamics, measure.dim)
     known = adapt(dynamics)
-    for _, term in (term for layer in known._layers for term in layer._terms):
+    for _, term in (term for layer in known._representatives for term in layer._terms):
         _check_moved(measure, term)
     if isinstance(measure, LineFlowMap | SphereFlowMap):
         check_carried(measure, known)
@@ -124,7 +124,7 @@ def check_carried(measure: AnyMeasure, dynamics: Dynamics) -> None:
     ValueError
         Naming what it lacks.
     """
-    for _, term in (term for layer in dynamics._layers for term in layer._terms):
+    for _, term in (term for layer in dynamics._representatives for term in layer._terms):
         if not term._by_output:
             continue
         if term._divergence is None:

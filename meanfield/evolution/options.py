@@ -117,7 +117,7 @@ def check_start(
     if not tells_facts(own):
         _check_name(own)
     check_moved(measure, known)
-    for _, term in (term for layer in known._layers for term in layer._terms):
+    for _, term in (term for layer in known._representatives for term in layer._terms):
         if isinstance(term, Adapted):
             term.try_on(measure)
     if t_end > known._depth * (1.0 + ROUNDING):

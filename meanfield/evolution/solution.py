@@ -295,7 +295,7 @@ class Solution(ShownRun, Generic[M_co]):
             saved: Any = self.at(t)
             return np.asarray(saved.pdf(points))
         if self._history is None:
-            layers = adapt_with(self.dynamics, None)._layers
+            layers = adapt_with(self.dynamics, None)._representatives
             if not all(layer._by_moments for layer in layers):
                 raise ValueError(
                     f"pdf needs a dynamics with a kernel or heads, or reads_measure = False, for "

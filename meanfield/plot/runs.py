@@ -39,7 +39,7 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
     if isinstance(dynamics, LayerMap):
         return f"{dynamics_title(dynamics.dynamics)}, layers of {dynamics.step:g}"
     known = adapt(dynamics)
-    if all(isinstance(layer, FeedForward) for layer in known._layers):
+    if all(isinstance(layer, FeedForward) for layer in known._representatives):
         return dynamics.name
     beta = getattr(known, "beta", None)
     return frames.heading(dynamics.name, beta, known.sign, dynamics.noise)

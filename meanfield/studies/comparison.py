@@ -125,7 +125,7 @@ def compare(
             f"b must be on the sphere of a, in dim = {a.final.dim}, got dim = {b.final.dim}"
         )
     names = some_of("distances", distances, DISTANCES)
-    known = (getattr(layer, "beta", 0.0) for layer in adapt(a.dynamics)._layers)
+    known = (getattr(layer, "beta", 0.0) for layer in adapt(a.dynamics)._representatives)
     default = next((found for found in known if found), 1.0)
     beta = default if beta is None else number("beta", beta, above=0)
     gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)

@@ -194,7 +194,7 @@ BAD = [
     ),
     ((CIRCLE, mf.Attention(1.0, scored(3, 1.0))), "measure must have dim = "),
     (
-        (CIRCLE, mf.Layers([mf.SA(1.0), mf.Attention(11_000.0, [mf.Head()])])),
+        (CIRCLE, mf.Layers([mf.SA(1.0), mf.Attention(11_000.0, [mf.Head(np.eye(2))])])),
         r"beta \|KᵀQ\| must be <= 10000",
     ),
     ((CIRCLE, mf.Layers([mf.SA(1.0)], step=0.1)), "t_end must be <= 0.1"),

@@ -220,6 +220,8 @@ def test_a_result_keeps_the_seed_of_random_layers(tmp_path):
 
 
 def live_layers():
+    # what other tests have left is not counted once, and gone the next time
+    gc.collect()
     return sum(isinstance(one, mf.Attention) for one in gc.get_objects())
 
 
