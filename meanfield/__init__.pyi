@@ -10,6 +10,7 @@ from .dynamics.interaction import Interaction
 from .dynamics.isotropic import SA, USA
 from .dynamics.kuramoto import CircleInteraction, Kuramoto
 from .dynamics.layers import FeedForward, LayerMap, Layers
+from .dynamics.schedule import Schedule
 from .evolution import Solution, evolve, load, resume
 from .functionals.distances import mmd, sobolev
 from .functionals.energies import (
@@ -72,6 +73,7 @@ __all__ = [
     "Particles",
     "PointCloud",
     "SA",
+    "Schedule",
     "SlicedDistance",
     "Solution",
     "Sphere",

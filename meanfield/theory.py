@@ -453,7 +453,7 @@ def dobrushin_constant(dynamics: AnyDynamics) -> float:
     2.0
     """
     known = _plain(dynamics, is_balanced=False, has_noise=False)
-    beta = known.beta
+    beta = float(known.beta)
     if not known.normalised:
         return 2.0 * math.exp(beta)
     in_x = beta + 0.25 / beta if beta > 0.5 else 1.0

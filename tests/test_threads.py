@@ -249,6 +249,17 @@ ROWS: dict[str, Row] = {
         lambda: mf.DoublyStochastic(1.0) + mf.FeedForward.from_potential([0.3, 0.2], np.eye(2)),
         ON_CIRCLE,
     ),
+    "Schedule": Row(
+        lambda: mf.Schedule([0.0, 1.0, 2.0], [1.0, 3.0, 2.0]),
+        [
+            lambda x: x(0.5),
+            lambda x: x.derivative(0.5),
+            lambda x: (x.knots, x.shape, x.ndim),
+            lambda x: (x.extrema, x.largest),
+            repr,
+        ],
+        10,
+    ),
     "Layers": of_dynamics(lambda: mf.Layers([mf.SA(2.0), mf.USA(0.5)], step=0.1), ON_CIRCLE),
     "RandomLayers": of_dynamics(
         lambda: mf.Layers.random("values", beta=2.0, dim=2, n_layers=3, step=0.1, rng=0), ON_CIRCLE

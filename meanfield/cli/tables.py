@@ -22,6 +22,7 @@ from pydantic import Field
 from meanfield._checks import integer, number, one_line, real_array, shown
 from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap, Layers, RandomLayers, Sum
 from meanfield.dynamics.isotropic import LARGEST_BETA
+from meanfield.dynamics.schedule import Schedule
 from meanfield.functionals.transport.distance import DistanceTo
 from meanfield.laws import LAWS, Mixture, PointCloud, VonMisesFisher
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
@@ -375,6 +376,8 @@ def _table(made: Any, *, default: Any = ..., base: Any = None) -> Any:
         note, given = field.metadata, arguments[field.name].default
         hint = _AS_READ.get(note["hint"], note["hint"])
         hint = {list: list[parts], dict: parts}.get(hint, hint) if parts else hint
+        if "varies" in note:
+            hint = _or_schedule(hint)
         # the dimension may be told by another table, and values by the file of the points
         if field.name in ("dim", "values"):
             given = None
@@ -392,6 +395,17 @@ def _table(made: Any, *, default: Any = ..., base: Any = None) -> Any:
     model.made = made
     model.told_dim = _TOLD_DIM.get(made, base.told_dim)
     return model
+
+
+def _or_schedule(hint: Any) -> Any:
+    """A value of this type, or where a table is given a schedule."""
+
+    def told_kind(data: Any) -> str:
+        return "Schedule" if isinstance(data, (dict, MadeTable)) else "value"
+
+    value = Annotated[hint, pydantic.Tag("value")]
+    table = Annotated["ScheduleTable", pydantic.Tag("Schedule")]
+    return Annotated[Union[value, table], pydantic.Discriminator(told_kind)]  # noqa: UP007
 
 
 def _one_of(tables: Iterable[Any], default: str = "") -> Any:
@@ -462,12 +476,16 @@ class DynamicsTable(MadeTable):
         """
         super().check(case)
         if (beta := getattr(self, "beta", None)) is not None:
-            number("beta", beta, low=0, high=case.measure.largest_beta)
+            largest = np.max(beta.values) if isinstance(beta, ScheduleTable) else beta
+            number("beta", largest, low=0, high=case.measure.largest_beta)
         if heads := getattr(self, "heads", None):
-            side = max(len(np.atleast_1d(m)) for head in heads for m in (head.Q, head.K, head.V))
+            given = [m for head in heads for m in (head.Q, head.K, head.V)]
+            matrices = [m.values[0] if isinstance(m, ScheduleTable) else m for m in given]
+            side = max(len(np.atleast_1d(m)) for m in matrices)
             _check_product("heads", len(heads), side**2, "heads")
 
 
+ScheduleTable: Any = _table(Schedule)
 HeadTable: Any = _table(Head, default=None)
 # SA has no type to give
 _DEFAULT = SA.__name__

@@ -13,6 +13,15 @@ from meanfield import _checks
 from meanfield._checks import Record, freeze, is_single, key, number, read_only, real_array, shown
 from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, is_multiple, parts_of
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA, Isotropic
+from meanfield.dynamics.schedule import (
+    Schedule,
+    at_time,
+    coefficient,
+    in_time,
+    largest_of,
+    refuse_schedules,
+    slope_of,
+)
 from meanfield.typing import Array, ArrayLike, Rng, Summable
 
 # of a product of matrices
@@ -29,8 +38,10 @@ class Form(NamedTuple):
     exponent: float
 
 
-def common_form(beta: float, bilinear: Any, value: Any) -> Form | None:
+def common_form(beta: float, bilinear: Any, value: Any, least: float = 0.0) -> Form | None:
     """D = KᵀQ and ±1 where KᵀQ is symmetric and V = ±KᵀQ, each a matrix or a number; else None.
+
+    Rounding is relative to KᵀQ, or to a size that is larger.
 
     Examples
     --------
@@ -41,7 +52,7 @@ def common_form(beta: float, bilinear: Any, value: Any) -> Form | None:
     if shape:
         eye = np.eye(shape[0])
         bilinear, value = (m if np.ndim(m) else m * eye for m in (bilinear, value))
-    size = np.abs(bilinear).max()
+    size = max(np.abs(bilinear).max(), least)
     if np.abs(bilinear - np.transpose(bilinear)).max() > _ROUNDING * size:
         return None
     matrix = 0.5 * (bilinear + np.transpose(bilinear)) if shape else bilinear
@@ -59,7 +70,7 @@ _LARGEST_EXPONENT = 700.0
 
 def _matrix(name: str, shape: str) -> dict[str, Any]:
     about = f"the {name} matrix {shape}, a list of rows, or a number"
-    return key(about, float | list[list[float]])
+    return in_time(key(about, float | list[list[float]]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +79,9 @@ class Head(Record):
 
     Parameters
     ----------
-    Q, K : array_like, shape (m, d), or float
+    Q, K : array_like, shape (m, d), float, or a Schedule of either
         With any number m of rows; a number stands for that multiple of the identity.
-    V : array_like, shape (d, d), or float
+    V : array_like, shape (d, d), float, or a Schedule of either
         With its output projection, if it has one.
 
     Attributes
@@ -113,7 +124,8 @@ class Head(Record):
             raise ValueError(f"Q, K and V must have d >= 2 columns, got shapes {shapes}")
 
     def __repr__(self) -> str:
-        shapes = (np.shape(m) or m for m in (self.Q, self.K, self.V))
+        parts: Any = (self.Q, self.K, self.V)
+        shapes = (m if isinstance(m, Schedule) else np.shape(m) or m for m in parts)
         return "Head(Q={}, K={}, V={})".format(*shapes)
 
     @classmethod
@@ -173,10 +185,17 @@ class Head(Record):
     @property
     def matrix(self) -> Any:
         """KᵀQ, a number if both are."""
+        refuse_schedules("Q and K", (self.Q, self.K), "their product is one matrix")
         if np.ndim(self.Q) and np.ndim(self.K):
             return np.asarray(self.K).T @ np.asarray(self.Q)
         key = np.asarray(self.K).T if np.ndim(self.K) else self.K
         return key * self.Q  # type: ignore[operator]
+
+    def _matrix_slope(self, t: float) -> Any:
+        """d/dt of KᵀQ at a time."""
+        then = at_time(self, t)
+        slopes = Head(Q=slope_of(self.Q, t), K=then.K), Head(Q=then.Q, K=slope_of(self.K, t))
+        return slopes[0].matrix + slopes[1].matrix
 
 
 def _ginibre(dim: int, rng: np.random.Generator) -> Array:
@@ -220,7 +239,7 @@ class Attention(HeadsDynamics):
 
     Parameters
     ----------
-    beta : float
+    beta : float or Schedule
         Inverse temperature β >= 0; for trained weights 1/sqrt(m).
     heads : sequence of Head
         At least one; their outputs are added.
@@ -248,7 +267,7 @@ class Attention(HeadsDynamics):
     array([[0., 1.]])
     """
 
-    beta: float = field(metadata=BETA)
+    beta: Any = field(metadata=in_time(BETA))
     heads: Sequence[Head] = field(
         metadata=key("a list of tables with Q, K or V", list, minItems=1, maxItems=MOST_PARTS)
     )
@@ -259,7 +278,7 @@ class Attention(HeadsDynamics):
     _no_gradient: ClassVar[str] = "V of each head must be a multiple of QᵀK = (KᵀQ)ᵀ, and is not"
 
     def __post_init__(self) -> None:
-        beta, noise = number("beta", self.beta, low=0), number("noise", self.noise, low=0)
+        beta, noise = coefficient("beta", self.beta), number("noise", self.noise, low=0)
         heads = parts_of(self.heads)
         if not heads or not all(isinstance(head, Head) for head in heads):
             raise ValueError(
@@ -269,10 +288,12 @@ class Attention(HeadsDynamics):
         dims = {head._dim for head in heads} - {None}
         if len(dims) > 1:
             raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = [beta * head.matrix for head in heads]
         freeze(self, beta=beta, heads=heads, normalised=normalised, noise=noise)
-        freeze(self, dim=next(iter(dims), None), _scores=scores, _values=[h.V for h in heads])
+        freeze(self, dim=next(iter(dims), None))
+        if not self._varies:
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = [beta * head.matrix for head in heads]
+            freeze(self, _scores=scores, _values=[h.V for h in heads])
         self._check_size()
 
     def _check_size(self) -> None:
@@ -281,8 +302,7 @@ class Attention(HeadsDynamics):
             raise ValueError(f"beta KᵀQ of each head must be finite, got {sizes} at most")
         if self.normalised:
             return
-        largest = max(float(np.linalg.norm(np.atleast_2d(b), 2)) for b in self._scores)
-        values = sum(float(np.linalg.norm(np.atleast_2d(head.V), 2)) for head in self.heads)
+        largest, values = self._reach, sum(largest_of(head.V) for head in self.heads)
         exponent = largest + max(float(np.log(max(values, 1e-300))), 0.0)
         if exponent > _LARGEST_EXPONENT:
             raise ValueError(
@@ -297,8 +317,18 @@ class Attention(HeadsDynamics):
         )
 
     def _opposite(self) -> Attention:
-        heads = [Head(Q=head.Q, K=head.K, V=-np.asarray(head.V)) for head in self.heads]
+        # frozen, a value is a number, an array or a schedule
+        values: list[Any] = [head.V for head in self.heads]
+        heads = [replace(h, V=-value) for h, value in zip(self.heads, values, strict=True)]
         return replace(self, heads=heads)
+
+    @property
+    def _reach(self) -> float:
+        """The largest |β KᵀQ|, or what bounds it at all times."""
+        if not self._varies:
+            return super()._reach
+        each = (largest_of(head.K) * largest_of(head.Q) for head in self.heads)
+        return largest_of(self.beta) * max(each)
 
     @property
     def _form(self) -> Form | None:
@@ -309,13 +339,13 @@ class Attention(HeadsDynamics):
         """
         if len(self.heads) > 1:
             return None
-        return common_form(self.beta, self.heads[0].matrix, self.heads[0].V)
+        return common_form(self.beta, self.heads[0].matrix, self.heads[0].V, self._size)
 
     @property
     def _is_gradient(self) -> bool:
         """Each V must be a multiple of QᵀK: P_x Mᵀ ∇G(Mx) is the gradient of G(Mx), M = β KᵀQ."""
         dim = self.dim or 1
-        return all(is_multiple(value, scores.T) for scores, value in self._matrices(dim))
+        return all(is_multiple(v, m.T, self._size) for m, v in self._matrices(dim))
 
     @property
     def _plain(self) -> Isotropic | None:
@@ -360,11 +390,15 @@ class Attention(HeadsDynamics):
 
 
 def matrix_or_number(name: str, value: ArrayLike) -> Any:
-    """A finite float64 matrix, made read-only, or a finite number.
+    """A finite float64 matrix, made read-only, a finite number, or a schedule of either.
 
     Raises
     ------
     ValueError
         If it is neither.
     """
+    if isinstance(value, Schedule):
+        if value.ndim == 1:
+            raise ValueError(f"{name} must be a Schedule of numbers or of matrices, got {value}")
+        return value
     return number(name, value) if is_single(value) else read_only(real_array(name, value, 2))

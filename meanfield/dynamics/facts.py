@@ -22,6 +22,7 @@ from meanfield._checks import (
     unit_rows,
 )
 from meanfield._shown import ShownFields
+from meanfield.dynamics.schedule import Schedule, at_time, in_time, schedules
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike, Steepness, Summable
 
@@ -138,7 +139,7 @@ def multiplied_out(value: float, log_unit: float) -> float:
 class Dynamics(ShownFields, ABC):
     """A dynamics with its facts: what holds of it unless it says otherwise.
 
-    It is the same at all times; what acts at a time is one of its layers.
+    It is the same at all times, unless it has a `Schedule`; what acts at one is one of its layers.
 
     Attributes
     ----------
@@ -195,6 +196,8 @@ class Dynamics(ShownFields, ABC):
     _divergence : callable or None
         div X (n,) on the sphere of a measure at unit rows (n, d), of what runs can ask for nothing
         but its output.
+    _size : float
+        Of weights in time, to which rounding is relative; 0 where there are none.
     _sums : str
         How a sum over tokens is done where there are no heads: 'own' as it likes, 'transforms', or
         'none' where the measure does not count.
@@ -219,6 +222,7 @@ class Dynamics(ShownFields, ABC):
     _multipliers: Any = None
     _layer_step: float | None = None
     _divergence: Any = None
+    _size: float = 0.0
 
     @property
     def name(self) -> str:  # noqa: D102
@@ -261,13 +265,13 @@ class Dynamics(ShownFields, ABC):
         measure : Density, FlowMap or Particles
         at : array_like, shape (n, d)
         t : float
-            Of `Layers`, the time that tells which one acts.
+            The time that tells which of `Layers` acts, and the values of a `Schedule`.
 
         Raises
         ------
         ValueError
             If `measure` is none, its dimension is not that of the dynamics, the points are not unit
-            rows of it, or t < 0.
+            rows of it, t < 0, or a schedule does not know t.
         """
         check_measure("measure", measure)
         check_dim(self, measure.dim)
@@ -349,6 +353,21 @@ class Dynamics(ShownFields, ABC):
         each = [term._steepness for term in terms if term._steepness is not None]
         return (lambda sets: np.max([one(sets) for one in each], axis=0)) if each else None
 
+    @cached_property
+    def _varies(self) -> bool:
+        """Whether it has weights in time; equations then know it as one that is `Varying`."""
+        return next(schedules(self), None) is not None
+
+    @property
+    def _own_terms(self) -> Sequence[Dynamics]:
+        """The terms, each of which has an energy of its own: this alone."""
+        return (self,)
+
+    @property
+    def _instances(self) -> Sequence[Dynamics]:
+        """What it is at the times that all that varies is checked at: this alone."""
+        return (self,)
+
     def _opposite(self) -> Dynamics | None:
         """The dynamics of its own kind that has -X, if there is one."""
         return None
@@ -404,8 +423,8 @@ class Dynamics(ShownFields, ABC):
         return 0
 
     def _at(self, t: float) -> Dynamics:
-        """The layer that acts at a time, of two the later."""
-        return self._layers[self._number(t)]
+        """The layer that acts at a time, of two the later, with the weights of then."""
+        return at_time(self, t) if self._varies else self._layers[self._number(t)]
 
 
 @singledispatch
@@ -450,8 +469,9 @@ class Sum(Dynamics):
     ----------
     terms : sequence of dynamics
         Of one dimension, but for `Layers` and `LayerMap`.
-    weights : sequence of float, optional
-        1 for each if omitted. A negative one is the dynamics with the other sign.
+    weights : sequence of float or Schedule, optional
+        1 for each if omitted. A negative one is the dynamics with the other sign. The values of a
+        Schedule are one for each term at each time, which may have no noise.
 
     Attributes
     ----------
@@ -478,14 +498,19 @@ class Sum(Dynamics):
     terms: Sequence[Any] = field(
         metadata=key("a list of tables, each a dynamics", list, minItems=1, maxItems=MOST_PARTS)
     )
-    weights: Sequence[float] | None = field(
+    weights: Sequence[float] | Schedule | None = field(
         default=None,
         kw_only=True,
-        metadata=key("the factor of each term, 1 if left out, a list of numbers", list[float]),
+        metadata=in_time(
+            key("the factor of each term, 1 if left out, a list of numbers", list[float])
+        ),
     )
 
     def __post_init__(self) -> None:
         given = parts_of(self.terms)
+        if isinstance(self.weights, Schedule):
+            self._weigh_in_time(given, self.weights)
+            return
         weights = np.ones(len(given))
         if self.weights is not None:
             weights = real_array("weights", self.weights, 1)
@@ -505,13 +530,43 @@ class Sum(Dynamics):
                 f"terms must add up to something, got {shown(self.terms)} with weights "
                 f"{shown(self.weights)}"
             )
-        dims = {getattr(term, "dim", None) for _, term in parts} - {None}
-        if len(dims) > 1:
-            raise ValueError(f"terms must be of one dimension, got {sorted(dims, key=str)}")
         noise = sum(weight * float(term.noise) for weight, term in parts)
         factors, terms = zip(*parts, strict=True)
-        freeze(self, terms=terms, weights=factors, dim=next(iter(dims), None), noise=noise)
+        self._keep(terms, factors, noise)
+
+    def _keep(self, terms: Sequence[Any], weights: Any, noise: float) -> None:
+        dims = {getattr(term, "dim", None) for term in terms} - {None}
+        if len(dims) > 1:
+            raise ValueError(f"terms must be of one dimension, got {sorted(dims, key=str)}")
+        freeze(self, terms=terms, weights=weights, dim=next(iter(dims), None), noise=noise)
         freeze(self, normalised=any(getattr(term, "normalised", False) for term in terms))
+
+    def _weigh_in_time(self, given: Sequence[Any], weights: Schedule) -> None:
+        """Keep terms whose weights may change their sign, so that none is dropped or turned."""
+        if not given or weights.shape != (len(given),):
+            raise ValueError(
+                f"weights must be one for each of the {len(given)} terms at each time, got "
+                f"{shown(weights)}"
+            )
+        columns, terms = [], []
+        for i, each in enumerate(given):
+            for factor, term in _taken_apart(1.0, each):
+                if term.noise > 0.0:
+                    raise ValueError(f"terms must have no noise where weights vary, got {term!r}")
+                columns.append(factor * np.asarray(weights.values)[:, i])
+                terms.append(term)
+        if len(terms) != len(given):
+            weights = Schedule(weights.times, np.stack(columns, axis=1))
+        self._keep(tuple(terms), weights, 0.0)
+
+    def _at(self, t: float) -> Dynamics:
+        """The sum with its terms and weights at a time, of which none is dropped or turned."""
+        if not self._varies:
+            return self
+        then: Sum = object.__new__(Sum)
+        weights = tuple(np.asarray(at_time(self.weights, t)).tolist())
+        then._keep(at_time(self.terms, t), weights, self.noise)
+        return then
 
     @property
     def name(self) -> str:
@@ -519,12 +574,17 @@ class Sum(Dynamics):
         return " + ".join(term.name for term in self.terms)
 
     def __repr__(self) -> str:
+        if isinstance(self.weights, Schedule):
+            return f"Sum({', '.join(map(repr, self.terms))}, weights={self.weights})"
         return f"Sum({' + '.join(term_names(self))})"
 
     @property
     def _terms(self) -> Sequence[tuple[float, Dynamics]]:
         """What acts at once, each with its weight."""
-        return tuple(zip(self.weights or (), self.terms, strict=True))
+        weights: Any = self.weights
+        if isinstance(weights, Schedule):
+            weights = weights.shape[0] * [weights]
+        return tuple(zip(weights or (), self.terms, strict=True))
 
     def _of_all(self, name: str) -> bool:
         return all(getattr(term, name) for term in self.terms)
@@ -687,8 +747,10 @@ def check_dim(dynamics: Any, dim: int) -> None:
         )
 
 
-def is_multiple(given: Array, of: Array) -> bool:
+def is_multiple(given: Array, of: Array, least: float = 0.0) -> bool:
     """Whether an array is a multiple of another, to rounding; any is where the other is 0.
+
+    Rounding is relative to the array, or to a size that is larger.
 
     Examples
     --------
@@ -703,7 +765,7 @@ def is_multiple(given: Array, of: Array) -> bool:
     unit = of / size
     factor = float(np.sum(given * unit) / np.sum(unit * unit))
     gap = float(np.abs(given - factor * unit).max())
-    return gap <= _ROUNDING * float(np.abs(given).max())
+    return gap <= _ROUNDING * max(float(np.abs(given).max()), least)
 
 
 def parts_of(given: Any) -> tuple[Any, ...]:

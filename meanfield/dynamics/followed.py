@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
 
+from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.dynamics.layers import KEPT, Drawn
 from meanfield.dynamics.own import adapt
@@ -133,4 +134,12 @@ def adapt_with(dynamics: Any, energy: Any) -> Dynamics:
     'E_β'
     """
     known = adapt(dynamics)
-    return known if energy is None else WithEnergy(known, adapt(energy))
+    if energy is None:
+        return known
+    asked = adapt(energy)
+    if known._varies or asked._varies:
+        raise ValueError(
+            f"energy must be None where weights vary in time, got {shown(energy)} along "
+            f"{shown(dynamics)}"
+        )
+    return WithEnergy(known, asked)

@@ -10,6 +10,7 @@ import numpy as np
 
 from meanfield._checks import freeze, key, number, plus_or_minus
 from meanfield.dynamics.facts import Dynamics, Energy
+from meanfield.dynamics.schedule import Schedule, coefficient, in_time, largest_of
 from meanfield.kernels.kernel import Exponential, PotentialKernel
 from meanfield.typing import Array, Summable
 
@@ -71,7 +72,7 @@ class Isotropic(KernelDynamics):
 
     Parameters
     ----------
-    beta : float
+    beta : float or Schedule
         Inverse temperature β >= 0.
     sign : int
         +1 attractive (V = I), -1 repulsive (V = -I).
@@ -84,21 +85,28 @@ class Isotropic(KernelDynamics):
         If an argument is out of range.
     """
 
-    beta: float = field(metadata=BETA)
+    beta: Any = field(metadata=in_time(BETA))
     sign: int = field(default=1, kw_only=True, metadata=SIGN)
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
     def __post_init__(self) -> None:
-        beta = number("beta", self.beta, low=0)
-        # below 1e-300 the limit β = 0 is exact, and 1/β is not
+        beta = coefficient("beta", self.beta)
         noise, sign = number("noise", self.noise, low=0), plus_or_minus("sign", self.sign)
-        beta = beta if beta >= 1e-300 else 0.0
-        freeze(self, beta=beta, noise=noise, sign=sign, _scores=[beta], _values=[sign])
+        freeze(self, beta=beta, noise=noise, sign=sign)
+        if not isinstance(beta, Schedule):
+            # below 1e-300 the limit β = 0 is exact, and 1/β is not
+            beta = beta if beta >= 1e-300 else 0.0
+            freeze(self, beta=beta, _scores=[beta], _values=[sign])
+
+    @property
+    def _reach(self) -> float:
+        """The largest β."""
+        return largest_of(self.beta)
 
     @cached_property
     def _kernel(self) -> PotentialKernel:  # type: ignore[override]
         """e^{βt}."""
-        return Exponential(self.beta)
+        return Exponential(number("beta of a kernel", self.beta))
 
     @cached_property
     def _energy(self) -> Energy:
@@ -121,7 +129,7 @@ class SA(Isotropic):
 
     Parameters
     ----------
-    beta : float
+    beta : float or Schedule
         Inverse temperature β >= 0.
     sign : int
         +1 attractive (V = I), -1 repulsive (V = -I).
@@ -149,7 +157,7 @@ class USA(Isotropic):
 
     Parameters
     ----------
-    beta : float
+    beta : float or Schedule
         Inverse temperature, 0 <= β <= 700: velocities are of order e^β.
     sign : int
         +1 attractive (V = I), -1 repulsive (V = -I).
@@ -170,4 +178,4 @@ class USA(Isotropic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("beta of USA, whose velocities are of order exp(beta),", self.beta, low=0, high=700)
+        coefficient("beta of USA, whose velocities are of order exp(beta),", self.beta, high=700)

@@ -19,6 +19,7 @@ from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any, layer_step, tells_facts
+from meanfield.dynamics.schedule import Schedule, at_time, in_time, refuse_schedules, slope_of
 from meanfield.kernels.direct import blocks
 from meanfield.typing import Array, ArrayLike, Rng, Steepness, Summable
 
@@ -65,9 +66,9 @@ class FeedForward(Record, Dynamics):
 
     Parameters
     ----------
-    W : array_like, shape (d, m)
-    A : array_like, shape (m, d)
-    b : array_like, shape (m,), optional
+    W : array_like, shape (d, m), or a Schedule of these
+    A : array_like, shape (m, d), or a Schedule of these
+    b : array_like, shape (m,), or a Schedule of these, optional
         Zero if omitted.
     activation : {'relu', 'gelu', 'tanh'}
         σ, entry by entry.
@@ -97,13 +98,13 @@ class FeedForward(Record, Dynamics):
     """
 
     W: ArrayLike = field(
-        metadata=key("the outer matrix (d, m), a list of d rows", list[list[float]])
+        metadata=in_time(key("the outer matrix (d, m), a list of d rows", list[list[float]]))
     )
     A: ArrayLike = field(
-        metadata=key("the inner matrix (m, d), a list of m rows", list[list[float]])
+        metadata=in_time(key("the inner matrix (m, d), a list of m rows", list[list[float]]))
     )
     b: ArrayLike | None = field(
-        default=None, metadata=key("the shift, m numbers; zero if left out", list[float])
+        default=None, metadata=in_time(key("the shift, m numbers; zero if left out", list[float]))
     )
     activation: str = field(
         default="relu",
@@ -117,9 +118,10 @@ class FeedForward(Record, Dynamics):
     _no_energy: ClassVar[str] = _no_gradient
 
     def __post_init__(self) -> None:
-        outer, inner = _checks.real_array("W", self.W, 2), _checks.real_array("A", self.A, 2)
-        shift = np.zeros(len(inner)) if self.b is None else _checks.real_array("b", self.b, 1)
-        if outer.shape != inner.shape[::-1] or shift.shape != (len(inner),) or len(outer) < 2:
+        outer, inner = _weights("W", self.W, 2), _weights("A", self.A, 2)
+        width = inner.shape[0]
+        shift = np.zeros(width) if self.b is None else _weights("b", self.b, 1)
+        if outer.shape != inner.shape[::-1] or shift.shape != (width,) or outer.shape[0] < 2:
             raise ValueError(
                 f"W must be (d, m), A (m, d) and b (m,) with d >= 2, got shapes {outer.shape}, "
                 f"{inner.shape} and {shift.shape}"
@@ -127,7 +129,9 @@ class FeedForward(Record, Dynamics):
         _checks.one_of("activation", self.activation, list(_ACTIVATIONS))
         noise = number("noise", self.noise, low=0)
         freeze(self, W=outer, A=inner, b=shift, noise=noise)
-        freeze(self, dim=len(outer), _smooth=self.activation != "relu", _vectors=(outer.T, inner))
+        freeze(self, dim=outer.shape[0], _smooth=self.activation != "relu")
+        if not self._varies:
+            freeze(self, _vectors=(outer.T, inner))
 
     def __repr__(self) -> str:
         noise = f", noise={self.noise}" if self.noise else ""
@@ -147,10 +151,11 @@ class FeedForward(Record, Dynamics):
 
         Parameters
         ----------
-        coefficients : array_like, shape (m,)
+        coefficients : array_like, shape (m,), or a Schedule of these
             ω.
-        A : array_like, shape (m, d)
-        b : array_like, shape (m,), optional
+        A : array_like, shape (m, d), or a Schedule of these
+            Where ω varies A does not: W would be no spline.
+        b : array_like, shape (m,), or a Schedule of these, optional
             Zero if omitted.
         activation, noise
             As of the constructor.
@@ -167,12 +172,23 @@ class FeedForward(Record, Dynamics):
         >>> mf.energy(mf.Particles([[0.0, 1.0]]), hill)  # max(2 x_2, 0)²/4
         1.0
         """
-        omega, inner = _checks.real_array("coefficients", coefficients, 1), _checks.rows("A", A)
-        if len(omega) != len(inner):
+        omega, inner = _weights("coefficients", coefficients, 1), _weights("A", A, 2)
+        if omega.shape[0] != inner.shape[0]:
             raise ValueError(
-                f"coefficients must be one for each of the {len(inner)} rows of A, got {len(omega)}"
+                f"coefficients must be one for each of the {inner.shape[0]} rows of A, got "
+                f"{omega.shape[0]}"
             )
-        return cls(W=(omega[:, None] * inner).T, A=inner, b=b, activation=activation, noise=noise)
+        outer: Any
+        if isinstance(omega, Schedule):
+            refuse_schedules("A", (inner,), "coefficients do")
+            products = np.asarray(omega.values)[:, None, :] * inner.T
+            outer = Schedule(omega.times, products)
+        elif isinstance(inner, Schedule):
+            products = omega * np.swapaxes(np.asarray(inner.values), 1, 2)
+            outer = Schedule(inner.times, products)
+        else:
+            outer = (omega[:, None] * inner).T
+        return cls(W=outer, A=inner, b=b, activation=activation, noise=noise)
 
     @cached_property
     def _energy(self) -> Energy | None:
@@ -224,13 +240,43 @@ class FeedForward(Record, Dynamics):
             values[part] += _PRIMITIVES[self.activation](points[part] @ inner.T + self.b) @ omega
         return np.asarray(values)
 
+    def _potential_slope(self, t: float) -> Callable[[Array], Array]:
+        """∂_t v at a time, Σ_j ω̇_j φ(z_j) + ω_j σ(z_j) (<ȧ_j, x> + ḃ_j), z_j = <a_j, x> + b_j.
+
+        Where a_j = 0 at all times it is d/dt of σ(b_j) <w_j, x>.
+        """
+        then: FeedForward = at_time(self, t)
+        outer, inner, shift = np.asarray(then.W).T, np.asarray(then.A), np.asarray(then.b)
+        of_outer, of_inner = slope_of(self.W, t).T, slope_of(self.A, t)
+        of_shift, (omega, _) = slope_of(self.b, t), then._coefficients
+        squares = np.einsum("ij,ij->i", inner, inner)
+        is_constant = squares == 0.0
+        gains = np.einsum("ij,ij->i", of_outer, inner) + np.einsum("ij,ij->i", outer, of_inner)
+        gains -= 2.0 * omega * np.einsum("ij,ij->i", inner, of_inner)
+        of_omega = gains / np.where(is_constant, 1.0, squares)
+        primitive, activation, slope = (
+            table[self.activation] for table in (_PRIMITIVES, _ACTIVATIONS, _SLOPES)
+        )
+        of_constant = activation(shift)[:, None] * of_outer
+        of_constant += (slope(shift) * of_shift)[:, None] * outer
+        turned = np.where(is_constant[:, None], of_constant, 0.0).sum(axis=0)
+
+        def potential(points: Array) -> Array:
+            z = points @ inner.T + shift
+            moved = activation(z) * (points @ of_inner.T + of_shift)
+            return np.asarray(primitive(z) @ of_omega + moved @ omega + points @ turned)
+
+        return potential
+
     def _opposite(self) -> FeedForward:
-        return replace(self, W=-np.asarray(self.W))
+        outer: Any = self.W
+        return replace(self, W=-outer)
 
     @property
     def _is_gradient(self) -> bool:
         """W has columns c_j a_j, a_j the rows of A: ψ = Σ_j c_j S(<a_j,x> + b_j), S' = σ."""
-        return all(map(is_multiple, np.asarray(self.W).T, np.asarray(self.A)))
+        pairs = zip(np.asarray(self.W).T, np.asarray(self.A), strict=True)
+        return all(is_multiple(column, row, self._size) for column, row in pairs)
 
     def output(self, measure: Any, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
@@ -264,6 +310,21 @@ class FeedForward(Record, Dynamics):
         across = np.einsum("ji,ij->j", inner, outer) - (points @ outer) * (points @ inner.T)
         along = np.einsum("ij,ij->i", points, self.output(None, points))
         return np.asarray(np.einsum("ij,ij->i", slopes, across) - (inner.shape[1] - 1) * along)
+
+
+def _weights(name: str, value: Any, ndim: int) -> Any:
+    """A finite float64 array with so many axes, or a schedule of such arrays.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if not isinstance(value, Schedule):
+        return _checks.real_array(name, value, ndim)
+    if value.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} axes at each time, got {value}")
+    return value
 
 
 Layer = (
@@ -375,6 +436,7 @@ class Layers(InTurn):
                     f"layers must be dynamics but Layers and LayerMap, without noise, in a "
                     f"sequence, got {shown(layer)}"
                 )
+        refuse_schedules("layers", layers, "each acts for a time of its own")
         # equal layers are one object, as it is hard to tell once they come from a file
         each: dict[Any, Any] = {}
         layers = tuple(
@@ -612,6 +674,8 @@ class LayerMap(Dynamics):
             raise ValueError(
                 f"dynamics must be one without noise, and no LayerMap, got {shown(self.dynamics)}"
             )
+        why = "it has no flow: take Layers, whose weights are those of each layer"
+        refuse_schedules("dynamics of a LayerMap", (self.dynamics,), why)
         step = number("step", self.step, above=0)
         if isinstance(known, RandomLayers) and abs(step - known.step) > _ROUNDING * step:
             got, own = _checks.tell_apart(step, known.step)

@@ -21,6 +21,7 @@ from meanfield._checks import (
 from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.facts import Dynamics, Energy, Sum, output_of
 from meanfield.dynamics.interaction import Interaction
+from meanfield.dynamics.varying import Varying
 from meanfield.spaces.geometry import project, turn_about
 from meanfield.typing import Array
 from meanfield.typing import OwnDynamics as OwnDynamics  # noqa: PLC0414 (for others)
@@ -278,6 +279,14 @@ def adapt(dynamics: Any) -> Dynamics:
                     f"parent"
                 )
             return Adapted(dynamics)
+        if isinstance(dynamics, Varying):
+            return dynamics
+        if dynamics._varies:
+            if isinstance(dynamics, Sum):
+                # the same kind of term at all times: heads stay heads
+                terms = [term if tells_facts(term) else adapt(term) for term in dynamics.terms]
+                dynamics = Sum(terms, weights=dynamics.weights)
+            return Varying(dynamics)
         if isinstance(dynamics, Sum):
             return Sum([adapt(term) for term in dynamics.terms], weights=dynamics.weights)
         return getattr(dynamics, "_plain", None) or dynamics

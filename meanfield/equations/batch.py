@@ -210,6 +210,8 @@ def batch_tendency(points: Array, dynamics: OwnDynamics, form: str = "auto") -> 
     """
     one_of("form", form, FORMS)
     facts = adapt(dynamics)
+    if facts._varies:
+        raise ValueError(f"dynamics must not vary in time for many repeats, got {facts}")
     if facts._scores and not facts._isotropic:
         if form == "gram":
             raise ValueError(f"form must be 'points' for {shown(dynamics)}, got {shown(form)}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from meanfield._checks import read_only, shown
 from meanfield.dynamics.facts import Dynamics, Sum
+from meanfield.equations.in_time import Steady
 from meanfield.equations.rates import Rates, added
 from meanfield.kernels.bilinear import CircleBilinear, SphereBilinear, score_matrix
 from meanfield.kernels.direct import Lost, latitude_rule
@@ -42,7 +43,7 @@ class LostDigitsError(ArithmeticError):
 _EMPTY = 1e-14
 
 
-class SpectralTendency(ABC):
+class SpectralTendency(Steady, ABC):
     """Coefficients of a density as a real vector, what a run asks about them, and their flux f X.
 
     Parameters
@@ -508,6 +509,8 @@ class GridTendency(SpectralTendency):
     density : Density
         Any density on the space.
     dynamics : DoublyStochastic, Attention or FeedForward
+    tables : dict, optional
+        Of heads that other right-hand sides on the space have made, which these are added to.
 
     Attributes
     ----------
@@ -520,9 +523,11 @@ class GridTendency(SpectralTendency):
         feed-forward layer does not commute with rotations about the axis of a `Zonal` space.
     """
 
-    def __init__(self, density: Density, dynamics: Dynamics) -> None:
+    def __init__(
+        self, density: Density, dynamics: Dynamics, tables: ScoreTables | None = None
+    ) -> None:
         super().__init__(density, dynamics)
-        self.field = grid_field(density.space, dynamics)
+        self.field = grid_field(density.space, dynamics, tables)
         self._grid = self.field.grid
         # of values and the divergence only
         self._transforms = self._grid._transforms(np.zeros(self._grid.kmax + 1))
@@ -548,6 +553,10 @@ class GridTendency(SpectralTendency):
         self._rates = self.field(on_grid, transforms.values)
         self._check_digits()
         np.multiply(self._rates.velocity[: len(flux)], transforms.values, out=flux)
+
+    def forget(self) -> None:
+        """Begin the next scaling of attention from 1."""
+        self.field.forget()
 
     def heating(self, state: Array) -> Array:
         """-τ ∫ <∇ δE/δmu, ∇f> dσ, what heat does to each energy, at the last state: this one."""
@@ -654,6 +663,10 @@ def _matrices(dynamics: Dynamics) -> Iterator[tuple[str, Any, Any]]:
         yield f"heads[{i}]", scores, value
 
 
+# by the bytes of a matrix on one grid: the sums of a head, and G of the uniform measure
+ScoreTables = dict[bytes, tuple[SeriesScores | ZonalScores, Array]]
+
+
 class HeadsOnGrid(GridField):
     """X of attention on the grid of a density's space, as a function of coefficients.
 
@@ -668,7 +681,7 @@ class HeadsOnGrid(GridField):
         If a matrix is none for the space.
     """
 
-    def __init__(self, space: Space, dynamics: Dynamics) -> None:
+    def __init__(self, space: Space, dynamics: Dynamics, tables: ScoreTables | None = None) -> None:
         self.grid, self._normalise = space, dynamics.normalised
         self._frame = frame = Frame(self.grid)
         self._heads: list[tuple[Array, SeriesScores | ZonalScores, Array]] = []
@@ -685,12 +698,17 @@ class HeadsOnGrid(GridField):
             matrix = frame.matrix(f"KᵀQ of {name}", scores)
             # what V leaves of a vector along each tangent
             along = frame.tangents @ frame.matrix(f"V of {name}", values)
-            if frame.latitudes is None:
-                kernel = SeriesScores(self.grid, matrix)
-            else:
-                kernel = ZonalScores(frame.latitudes, frame, matrix)
-            self._heads.append((matrix, kernel, along))
-            self._uniform.append(np.array(kernel(one)[0][0]))
+            known = tables.get(matrix.tobytes()) if tables is not None else None
+            if known is None:
+                if frame.latitudes is None:
+                    kernel = SeriesScores(self.grid, matrix)
+                else:
+                    kernel = ZonalScores(frame.latitudes, frame, matrix)
+                known = kernel, np.array(kernel(one)[0][0])
+            if tables is not None:
+                tables[matrix.tobytes()] = known
+            self._heads.append((matrix, known[0], along))
+            self._uniform.append(known[1])
 
     def __call__(self, coefficients: Coefficients, values: Array) -> Rates:  # noqa: ARG002 (of masses)
         """X and ∇ δE/δmu along the tangents of the frame."""
@@ -883,10 +901,10 @@ class SumOnGrid(GridField):
         With terms.
     """
 
-    def __init__(self, space: Space, dynamics: Dynamics) -> None:
+    def __init__(self, space: Space, dynamics: Dynamics, tables: ScoreTables | None = None) -> None:
         grids = (_grid_of(space, weight, term) for weight, term in dynamics._terms)
         self.grid = max(grids, key=lambda grid: grid.size)
-        self._parts = [(w, _field_on(self.grid, term)) for w, term in dynamics._terms]
+        self._parts = [(w, _field_on(self.grid, term, tables)) for w, term in dynamics._terms]
 
     def __call__(self, coefficients: Coefficients, values: Array) -> Rates:
         """X and the gradients of the energies of all terms."""
@@ -908,27 +926,27 @@ def _grid_of(space: Space, weight: float, term: Dynamics) -> Space:
     return working_grid(space, term._reach) if is_wide else space
 
 
-def _field_on(grid: Space, term: Dynamics) -> GridField:
+def _field_on(grid: Space, term: Dynamics, tables: ScoreTables | None) -> GridField:
     """The field of one term on a grid that is fine enough for it."""
     if term._balanced:
         return BalancedOnGrid(grid, term)
     if term._scores and not term._isotropic:
-        return HeadsOnGrid(grid, term)
+        return HeadsOnGrid(grid, term, tables)
     return KernelOnGrid(grid, term) if term._isotropic else OutputOnGrid(grid, term)
 
 
-def grid_field(space: Space, dynamics: Dynamics) -> GridField:
+def grid_field(space: Space, dynamics: Dynamics, tables: ScoreTables | None = None) -> GridField:
     """The field of a dynamics on a grid: that of its term, or the sum of several."""
     ((weight, term), *others) = dynamics._terms
     if others or weight != 1.0:
-        return SumOnGrid(space, dynamics)
-    return _field_on(_grid_of(space, weight, term), term)
+        return SumOnGrid(space, dynamics, tables)
+    return _field_on(_grid_of(space, weight, term), term, tables)
 
 
 Complex = NDArray[np.complex128]
 
 
-class OscillatorDensityTendency:
+class OscillatorDensityTendency(Steady):
     """d/dt of the coefficients of f(θ|ω_j), each in the frame that turns with ω_j.
 
     y_jk = e^{ikω_j s} c_jk, s the time since the frames were at rest, obeys

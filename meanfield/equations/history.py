@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -294,7 +294,7 @@ def _follow_block(
     for piece, a, b in steps:
         moments = [history.at(a + c * (b - a), piece) for c in DOP853.C]
         moving = state[live]
-        _step(field.during(a, b), moments, moving, b - a, absorbed)
+        _step(field.at_shares(a, b, DOP853.C), moments, moving, b - a, absorbed)
         state[live] = moving
         if absorbed and b in at_time:
             kept[live] *= at_time[b].kept(moving[:, :3])
@@ -303,12 +303,17 @@ def _follow_block(
 
 
 def _step(
-    field: ActingField, moments: list[NDArray[Any]], state: Array, h: float, loose: bool
+    fields: Sequence[ActingField],
+    moments: list[NDArray[Any]],
+    state: Array,
+    h: float,
+    loose: bool,
 ) -> None:
     """One step of length h, in place; the positions are put back on the sphere."""
     start = state[:, :3].copy()
     velocities: list[Array] = []
-    for row, weight, known in zip(DOP853.A, DOP853.B, moments, strict=False):
+    stages = zip(DOP853.A, DOP853.B, fields, moments, strict=False)
+    for row, weight, field, known in stages:
         at = start.copy()
         for coefficient, velocity in zip(row, velocities, strict=False):
             if coefficient != 0.0:
@@ -403,8 +408,8 @@ def density_on_line(
     passed = list(dynamics._between(history.edges[0], t))
     starts = [history.edges[0], *(end for _, end in passed[:-1])]
     for start, (number, end) in reversed(list(zip(starts, passed, strict=True))):
-        field = line_field(dynamics, line.dim, line.axis, dynamics._layers[number])
-        feet, expansion = feet_of(field, history, feet, (end, start), tol)
+        field_at = _fields_of(line, dynamics, dynamics._layers[number])
+        feet, expansion = feet_of(field_at, history, feet, (end, start), tol)
         expansions += expansion
     if line.axis is not None:
         # rounding may take a foot past a pole
@@ -413,8 +418,18 @@ def density_on_line(
         return np.asarray(line.pdf(feet) * np.exp(-expansions))
 
 
+def _fields_of(
+    line: LabelLine, dynamics: Dynamics, layer: Dynamics
+) -> Callable[[float], AngularField]:
+    """The field of a layer at a time: the same at all times unless it varies."""
+    if layer._varies:
+        return lambda t: line_field(dynamics, line.dim, line.axis, layer._at(t))
+    field = line_field(dynamics, line.dim, line.axis, layer)
+    return lambda _: field
+
+
 def feet_of(
-    field: AngularField,
+    field_at: Callable[[float], AngularField],
     history: History,
     angles: Array,
     times: tuple[float, float],
@@ -430,7 +445,8 @@ def feet_of(
     count, (t, start) = len(angles), times
 
     def backwards(elapsed: float, state: Array) -> Array:
-        rates = field.from_charges(history.at(t - elapsed), state[:count])
+        now = t - elapsed
+        rates = field_at(now).from_charges(history.at(now), state[:count])
         return -np.concatenate([rates.velocity, rates.divergence])
 
     state = np.concatenate([angles, np.zeros(count)])

@@ -11,6 +11,7 @@ import numpy as np
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import AsymmetryError
+from meanfield.equations.in_time import Steady
 from meanfield.equations.rates import Rates, added
 from meanfield.kernels.direct import Lost
 from meanfield.kernels.line import (
@@ -180,7 +181,7 @@ class SumOnLine(AngularField):
         )
 
 
-class FlowTendency:
+class FlowTendency(Steady):
     """dθ/dt = X[mu](θ) and d/dt ∫ div X for the nodes of a flow map, which its atoms move with.
 
     The state holds the angles of the nodes that stand at no atom and of the atoms, then ∫ div X

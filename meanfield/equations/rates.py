@@ -12,8 +12,8 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.typing import Array
 
 _NOTHING = np.empty(0)
-# fields of random layers that are kept, each of some megabytes on S^2
-_KEPT = 16
+# fields of random layers, or of stages of two steps, that are kept: on S^2 each of some megabytes
+_KEPT = 24
 
 
 class Rates(NamedTuple):
@@ -87,15 +87,16 @@ F = TypeVar("F")
 def fields_of_layers(dynamics: Dynamics, make: Callable[[Dynamics], F]) -> Callable[[Dynamics], F]:
     """The field of a layer, made when it is asked for, of equal layers once.
 
-    Those of layers that are listed are kept, and the last few of layers that are drawn.
+    Those of layers that are listed are kept, and the last few of layers that are drawn, or of
+    weights at a time.
 
     Raises
     ------
     ValueError
         If there is none for a layer.
     """
-    representatives = dynamics._representatives
-    field_of = lru_cache(max(_KEPT, len(representatives)))(make)
-    for layer in representatives:
-        field_of(layer)
+    instances = [one for layer in dynamics._representatives for one in layer._instances]
+    field_of = lru_cache(max(_KEPT, len(instances)))(make)
+    for instance in instances:
+        field_of(instance)
     return field_of

@@ -11,6 +11,7 @@ import numpy as np
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
+from meanfield.equations.in_time import Steady
 from meanfield.equations.rates import Rates, added, fields_of_layers
 from meanfield.kernels import direct, multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
@@ -132,6 +133,14 @@ class SphereField(ActingField):
     def during(self, start: float, end: float) -> SphereField:  # noqa: ARG002
         """The field that acts from one time to another: this one always."""
         return self
+
+    def at_time(self, t: float) -> SphereField:  # noqa: ARG002
+        """The field at a time: this one always."""
+        return self
+
+    def at_shares(self, start: float, end: float, shares: Array) -> list[SphereField]:  # noqa: ARG002
+        """The field at each share of the time from one to another: this one always."""
+        return [self] * len(shares)
 
     def moments(self, points: Array, masses: Array) -> Coefficients:
         """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
@@ -432,17 +441,30 @@ class SphereDepthField:
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
-        terms = [term for layer in dynamics._representatives for _, term in layer._terms]
+        instances = [one for layer in dynamics._representatives for one in layer._instances]
+        terms = [term for one in instances for _, term in one._terms]
         largest = max((term._kernel.degree(3) for term in terms if term._isotropic), default=0)
         lmax = max(multipliers.bandwidth(dynamics._reach, 3) + 1, largest)
         self.at = SphereAt(lmax)
+        # a kernel in time goes through its own series, as beside others
+        make = SphereSumField if dynamics._varies else _acting_field
         self.of: Callable[[Dynamics], ActingField] = fields_of_layers(
-            dynamics, partial(_acting_field, lmax=lmax)
+            dynamics, partial(make, lmax=lmax)
         )
+
+    def at_time(self, t: float) -> ActingField:
+        """The field of what varies; it hangs on the time alone, so that threads may share it."""
+        return self.of(self.dynamics._at(t))
 
     def during(self, start: float, end: float) -> ActingField:
         """The field of the layer that acts from one time to another."""
         return self.of(self.dynamics._at(0.5 * (start + end)))
+
+    def at_shares(self, start: float, end: float, shares: Array) -> list[ActingField]:
+        """The field at each share of the time from one to another, in which one layer acts."""
+        if not self.dynamics._varies:
+            return [self.during(start, end)] * len(shares)
+        return [self.at_time(float(start + share * (end - start))) for share in shares]
 
     def moments(self, points: Array, masses: Array) -> Coefficients:
         """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
@@ -467,7 +489,7 @@ def split_mass(flow: SphereFlowMap) -> tuple[Array, Array]:
     return flow.weights[: flow.n_nodes], flow.weights[flow.n_nodes :]
 
 
-class SphereTendency:
+class SphereTendency(Steady):
     """x' = X at nodes and particles, (log f)' = -div X at the nodes.
 
     The state holds the points (n, 3), nodes and then particles, and log f at the nodes. X is
@@ -478,8 +500,8 @@ class SphereTendency:
     ----------
     flow : SphereFlowMap
     field : SphereField or SphereDepthField
-    layer : Dynamics
-        The one that acts.
+    acting : ActingField
+        That of the layer that acts, and of a time.
 
     Attributes
     ----------
@@ -488,11 +510,11 @@ class SphereTendency:
     """
 
     def __init__(
-        self, flow: SphereFlowMap, field: SphereField | SphereDepthField, layer: Any
+        self, flow: SphereFlowMap, field: SphereField | SphereDepthField, acting: ActingField
     ) -> None:
         self.flow = flow
         self._field: Any = field
-        self._acting: Any = field.of(layer)
+        self._acting: Any = acting
         self._n_nodes = flow.n_nodes
         logs = flow.log_density[: self._n_nodes]
         self.initial_state = np.concatenate([flow.points.ravel(), logs])

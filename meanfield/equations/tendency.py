@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -12,6 +13,7 @@ from meanfield.dynamics.facts import Dynamics, check_dim
 from meanfield.dynamics.own import OwnDynamics, adapt
 from meanfield.equations import density as densities
 from meanfield.equations import line, sphere, tokens
+from meanfield.equations.in_time import InTime
 from meanfield.kernels.kernel import Exponential
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
@@ -26,12 +28,17 @@ Tendency = (
     | tokens.TokenTendency
     | densities.GridTendency
     | densities.OscillatorDensityTendency
+    | InTime
 )
 
 
+# of heads on a grid, that a run keeps
+_MOST_TABLES = 16
+
+
 def token_tendency(
-    particles: Particles, dynamics: Dynamics, *, may_span: bool = True
-) -> tokens.TokenTendency:
+    particles: Particles, dynamics: Dynamics, *, may_span: bool = True, t: float = 0.0
+) -> tokens.TokenTendency | InTime:
     """The right-hand side for tokens, by the sums of `particles.sums`, or chosen by their number.
 
     Parameters
@@ -47,23 +54,57 @@ def token_tendency(
         If `sums` is 'gram' and tokens leave their span, see `check_sums`.
     """
     check_sums(particles, dynamics, may_span=may_span)
-    ((weight, term), *others) = dynamics._terms
-    if not others and weight == 1.0:
-        return tokens.TokenTendency(particles, *_chart_and_field(particles, term, may_span))
     # in their span tokens stay under all terms or under none
     may_span = may_span and dynamics._gram
-    each = [(w, *_chart_and_field(particles, one, may_span)) for w, one in dynamics._terms]
-    chart = next((chart for _, chart, _ in each if isinstance(chart, tokens.Angles)), each[0][1])
+    if dynamics._varies:
+        return _token_tendency_in_time(particles, dynamics, may_span, t)
+    each = _of_terms(particles, dynamics, may_span)
+    return tokens.TokenTendency(particles, *_on_one_chart(dynamics, each, [c for c, _ in each]))
+
+
+_OfTerms = list[tuple[tokens.Chart, tokens.TokenField]]
+
+
+def _of_terms(particles: Particles, dynamics: Dynamics, may_span: bool) -> _OfTerms:
+    """The chart and the field of each term."""
+    return [_chart_and_field(particles, term, may_span) for _, term in dynamics._terms]
+
+
+def _on_one_chart(
+    dynamics: Dynamics, each: _OfTerms, charts: Sequence[tokens.Chart]
+) -> tuple[tokens.Chart, tokens.TokenField]:
+    """Of several charts the one that all fields can be asked for on, and what they add up to."""
+    chart = next((one for one in charts if isinstance(one, tokens.Angles)), charts[0])
     parts = [
-        (w, field if type(own) is type(chart) else tokens.AlongCircle(field))
-        for w, own, field in each
+        (weight, field if type(own) is type(chart) else tokens.AlongCircle(field))
+        for (weight, _), (own, field) in zip(dynamics._terms, each, strict=True)
     ]
-    return tokens.TokenTendency(particles, chart, tokens.SumField(dynamics, parts))
+    is_single = len(parts) == 1 and parts[0][0] == 1.0
+    return chart, parts[0][1] if is_single else tokens.SumField(dynamics, parts)
+
+
+def _token_tendency_in_time(
+    particles: Particles, dynamics: Dynamics, may_span: bool, t: float
+) -> InTime:
+    """The right-hand sides of all times, on one chart."""
+    instances = dynamics._instances
+    charts = [c for one in instances for c, _ in _of_terms(particles, one, may_span)]
+    if particles.dim == 2 and not isinstance(charts[0], tokens.Span):
+        # whether sums are along the circle hangs on β
+        terms = [term for one in instances for _, term in one._terms]
+        charts += [tokens.Angles() for term in terms if term._kernel and not term._balanced]
+
+    def at(time: float) -> tokens.TokenTendency:
+        then = dynamics._at(time)
+        each = _of_terms(particles, then, may_span)
+        return tokens.TokenTendency(particles, *_on_one_chart(then, each, charts))
+
+    return InTime(at, t)
 
 
 def _chart_and_field(
     particles: Particles, dynamics: Dynamics, may_span: bool
-) -> tuple[tokens.Points | tokens.Angles, tokens.TokenField]:
+) -> tuple[tokens.Chart, tokens.TokenField]:
     """The chart and the field of one term."""
     (n, d), kernel = particles.points.shape, dynamics._kernel
     if dynamics._balanced:
@@ -110,7 +151,7 @@ def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
     """
     check_dim(dynamics, measure.dim)
     known = adapt(dynamics)
-    for _, term in (term for layer in known._representatives for term in layer._terms):
+    for _, term in _terms_of(known):
         _check_moved(measure, term)
     if isinstance(measure, LineFlowMap | SphereFlowMap):
         check_carried(measure, known)
@@ -124,7 +165,7 @@ def check_carried(measure: AnyMeasure, dynamics: Dynamics) -> None:
     ValueError
         Naming what it lacks.
     """
-    for _, term in (term for layer in dynamics._representatives for term in layer._terms):
+    for _, term in _terms_of(dynamics):
         if not term._by_output:
             continue
         if term._divergence is None:
@@ -138,6 +179,12 @@ def check_carried(measure: AnyMeasure, dynamics: Dynamics) -> None:
                 f"on S^2, got {shown(term)}: meshes are laid anew by characteristics, which need "
                 f"the field at earlier times"
             )
+
+
+def _terms_of(dynamics: Dynamics) -> list[tuple[float, Dynamics]]:
+    """The terms of all layers, of what varies in time those at its knots."""
+    instances = [one for layer in dynamics._representatives for one in layer._instances]
+    return [term for one in instances for term in one._terms]
 
 
 def _check_moved(measure: AnyMeasure, dynamics: Dynamics) -> None:
@@ -156,8 +203,10 @@ def _check_moved(measure: AnyMeasure, dynamics: Dynamics) -> None:
         )
 
 
-def tendency(measure: AnyMeasure, dynamics: Dynamics) -> Tendency:
+def tendency(measure: AnyMeasure, dynamics: Dynamics, t: float = 0.0) -> Tendency:
     """The right-hand side f(state, out) that moves this kind of measure under the dynamics.
+
+    Of what varies in time there is one `at` each time, t for now.
 
     Raises
     ------
@@ -166,7 +215,21 @@ def tendency(measure: AnyMeasure, dynamics: Dynamics) -> Tendency:
     """
     check_measure("measure", measure)
     check_moved(measure, dynamics)
-    return _tendency(measure, dynamics)
+    if not dynamics._varies:
+        return _tendency(measure, dynamics)
+    if isinstance(measure, Particles):
+        return token_tendency(measure, dynamics, t=t)
+    if not isinstance(measure, Density):
+        return InTime(lambda time: _tendency(measure, dynamics._at(time)), t)
+    # heads whose scores stay the same keep their tables
+    tables: densities.ScoreTables = {}
+
+    def at(time: float) -> Tendency:
+        if len(tables) > _MOST_TABLES:
+            tables.clear()
+        return _density_tendency(measure, dynamics._at(time), tables)
+
+    return InTime(at, t)
 
 
 @singledispatch
@@ -186,11 +249,14 @@ def _(measure: LineFlowMap, dynamics: Dynamics) -> Tendency:
 
 @_tendency.register
 def _(measure: SphereFlowMap, dynamics: Dynamics) -> Tendency:
-    return sphere.SphereTendency(measure, sphere.field_on_sphere(dynamics), dynamics)
+    field = sphere.field_on_sphere(dynamics)
+    return sphere.SphereTendency(measure, field, field.of(dynamics))
 
 
 @_tendency.register
-def _(measure: Density, dynamics: Dynamics) -> Tendency:
+def _density_tendency(
+    measure: Density, dynamics: Dynamics, tables: densities.ScoreTables | None = None
+) -> Tendency:
     if dynamics._isotropic and dynamics._kernel is not None and not dynamics._balanced:
         return densities.DensityTendency(measure, dynamics)
-    return densities.GridTendency(measure, dynamics)
+    return densities.GridTendency(measure, dynamics, tables)

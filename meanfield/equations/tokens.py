@@ -12,6 +12,7 @@ import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import phase_velocity
+from meanfield.equations.in_time import Steady
 from meanfield.equations.rates import Rates, added
 from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
@@ -123,7 +124,10 @@ class Angles:
         np.add(velocity, 0.0 if self._frequencies is None else self._frequencies, out=out)
 
 
-class TokenField(ABC):
+Chart = Points | Angles
+
+
+class TokenField(Steady, ABC):
     """X at tokens, at their own places.
 
     Parameters
@@ -173,7 +177,7 @@ class TokenField(ABC):
         """Do the sums over pairs."""
         self(places, masses)
 
-    def forget(self) -> None:  # noqa: B027 (of what begins with its last result)
+    def forget(self) -> None:
         """Begin anew, as a run does at each save."""
 
 
@@ -427,7 +431,7 @@ class SumField(TokenField):
             field.forget()
 
 
-class TokenTendency:
+class TokenTendency(Steady):
     """d/dt of tokens in a chart of their places, by a field.
 
     The field with its sums stays for a whole run, wherever the tokens come to.
@@ -448,7 +452,7 @@ class TokenTendency:
         How sums are done, see `TokenField`.
     """
 
-    def __init__(self, particles: Particles, chart: Points | Angles, field: TokenField) -> None:
+    def __init__(self, particles: Particles, chart: Chart, field: TokenField) -> None:
         self._chart, self.field = chart, field
         self.dynamics, self.sums, self.output = field.dynamics, field.sums, field.output
         self.begin(particles)

@@ -23,6 +23,7 @@ from meanfield._checks import check_measure, freeze, from_record, integer, numbe
 from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.own import ForgottenDynamics, describe
+from meanfield.dynamics.schedule import Schedule
 from meanfield.equations.history import NODES, History
 from meanfield.evolution.netcdf import BLOCK, Contents, Variable
 from meanfield.laws import LAWS, Law
@@ -836,7 +837,7 @@ def dynamics_record(dynamics: AnyDynamics, energy: AnyDynamics | None) -> Conten
 def _record(dynamics: AnyDynamics) -> dict[str, Any]:
     """What a file keeps of a dynamics."""
     try:
-        return _checks.to_record(dynamics, (*_DYNAMICS, Head))
+        return _checks.to_record(dynamics, (*_DYNAMICS, Head, Schedule))
     except ValueError:
         # where it, or a part of it, is of a user's own class this is all that can be kept
         told = dynamics.name, describe(dynamics), float(dynamics.noise)
@@ -853,7 +854,7 @@ def read_dynamics(stored: Contents) -> tuple[AnyDynamics, AnyDynamics | None]:
     """
 
     def read(name: str) -> Any:
-        return from_record(_read_record(name, stored), _DYNAMICS, parts=[Head])
+        return from_record(_read_record(name, stored), _DYNAMICS, parts=[Head, Schedule])
 
     return read("dynamics"), read("energy") if "energy" in stored.attrs else None
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from meanfield._checks import tell_apart
-from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.equations.density import LostDigitsError, unseen_share
 from meanfield.evolution.options import FLOW_MAP, Options, choose_on_unresolved
 from meanfield.evolution.recorder import Stop
@@ -45,7 +46,7 @@ class DensitySystem(System[Density]):
         self.tail_tol = density.tail_tol
         self.max_size = density.max_size or max(density.space.size, density.space._size_limit)
         self.limit = self.max_size
-        self.log_units = [eigenvalues_in_unit(u, density.dim, 0)[1] for u in self.log_units]
+        self.log_units = [self._series_unit(unit) for unit in self.log_units]
         self.log_unit = max(self.log_units)
 
     def begin(self) -> None:
@@ -66,6 +67,13 @@ class DensitySystem(System[Density]):
             hand_over = min(self.max_size, 8 * given.space.size + 7)
             self.limit = max(hand_over, self.measure().space.size)
 
+    def _series_unit(self, log_unit: float) -> float:
+        """The log unit of series, of that of an energy."""
+        return float(eigenvalues_in_unit(log_unit, self.equation.space.dim, 0)[1])
+
+    def _units(self, t: float) -> Array:
+        return np.array([self._series_unit(unit) for unit in super()._units(t)])
+
     def _missed(self) -> float:
         """The tail of the initial density, or its misfit where that is more than rounding."""
         misfit = self.measure().misfit
@@ -81,7 +89,7 @@ class DensitySystem(System[Density]):
         """
         self._base = measure
         if self.acting._balanced:
-            self.equation.field.forget()
+            self.equation.forget()
             self._known = None
 
     def fault(self, error: Exception) -> Stop:
@@ -109,7 +117,8 @@ class DensitySystem(System[Density]):
 
     def _unseen(self) -> float:
         try:
-            return unseen_share(self.measure(), self.acting)
+            measure = self.measure()
+            return max(unseen_share(measure, one) for one in self.acting._instances)
         except self.faults as error:
             raise self.fault(error) from error
 
@@ -185,7 +194,7 @@ class NoisyDensitySystem(DensitySystem):
     def rebase(self, measure: Density) -> None:
         """Go on from a density as it is saved; at t = 0 Simpson's rule begins with its rates."""
         if self.t == self.options.t_start:
-            self.losing, self.heating = self._rates(self.state)
+            self.losing, self.heating = self._rates(self.t, self.state)
         super().rebase(measure)
 
     def adopt(self, equation: Any, works: Array | float) -> None:
@@ -203,64 +212,75 @@ class NoisyDensitySystem(DensitySystem):
                 np.repeat(space.degrees, entries), np.full(len(self.works), len(degrees))
             ),
         )
-        # of energies with kernels what each loses is a sum over degrees
+        self._lost = dynamics.noise * laplacian
         kernels = [energy.kernel for _, energy in self._energies]
-        self._energies_lost: list[Array] = []
-        if None not in kernels:
-            all_series = [kernel.series(space.dim, space.kmax) for kernel in kernels]
-            lost = dynamics.noise * laplacian
-            self._energies_lost = [lost * s.size * s.primitive.real for s in all_series]
+        self._has_series = None not in kernels
+        self._energies_lost = self._losses(self._energies)
+
+    def _losses(self, energies: Sequence[tuple[float, Energy]]) -> list[Array]:
+        """Of energies with kernels what each loses by degree; none where one has no kernel."""
+        if not self._has_series:
+            return []
+        space = self.equation.space
+        all_series = [e.kernel.series(space.dim, space.kmax) for _, e in energies]
+        return [self._lost * s.size * s.primitive.real for s in all_series]
 
     @property
     def _has_free_energy(self) -> bool:
-        """Whether X is the gradient in W_2 of the energy, which SA's is not."""
-        return self.energy is not None and self.energy.is_own and self.energy.in_w2
+        """Whether X is the gradient in W_2 of the energy at all times, which SA's is not."""
+        energy = self.energy
+        is_own = energy is not None and energy.is_own and energy.in_w2
+        return is_own and not self.dynamics._varies
 
-    def gains(self, state: Array) -> Array | float:
+    def gains(self, t: float, state: Array) -> Array | float:
         """What each energy gains, by the dynamics and by the noise."""
-        return super().gains(state) + self._sign * self._heats(state)
+        return super().gains(t, state) + self._sign * self._heats(t, state)
 
-    def _heats(self, state: Array) -> Array:
+    def _heats(self, t: float, state: Array) -> Array:
         """What the noise adds to each dE/dt at the state that the equation was last asked for."""
-        if not self._energies_lost:
-            heats: Array = self.equation.heating(state[: self._size])
-            return heats
-        space = self.equation.space
-        power = space._power(state[: self._size].view(space._coefficient_type))
-        return np.array([-float(lost @ power) for lost in self._energies_lost])
+        varies = self.dynamics._varies
+        if self._has_series:
+            space = self.equation.space
+            power = space._power(state[: self._size].view(space._coefficient_type))
+            losses = self._losses(self._energy_at(t).each) if varies else self._energies_lost
+            heats = np.array([-float(lost @ power) for lost in losses])
+        else:
+            heats = self.equation.at(t).heating(state[: self._size])
+        return heats * np.exp(self._units(t) - np.array(self.log_units)) if varies else heats
 
-    def _heat(self, state: Array) -> float:
+    def _heat(self, t: float, state: Array) -> float:
         """What the noise adds to dE/dt."""
-        return self._total(self._sign * self._heats(state))
+        return self._total(self._sign * self._heats(t, state))
 
     def after(self, stepper: Stepper) -> Verdict:
         """Count what the noise and the free energy did, by Simpson's rule."""
         verdict = super().after(stepper)
         if verdict is Verdict.GO_ON and isinstance(stepper, ExponentialSteps):
-            halfway, last = self._rates(stepper.middle), self._rates(stepper.y)
             h = stepper.t - stepper.t_old
+            halfway = self._rates(stepper.t - 0.5 * h, stepper.middle)
+            last = self._rates(stepper.t, stepper.y)
             self.free_work -= h * (self.losing + 4.0 * halfway[0] + last[0]) / 6.0
             self.noise_work += h * (self.heating + 4.0 * halfway[1] + last[1]) / 6.0
             self.losing, self.heating = last
         return verdict
 
-    def _rates(self, state: Array) -> tuple[float, float]:
+    def _rates(self, t: float, state: Array) -> tuple[float, float]:
         """Of the free energy's fall and of the noise's part of dE/dt, 0 where there is none."""
-        losing = self._free_dissipation(state) if self._has_free_energy else 0.0
+        losing = self._free_dissipation(t, state) if self._has_free_energy else 0.0
         if not self.has_balance:
             return losing, 0.0
-        if not self._has_free_energy and not self._energies_lost:
+        if not self._has_free_energy and not self._has_series:
             # heat is told of the state that the equation was last asked for
-            self.equation(state[: self._size], np.empty(self._size))
-        return losing, self._heat(state)
+            self.equation.at(t)(state[: self._size], np.empty(self._size))
+        return losing, self._heat(t, state)
 
-    def _free_dissipation(self, state: Array) -> float:
+    def _free_dissipation(self, t: float, state: Array) -> float:
         """∫ |X - τ ∇ log f|² dmu in the unit of energies."""
         unit = float(np.exp(-0.5 * self.log_unit))
-        return (unit * float(self.equation.noisy_speed(state[: self._size]))) ** 2
+        return (unit * float(self.equation.at(t).noisy_speed(state[: self._size]))) ** 2
 
     def _metric_speed(self) -> float:
-        return float(self.equation.noisy_speed(self.state[: self._size]))
+        return float(self.equation.at(self.t).noisy_speed(self.state[: self._size]))
 
     def _numbers(self, measure: Density) -> dict[str, float]:
         """The entropy, and the free energy of what is the gradient flow of it and an energy."""
@@ -272,7 +292,7 @@ class NoisyDensitySystem(DensitySystem):
             unit = float(np.exp(-self.log_unit))
             heat = dynamics.noise * numbers["entropy"] * unit
             numbers["free_energy"] = heat - self.energy.sign * self.scaled_energy()  # type: ignore[union-attr]
-            numbers["free_dissipation"] = self._free_dissipation(self.state)
+            numbers["free_dissipation"] = self._free_dissipation(self.t, self.state)
             numbers["free_work"] = self.free_work
         return numbers
 

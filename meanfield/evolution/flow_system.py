@@ -18,6 +18,7 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import AsymmetryError
 from meanfield.equations.atoms import collapsed
 from meanfield.equations.history import step_times
+from meanfield.equations.in_time import InTime
 from meanfield.equations.line import FlowTendency, line_field
 from meanfield.equations.meshes import Meshes
 from meanfield.equations.rates import fields_of_layers
@@ -71,10 +72,10 @@ def system_for(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[An
     return SphereSystem(whole, dynamics, options)
 
 
-def moments_of_step(stepper: Any, moments: Callable[[Array], Array], size: int) -> Array:
+def moments_of_step(stepper: Any, moments: Callable[[float, Array], Array], size: int) -> Array:
     """What a history keeps of a step: the moments of so many entries at eight times."""
     dense = stepper.dense_output()
-    return np.array([moments(dense(t)[:size]) for t in step_times(stepper.t_old, stepper.t)])
+    return np.array([moments(t, dense(t)[:size]) for t in step_times(stepper.t_old, stepper.t)])
 
 
 def density_numbers(flow: FlowMap) -> dict[str, float]:
@@ -123,9 +124,9 @@ class LineSystem(System[LineFlowMap]):
         self._reach = REACH / max(1.0, dynamics._reach)
         self._radius = flow.atom_radius if dynamics._keeps_clusters else 0.0
         self.adaptation = 0.0
-        layers = dynamics._representatives
-        lines = (part.line for layer in layers for part in self._field(layer).parts)
-        fixed = all(layer._by_moments for layer in layers)
+        instances = [one for layer in dynamics._representatives for one in layer._instances]
+        lines = (part.line for one in instances for part in self._field(one).parts)
+        fixed = all(one._by_moments for one in instances)
         self.keeps_history = fixed and flow._is_at_labels and all(line.relative for line in lines)
         super().__init__(flow._refined(self._reach, dynamics._steepness), dynamics, options)
 
@@ -134,8 +135,16 @@ class LineSystem(System[LineFlowMap]):
         reach, count = self.dynamics._reach, len(self.equation.flow.angles)
         return f"{count} nodes, for a reach of {reach:g}" if reach > _LARGE_REACH else ""
 
-    def _equation(self, flow: LineFlowMap) -> FlowTendency:
-        return FlowTendency(flow, self.acting, self._field(self.acting))
+    def _equation(self, flow: LineFlowMap) -> FlowTendency | InTime:
+        acting = self.acting
+        if not acting._varies:
+            return FlowTendency(flow, acting, self._field(acting))
+
+        def at_time(t: float) -> FlowTendency:
+            now = acting._at(t)
+            return FlowTendency(flow, now, self._field(now))
+
+        return InTime(at_time, self.t)
 
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
@@ -148,7 +157,7 @@ class LineSystem(System[LineFlowMap]):
         if self.keeps_history:
             # without a unit of time: at the β where there is one no line keeps a history
             self._history.append(
-                float(stepper.t), moments_of_step(stepper, self.equation.charges, self._size)
+                float(stepper.t), moments_of_step(stepper, self._charges, self._size)
             )
         self.count(stepper)
         flow = self.equation.measure(self.state[: self._size])
@@ -166,6 +175,10 @@ class LineSystem(System[LineFlowMap]):
                 raise self.out_of_room(told, "`max_nodes` or `tol` of the flow map")
             self._change_to(finer)
         return Verdict.GO_ON if finer is flow else Verdict.RESTART
+
+    def _charges(self, t: float, state: Array) -> Array:
+        charges: Array = self.equation.at(t).charges(state)
+        return charges
 
     def _change_to(self, flow: LineFlowMap) -> float:
         """Go on with another flow map for the same measure; what the energy gained."""
@@ -283,8 +296,11 @@ class SphereSystem(System[SphereFlowMap]):
         first.tol = tol
         super().__init__(first, dynamics, options)
 
-    def _equation(self, measure: SphereFlowMap) -> SphereTendency:
-        return SphereTendency(measure, self._meshes.field, self.acting)
+    def _equation(self, measure: SphereFlowMap) -> SphereTendency | InTime:
+        field, acting = self._meshes.field, self.acting
+        if not acting._varies:
+            return SphereTendency(measure, field, field.of(acting))
+        return InTime(lambda t: SphereTendency(measure, field, field.at_time(t)), self.t)
 
     def measure(self) -> SphereFlowMap:
         """The measure at the present time."""
@@ -304,9 +320,7 @@ class SphereSystem(System[SphereFlowMap]):
 
     def after(self, stepper: Stepper) -> Verdict:
         """Put the points back on the sphere, and lay a new mesh where that is due."""
-        self._history.append(
-            float(stepper.t), moments_of_step(stepper, self.equation.moments, self._size)
-        )
+        self._history.append(float(stepper.t), moments_of_step(stepper, self._moments, self._size))
         points = self.equation.points(stepper.y)
         # the field depends on directions only, so the slope stays what it is
         points /= np.linalg.norm(points, axis=1, keepdims=True)
@@ -316,7 +330,7 @@ class SphereSystem(System[SphereFlowMap]):
         if not is_stretched and not self._may_gather(flow):
             return Verdict.GO_ON
         try:
-            divergence = partial(self.equation.divergence, self.state[: self._size])
+            divergence = partial(self.equation.at(self.t).divergence, self.state[: self._size])
             absorption = self._meshes.absorption(flow, divergence)
             if not is_stretched and not self._meshes.is_worthwhile(flow, absorption):
                 return Verdict.GO_ON
@@ -328,6 +342,10 @@ class SphereSystem(System[SphereFlowMap]):
         if len(absorption.centres):
             self._history.absorptions.append(absorption)
         return Verdict.RESTART
+
+    def _moments(self, t: float, state: Array) -> Array:
+        moments: Array = self.equation.at(t).moments(state)
+        return moments
 
     def _may_gather(self, flow: SphereFlowMap) -> bool:
         """Whether it is time to look for clusters."""

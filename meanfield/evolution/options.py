@@ -125,7 +125,8 @@ def check_start(
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
     if isinstance(measure, Particles):
         for layer in known._representatives if is_flow else ():
-            check_sums(measure, layer, may_span=layer.noise == 0.0)
+            for one in layer._instances:
+                check_sums(measure, one, may_span=one.noise == 0.0)
         if known.noise > 0.0:
             generator("rng, which noise needs,", rng)
         return known
@@ -138,10 +139,12 @@ def check_start(
             )
         if isinstance(measure, LineFlowMap):
             # refuses a β, or a drift, that these nodes can't resolve
-            reach = known._reach if any(one._isotropic for _, one in known._terms) else 0.0
+            terms = (term for one in known._instances for _, term in one._terms)
+            reach = known._reach if any(term._isotropic for term in terms) else 0.0
             measure._resolving(reach, known._steepness, measure.max_nodes)
     else:
-        for _, term in (term for layer in known._representatives for term in layer._terms):
+        instances = (one for layer in known._representatives for one in layer._instances)
+        for _, term in (term for one in instances for term in one._terms):
             if not term._isotropic:
                 check_on_space(measure.space, term)
     return known
@@ -173,6 +176,8 @@ def check_float32(measure: AnyMeasure, dynamics: Dynamics, tolerances: Mapping[s
     """
     if getattr(measure, "sums", None) != "float32":
         return
+    if dynamics._varies:
+        raise ValueError(f"sums must not be 'float32' where weights vary in time, got {dynamics}")
     for _, layer in (term for each in dynamics._representatives for term in each._terms):
         if layer._scores and not layer._balanced:
             name = "β" if layer._reach == getattr(layer, "beta", None) else "|z|"

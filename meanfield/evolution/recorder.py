@@ -224,14 +224,26 @@ class Recorder:
             return told
         # of an energy that a Dirac has none of, itself
         level, sign = ("energy_share" if energy.dirac else "energy"), np.copysign(1.0, energy.dirac)
-        told[level] = float(sign * energy.relative(row["energy"], self._log_unit))
+        share = float(sign * energy.relative(row["energy"], self._log_unit))
+        # that of a Dirac mass may vary in time
+        told[level] = row.get("energy_share", share)
         if "work" in row:
-            known = (r[level] for r in self._rows if np.isfinite(r.get(level, np.nan)))
-            gained = float(sign) * (told[level] - next(known, told[level]))
-            error = gained - energy.relative(row["work"], self._log_unit)
-            size = 1.0 if energy.has_size else self._largest("energy", told["energy"])
-            told["balance_error"] = error / float(size)
+            told["balance_error"] = self._balance_error(told, row, level, energy)
         return told | self._balance_of_terms(row, energy) if "term_energy" in row else told
+
+    def _balance_error(
+        self, told: dict[str, Any], row: dict[str, Any], level: str, energy: Energy
+    ) -> float:
+        """(E(t) - E(0) - work)/|E(δ)|, of what varies in time over the largest E(δ) of the run."""
+        name, sign = level, float(np.copysign(1.0, energy.dirac))
+        if "energy_share" in row:
+            name, sign = "energy", energy.relative(1.0, 0.0)
+        known = (r[name] for r in self._rows if np.isfinite(r.get(name, np.nan)))
+        value = told.get(name, np.inf)
+        gained = sign * (value - next(known, value))
+        error = gained - energy.relative(row["work"], self._log_unit)
+        size = 1.0 if energy.has_size else self._largest("energy", told["energy"])
+        return float(error / size)
 
     def _balance_of_terms(self, row: Mapping[str, Any], energy: Energy) -> dict[str, Any]:
         """The energy of each term as a share, and its balance, of which the largest error counts.

@@ -16,7 +16,12 @@ from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
 from meanfield.evolution.solution import Status
 from meanfield.evolution.steppers import ExplicitSteps, Stepper
-from meanfield.functionals.energies import LostEnergyError, energy_in_unit, order_parameter
+from meanfield.functionals.energies import (
+    LostEnergyError,
+    energy_drifts,
+    energy_in_unit,
+    order_parameter,
+)
 from meanfield.functionals.speed import has_metric_speed
 from meanfield.measures import AnyMeasure
 from meanfield.typing import Array
@@ -101,6 +106,8 @@ class System(Generic[M]):
     def __init__(self, measure: M, dynamics: Dynamics, options: Options) -> None:
         self.dynamics, self.options = dynamics, options
         self.t, self.step_size = options.t_start, 0.0
+        # a time beyond what is known is refused
+        dynamics._at(self.t)
         self.layer = dynamics._number(self.t)
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
@@ -118,7 +125,7 @@ class System(Generic[M]):
         self._base = measure
 
     def _equation(self, measure: M) -> Any:
-        return tendency(measure, self.acting)
+        return tendency(measure, self.acting, self.t)
 
     def adopt(self, equation: Any, works: Array | float) -> None:
         """Go on with another right-hand side, from its own first state."""
@@ -213,8 +220,8 @@ class System(Generic[M]):
         """Whether the state integrates an energy's gain."""
         return self.energy is not None
 
-    def rate(self, t: float, state: Array, out: Array | None = None) -> Array:  # noqa: ARG002
-        """d/dt of a state, in units of the clock; the field has no time of its own.
+    def rate(self, t: float, state: Array, out: Array | None = None) -> Array:
+        """d/dt of a state at a time, both in units of the clock.
 
         Raises
         ------
@@ -226,24 +233,46 @@ class System(Generic[M]):
             rate[:], self._known = self._known, None
             self.evaluations += 1
             return rate
+        # the present is the present to the bit
+        now = self.t if state is self.state else t * self.clock
         try:
-            self.equation(state[: self._size], rate[: self._size])
+            self.equation.at(now)(state[: self._size], rate[: self._size])
+            rate[self._size :] = self.gains(now, state) if self._integrates else 0.0
         except self.faults as error:
             raise self.fault(error) from error
-        rate[self._size :] = self.gains(state) if self._integrates else 0.0
         if self.clock != 1.0:
             rate *= self.clock
         self.evaluations += 1
         return rate
 
-    def gains(self, state: Array) -> Array | float:  # noqa: ARG002 (that the rate was asked for)
-        """What each energy gains per time; of one alone, what it loses where its sign is -1."""
-        return self._dissipated()
+    def gains(self, t: float, state: Array) -> Array | float:
+        """What each energy gains per time; of one alone, what it loses where its sign is -1.
 
-    def _dissipated(self) -> Array | float:
-        """The same by X alone, at the state that the equation was last asked for."""
-        rates: Array | float = self.equation.energy_rates()
+        It is told at the state that the equation was last asked for, which is this one.
+        """
+        gains = self._dissipated(t)
+        if not self.dynamics._varies:
+            return gains
+        drifts = energy_drifts(self.equation.measure(state[: self._size]), self.dynamics, t)
+        values, units = np.transpose(drifts)
+        return np.asarray(gains + self._sign * values * np.exp(units - np.array(self.log_units)))
+
+    def _dissipated(self, t: float) -> Array | float:
+        """The same by X alone."""
+        rates: Array | float = self.equation.at(t).energy_rates()
+        if self.dynamics._varies:
+            # what the equation of a time counts in
+            rates = np.atleast_1d(rates) * np.exp(self._units(t) - np.array(self.log_units))
         return rates if self._sign == 1 else -rates
+
+    def _units(self, t: float) -> Array:
+        """Log units of the energies that the equation of a time has gains of."""
+        return np.array([one.log_unit for _, one in self._energy_at(t).each])
+
+    def _energy_at(self, t: float) -> Energy:
+        """The energy that is recorded, with the weights of a time."""
+        energy: Any = self.energy
+        return self.dynamics._at(t)._energy if self.dynamics._varies else energy  # type: ignore[return-value]
 
     @property
     def _energies(self) -> Sequence[tuple[float, Energy]]:
@@ -258,7 +287,7 @@ class System(Generic[M]):
     def evaluate(self) -> None:
         """Ask for the rate at the present state, which the next step begins with."""
         if self._known is None:
-            self._known = self.rate(self.t, self.state)
+            self._known = self.rate(self.t / self.clock, self.state)
             # it counts when the step begins
             self.evaluations -= 1
 
@@ -372,6 +401,10 @@ class System(Generic[M]):
             return {}
         values = self._scaled_energies()
         numbers: dict[str, Any] = {"energy": self._sum_of(values)}
+        if self.dynamics._varies:
+            now = self._energy_at(self.t)
+            sign = float(np.copysign(1.0, now.dirac))
+            numbers["energy_share"] = sign * now.relative(numbers["energy"], self.log_unit)
         if self._has_dissipation:
             numbers["dissipation"] = self._dissipation(measure)
         if self.has_balance:
@@ -386,7 +419,7 @@ class System(Generic[M]):
         factors = np.array([factor for factor, _ in energy.parts])
         return {
             "term_energy": factors * values,
-            "term_dissipation": energy.sign * factors * self._dissipated(),
+            "term_dissipation": energy.sign * factors * self._dissipated(self.t),
             "term_work": factors * self.works,
         }
 
@@ -398,7 +431,7 @@ class System(Generic[M]):
     def _dissipation(self, measure: M) -> float:  # noqa: ARG002
         """The rate at which the energy of a measure that is saved changes."""
         self.evaluate()
-        return self.energy.sign * self._total(np.atleast_1d(self._dissipated()))  # type: ignore[union-attr]
+        return self.energy.sign * self._total(np.atleast_1d(self._dissipated(self.t)))  # type: ignore[union-attr]
 
     def _total(self, values: Array) -> float:
         """What the energy gains in its unit, of what each gains, or loses, in its own."""
@@ -423,7 +456,8 @@ class System(Generic[M]):
     def _scaled_energies(self) -> list[float]:
         """The energies that are kept, at the present time, each in its own unit."""
         measure, values = self.measure(), []
-        for unit, (_, energy) in zip(self.log_units, self._energies, strict=True):
+        each = self._energy_at(self.t).each if self.energy else ()
+        for unit, (_, energy) in zip(self.log_units, each, strict=True):
             try:
                 value, log_unit = energy_in_unit(measure, energy)
             except (LostEnergyError, OutputError) as error:
@@ -436,14 +470,14 @@ class System(Generic[M]):
     def _speeds(self, measure: M) -> dict[str, float]:
         """(∫ |X|² dmu)^{1/2}, and the speed in W_2 where X tells it."""
         self.evaluate()
-        speeds = {"rms_velocity": float(self.equation.speed())}
+        speeds = {"rms_velocity": float(self.equation.at(self.t).speed())}
         if has_metric_speed(measure, self.acting):
             speeds["metric_speed"] = self._metric_speed()
         return speeds
 
     def _metric_speed(self) -> float:
         """The speed in W_2, of what X moves alone."""
-        return float(self.equation.speed())
+        return float(self.equation.at(self.t).speed())
 
     def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """What this kind of measure has besides."""

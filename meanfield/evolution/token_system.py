@@ -76,6 +76,8 @@ def default_max_step(particles: Particles, dynamics: Dynamics) -> float:
         If the dynamics has no rates known beforehand.
     """
     dynamics = dynamics._moving
+    if dynamics._varies:
+        return min(default_max_step(particles, one) for one in dynamics._instances)
     if isinstance(dynamics, CircleInteraction):
         rate = max(dynamics._lipschitz, dynamics.noise)
         if particles._frequencies is not None:
@@ -116,13 +118,14 @@ class TokenSystem(System[Particles]):
         super().__init__(particles, dynamics, options)
 
     def _equation(self, measure: Particles) -> Any:
-        equation = getattr(self, "equation", None)
-        if equation is not None and equation.dynamics is self.acting:
+        equation: Any = getattr(self, "equation", None)
+        if getattr(equation, "dynamics", None) is self.acting:
             # tables of its sums may take longer than steps
             equation.begin(measure)
             return equation
         # noise leaves the span of the tokens
-        equation = token_tendency(measure, self.acting, may_span=self.dynamics.noise == 0.0)
+        may_span = self.dynamics.noise == 0.0
+        equation = token_tendency(measure, self.acting, may_span=may_span, t=self.t)
         self.sums.add(equation.sums)
         return equation
 
@@ -143,7 +146,8 @@ class TokenSystem(System[Particles]):
 
     def _cost(self) -> tuple[TokenField, float]:
         """X at the tokens, and about how many seconds it takes where that is long."""
-        return self.equation.field, self.equation.seconds()
+        now = self.equation.at(self.t)
+        return now.field, now.seconds()
 
     @property
     def has_balance(self) -> bool:
@@ -165,12 +169,12 @@ class TokenSystem(System[Particles]):
         if self.has_balance:
             return super()._dissipation(measure)
         # under noise its own right-hand side would begin the next step with this save's scaling
-        value, unit = dissipation_in_unit(measure, self.acting)
+        value, unit = dissipation_in_unit(measure, self.acting._at(self.t))
         return value * float(np.exp(unit - self.log_unit))
 
     def _output(self, measure: Particles) -> Array:
         try:
-            return np.asarray(self.equation.output(measure))
+            return np.asarray(self.equation.at(self.t).output(measure))
         except self.faults as error:
             raise self.fault(error) from error
 
@@ -296,7 +300,7 @@ class NoisyTokenSystem(TokenSystem):
         """The state after noise for half a step, the midpoint rule, and noise again."""
         here = self._diffuse(state, 0.5 * h)
         rate = self.rate(self.t, here)
-        self.rate(self.t, here + 0.5 * h * rate, rate)
+        self.rate(self.t + 0.5 * h, here + 0.5 * h * rate, rate)
         here += h * rate
         return self._diffuse(here, 0.5 * h) if np.isfinite(here).all() else None
 

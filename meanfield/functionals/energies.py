@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from meanfield._checks import number, shown, symmetric
 from meanfield.dynamics import SA, AnyDynamics, adapt, adapt_any
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
+from meanfield.dynamics.schedule import slope_of
 from meanfield.equations.density import ROUNDING, LostDigitsError
 from meanfield.equations.tendency import check_moved, tendency
 from meanfield.kernels.direct import grid_log_moment
@@ -169,16 +171,11 @@ def _density_energy(
     density: Density, beta: float, matrix: Array, degree: int
 ) -> tuple[float, float]:
     """As a double quadrature of the degrees that e^{β<x,Dy>} has, which is exact."""
-    grid, masses = _on_grid(density, degree)
-    z = beta * grid.points @ matrix
-    # cut at a degree, f may be negative, and log G knows positive masses
-    f = masses / grid.weights
-    parts = [(sign, np.maximum(sign * f, 0.0)) for sign in (1, -1)]
-    logs = [(sign, grid_log_moment(grid, part, z)[0]) for sign, part in parts if part.any()]
-    unit = max(float(log_g.max()) for _, log_g in logs)
-    g = sum((sign * np.exp(log_g - unit) for sign, log_g in logs), start=np.zeros(len(z)))
+    grid, masses, parts = _signed_moments(density, degree, beta * matrix)
+    unit = max(float(log_g.max()) for _, log_g, _ in parts)
+    g = sum(sign * np.exp(log_g - unit) for sign, log_g, _ in parts)
     total = float(masses @ g)
-    _check_digits(density, grid, masses, z, total, unit)
+    _check_digits(density, grid, masses, beta * grid.points @ matrix, total, unit)
     return total / (2.0 * beta), unit
 
 
@@ -202,6 +199,105 @@ def _check_digits(
             f"rounding of f makes {doubt:.1e} of an energy of {total:.1e}, in units of 2 beta "
             f"e^{unit:.4g}; take a FlowMap or Particles"
         )
+
+
+def energy_drifts(measure: AnyMeasure, dynamics: Dynamics, t: float) -> list[tuple[float, float]]:
+    """e^{-u} ∂_t E(mu) and u, of each energy of a dynamics with weights in time, mu at rest.
+
+    With M = βD, D = 1 of a kernel, ∂_t E_{β,D} = ∬ (<x,Ṁy>/(2β) - β̇/(2β²)) e^{<x,My>} dmu dmu.
+    """
+    return [_drift(measure, own, t) for own in dynamics._own_terms]
+
+
+def _drift(measure: AnyMeasure, own: Dynamics, t: float) -> tuple[float, float]:
+    then: Any = own._at(t)
+    energy: Energy | None = then._energy
+    if then is own or energy is None:
+        return 0.0, 0.0
+    if energy.potential is not None:
+        part = replace(energy, potential=own._potential_slope(t))  # type: ignore[attr-defined]
+        return _potential_energy(measure, part), 0.0
+    beta, slope = then.beta, float(slope_of(own.beta, t))  # type: ignore[attr-defined]
+    if energy.form is None:
+        return _drift_of_beta(measure, energy, beta, slope)
+    (head,) = own.heads  # type: ignore[attr-defined]
+    eye = np.eye(measure.dim)
+    change = head._matrix_slope(t)
+    change = change if np.ndim(change) else change * eye
+    matrix = _checked(measure, energy.form if np.ndim(energy.form) else energy.form * eye)
+    if beta == 0.0:
+        mean = measure.mean()
+        return 0.5 * float(mean @ change @ mean), 0.0
+    whole_slope, largest = slope * matrix + beta * change, beta * float(np.linalg.norm(matrix, 2))
+
+    def weighted(points: Array, mean: Array) -> Array:
+        along = np.einsum("ij,ij->i", points @ whole_slope, mean)
+        return np.asarray(along / (2.0 * beta) - slope / (2.0 * beta * beta))
+
+    if isinstance(measure, Density):
+        grid, masses, parts = _signed_moments(
+            measure, bandwidth(largest, measure.dim) + 1, beta * matrix
+        )
+        unit = max(float(log_g.max()) for _, log_g, _ in parts)
+        integrand = sum(
+            sign * np.exp(log_g - unit) * weighted(grid.points, mean) for sign, log_g, mean in parts
+        )
+        return float(masses @ integrand), unit
+    measure = measure._resolving(largest)
+    log_g, mean = measure._score_moment(measure.points, beta * matrix)
+    unit = float(log_g.max())
+    shares = measure.weights * np.exp(log_g - unit)
+    return float(shares @ weighted(measure.points, mean)), unit
+
+
+def _drift_of_beta(
+    measure: AnyMeasure, energy: Energy, beta: float, slope: float
+) -> tuple[float, float]:
+    """β̇ ∂_β of E_β and of E_DS, whose β > 0 unless it is constant."""
+    if slope == 0.0:
+        return 0.0, 0.0
+    if energy.entropic:
+        balanced = measure._balanced(beta)
+        points, masses = balanced.points, balanced.masses
+        _, mean = balanced.log_moment(beta * points)
+        # u(x) is one over G of u mu
+        along = 0.5 * float(masses @ np.einsum("ij,ij->i", points, mean)) / beta
+        return slope * (along + float(masses @ balanced.log_u) / beta**2), 0.0
+    kernel = energy.kernel
+    if isinstance(measure, Density | SphereFlowMap):
+        if isinstance(measure, Density):
+            power = measure._power
+        else:
+            nodes, basis = measure._resolving(kernel.reach)._quadrature, SphereAt(kernel.degree(3))
+            power = basis.power(basis.point_moments(*nodes))
+        degrees, dim = np.arange(len(power)), measure.dim
+        series = kernel.series(dim, len(power))
+        # of t e^{βt}, by the recurrence of Gegenbauer polynomials
+        above, here = series.potential[1:], series.potential[:-1]
+        below = np.append(0.0, here[:-1])
+        both = (degrees + dim - 2.0) * above + degrees * below
+        steep = both / np.maximum(2.0 * degrees + dim - 2.0, 1e-300)
+        if dim == 2:
+            steep[0] = above[0]
+        change = steep / beta - here / beta**2
+        return 0.5 * slope * series.size * float(change @ power), series.log_unit
+    measure = measure._resolving(beta)
+    points, masses = measure._quadrature
+    log_g, mean = measure.log_moment(beta * points)
+    along = np.einsum("ij,ij->i", points, mean) / beta - 1.0 / beta**2
+    return 0.5 * slope * float(masses @ (np.exp(log_g - beta) * along)), beta
+
+
+def _signed_moments(
+    density: Density, degree: int, scores: Array
+) -> tuple[Space, Array, list[tuple[int, Array, Array]]]:
+    """A grid, the masses of f there, and ±1, log G and ∇ log G of its parts of one sign."""
+    grid, masses = _on_grid(density, degree)
+    # cut at a degree, f may be negative, and log G knows positive masses
+    f, z = masses / grid.weights, grid.points @ scores
+    parts = [(sign, np.maximum(sign * f, 0.0)) for sign in (1, -1)]
+    moments = [(sign, *grid_log_moment(grid, part, z)) for sign, part in parts if part.any()]
+    return grid, masses, moments
 
 
 def _on_grid(density: Density, degree: int) -> tuple[Space, Array]:

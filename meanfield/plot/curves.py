@@ -356,9 +356,9 @@ def bounds(sol: Solution, name: str) -> Bounds:
     E(σ) and E(δ). With a form D e^{±β|D|}/(2β), since |<x, Dy>| <= |D|; if D >= 0, each term
     <x, Dy>^m/m! of the exponential is a positive kernel, and the lower bound is 1/(2β).
     """
-    energy, about = adapt_with(sol.dynamics, sol.energy)._energy, sol._numbers[name].attrs
-    is_share = about.get("role") == "share"
-    if energy is None or not energy.has_bounds:
+    known, about = adapt_with(sol.dynamics, sol.energy), sol._numbers[name].attrs
+    energy, is_share = known._energy, about.get("role") == "share"
+    if energy is None or known._varies or not energy.has_bounds:
         return Bounds(-np.inf, np.inf, ("min", "max"), "")
     if not (is_share or about.get("symbol") == energy.symbol):
         return Bounds(-np.inf, np.inf, ("min", "max"), "")

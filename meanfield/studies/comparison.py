@@ -190,6 +190,8 @@ def _energy_of(dynamics: Any, dim: int) -> tuple[Any, ...]:
     own = dynamics._energy
     if own is None:
         return ()
+    if dynamics._varies:
+        return own.symbol, tuple(dynamics._own_terms)
     if own.parts:
         each = zip(own.parts, dynamics.terms, strict=True)
         return tuple((factor, *_energy_of(term, dim)) for (factor, _), term in each)

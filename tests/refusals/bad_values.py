@@ -256,6 +256,13 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"W": EYE, "A": EYE, "b": np.ones(2)}, r"b \(m,\)"),
         ({"activation": "sin"}, "activation must be one"),
     ],
+    "Schedule": [
+        ({"times": [0.0]}, "times must be at least two and strictly ascending"),
+        ({"times": [1.0, 0.0]}, "times must be at least two and strictly ascending"),
+        ({"values": [1.0, 2.0, 3.0]}, "values must be numbers, vectors or matrices, one for each"),
+        ({"values": np.ones((2, 1, 1, 1))}, "values must be numbers, vectors or matrices"),
+    ],
+    "Schedule.derivative": [({"t": 2.0}, r"t must be in \[0, 1\], the times of Schedule")],
     "Layers": [
         ({"layers": []}, "layers must hold at least one layer"),
         ({"layers": [NOISY]}, "layers must be dynamics but Layers"),

@@ -25,8 +25,10 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     stochastic attention and interactions lower their free energy, and SA has none. Of an energy
     that is only followed nothing is claimed.
     """
-    energy, name = adapt_with(sol.dynamics, sol.energy)._energy, curves.energy_name(sol)
-    if energy is None or name is None or not energy.is_own:
+    known, name = adapt_with(sol.dynamics, sol.energy), curves.energy_name(sol)
+    energy = known._energy
+    if energy is None or name is None or not energy.is_own or known._varies:
+        # weights in time do work of their own
         return None
     if (energy.parts or energy.functional) and not energy.in_w2:
         # terms with metrics of their own together are no gradient flow; a user's own may be none

@@ -1,0 +1,195 @@
+"""A dynamics with weights in time, as equations know it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from meanfield.dynamics.facts import Dynamics, Energy, Sum
+from meanfield.dynamics.schedule import Schedule, schedules
+from meanfield.typing import Array, Steepness
+
+# a polynomial of degree 9, as of three cubics, is 0 if it is so at 10 points
+_POINTS = 10
+# times whose dynamics are kept
+_KEPT = 16
+# share of a step: a knot that is within it of a time is that time
+_ROUNDING = 1e-9
+
+
+class Varying(Dynamics):
+    """What gives the dynamics that acts at each time, and facts that hold at all of them.
+
+    It has no kernel, no heads and no matrices of its own: those are what `_at` gives. What is the
+    same at all times is taken from the instances at the knots.
+
+    Parameters
+    ----------
+    own : Dynamics
+        With schedules.
+
+    Attributes
+    ----------
+    knots : ndarray
+        The times of all schedules, as far as all of them go.
+
+    Raises
+    ------
+    ValueError
+        If schedules have no time in common.
+    """
+
+    name = ""
+    _varies = True
+
+    def __init__(self, own: Dynamics) -> None:
+        each = [np.asarray(schedule.times) for schedule in schedules(own)]
+        first, last = max(one[0] for one in each), min(one[-1] for one in each)
+        if not first < last:
+            raise ValueError(f"schedules must have times in common, got {own!r}")
+        times = np.unique(np.concatenate(each))
+        self._own, self.knots = own, times[(times >= first) & (times <= last)]
+        self.name, self.dim, self.noise = own.name, own.dim, own.noise
+        self.sign, self.normalised = own.sign, own.normalised
+        # several ask for the same time; it hangs on nothing else, so that threads may share them
+        self._of = lru_cache(maxsize=_KEPT)(own._at)
+
+    def __repr__(self) -> str:
+        return repr(self._own)
+
+    def output(self, measure: Any, points: Array) -> Array:
+        """Refuse.
+
+        Raises
+        ------
+        TypeError
+            Always: of which time is not told.
+        """
+        raise TypeError(f"{self!r} has an output at a time only, not of {measure} at {points}")
+
+    def _at(self, t: float) -> Dynamics:
+        """The dynamics with the weights of a time."""
+        return self._of(float(t))
+
+    @property
+    def _own_terms(self) -> Sequence[Dynamics]:
+        """The terms with their schedules, each of which has an energy of its own."""
+        return self._own.terms if isinstance(self._own, Sum) else (self._own,)
+
+    @cached_property
+    def _instances(self) -> Sequence[Dynamics]:
+        """The dynamics at the knots."""
+        return [self._at(t) for t in self.knots]
+
+    @cached_property
+    def _samples(self) -> Sequence[Dynamics]:
+        """The dynamics at so many times of each piece that what holds at all of them holds always.
+
+        Relations between weights are polynomials of degree 9 at most on each piece.
+        """
+        shares = np.linspace(0.0, 1.0, _POINTS)
+        starts, steps = self.knots[:-1, None], np.diff(self.knots)[:, None]
+        return [self._at(t) for t in np.minimum(starts + shares * steps, self.knots[-1]).ravel()]
+
+    def _of_all(self, name: str) -> bool:
+        return all(getattr(one, name) for one in self._instances)
+
+    @property
+    def _isotropic(self) -> bool:  # type: ignore[override]
+        return self._of_all("_isotropic")
+
+    @property
+    def _gram(self) -> bool:  # type: ignore[override]
+        return self._of_all("_gram")
+
+    @property
+    def _smooth(self) -> bool:  # type: ignore[override]
+        return self._of_all("_smooth")
+
+    @property
+    def _by_output(self) -> bool:
+        return any(one._by_output for one in self._instances)
+
+    @property
+    def _by_moments(self) -> bool:
+        return self._of_all("_by_moments")
+
+    @property
+    def _balanced(self) -> bool:  # type: ignore[override]
+        return any(one._balanced for one in self._instances)
+
+    @property
+    def _fast(self) -> bool:
+        return any(one._fast for one in self._instances)
+
+    @property
+    def _sums(self) -> str:  # type: ignore[override]
+        return self._instances[0]._sums
+
+    @property
+    def _reach(self) -> float:
+        """The largest over all times."""
+        return self._own._reach
+
+    @property
+    def _steepness(self) -> Steepness | None:
+        """The largest of all samples, which the parts of a flow map are to resolve."""
+        each = [one._steepness for one in self._samples if one._steepness is not None]
+        return (lambda sets: np.max([one(sets) for one in each], axis=0)) if each else None
+
+    @property
+    def _log_size(self) -> float:
+        return self._reach if self._fast else 0.0
+
+    @property
+    def _weights_vary(self) -> bool:
+        """Whether terms of a sum may change their sign."""
+        return isinstance(self._own, Sum) and isinstance(self._own.weights, Schedule)
+
+    @property
+    def _keeps_clusters(self) -> bool:
+        return not self._weights_vary and self._of_all("_keeps_clusters")
+
+    @property
+    def _gathers(self) -> bool:
+        return not self._weights_vary and self._of_all("_gathers")
+
+    @cached_property
+    def _is_gradient(self) -> bool:
+        return all(one._is_gradient for one in self._samples)
+
+    @property
+    def _no_gradient(self) -> str:  # type: ignore[override]
+        return next(one._no_gradient for one in self._samples if not one._is_gradient)
+
+    @property
+    def _no_energy(self) -> str:  # type: ignore[override]
+        if self._weights_vary:
+            return "weights of its terms vary"
+        lacking = [one for one in self._samples if one._energy is None]
+        return lacking[0]._no_energy if lacking else "its sign changes"
+
+    @cached_property
+    def _energy(self) -> Energy | None:
+        """That of a sample at which a Dirac mass has the largest, if there is one at all times."""
+        energies = [one._energy for one in self._samples]
+        known = [one for one in energies if one is not None]
+        is_single = len({one.sign for one in known}) == 1 and not self._weights_vary
+        if len(known) < len(energies) or not is_single:
+            return None
+        return max(known, key=lambda one: one.log_dirac + np.log(abs(one.dirac) or 1.0))
+
+    @property
+    def _depth(self) -> float:
+        """The last time that all schedules know."""
+        return float(self.knots[-1])
+
+    def _between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
+        """Itself, piece by piece: the steps of a run end at knots, and at the end."""
+        slack = _ROUNDING * float(np.diff(self.knots).min())
+        for knot in self.knots[(self.knots > start + slack) & (self.knots < end - slack)]:
+            yield 0, float(knot)
+        yield 0, end

@@ -1,0 +1,55 @@
+"""Right-hand sides at a time: the same always, or those of a dynamics with weights in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Self
+
+# of the stages of a step: an exponential one asks for two times by turns
+_KEPT = 2
+# what the state of a measure means, which is the same at all times
+_OF_STATES = {
+    *("initial_state", "measure", "scale", "tail", "space", "flow", "points", "errors"),
+    *("spread", "move", "sums", "seconds", "_coefficients"),
+}
+
+
+class Steady:
+    """What is the same at all times."""
+
+    def at(self, t: float) -> Self:  # noqa: ARG002
+        """The right-hand side at a time: this one."""
+        return self
+
+
+class InTime:
+    """The right-hand sides of one measure under a dynamics with weights in time.
+
+    They have one and the same state, whose meaning this tells. Rates, and what hangs on weights,
+    are to be asked for at a time. Those of the last two times are kept.
+
+    Parameters
+    ----------
+    build : callable
+        The right-hand side of a time.
+    start : float
+        When the run is, for now.
+    """
+
+    def __init__(self, build: Callable[[float], Any], start: float) -> None:
+        self._of, self._start = lru_cache(maxsize=_KEPT)(build), start
+        self._first = self._of(start)
+
+    def at(self, t: float) -> Any:
+        """The right-hand side at a time."""
+        return self._of(t)
+
+    def forget(self) -> None:
+        """Begin anew, as a run does at each save."""
+        self._of.cache_clear()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _OF_STATES:
+            raise AttributeError(f"{name!r} is to be asked for at a time")
+        return getattr(self._first, name)

@@ -1,0 +1,220 @@
+"""Weights in time: every measure against scipy on tokens, each other, and the balance of energy."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import meanfield as mf
+from meanfield.dynamics import adapt
+from meanfield.evolution.options import Options
+from meanfield.evolution.progress import DeferredInterrupt
+from meanfield.evolution.run import advance
+from meanfield.evolution.token_system import NoisyTokenSystem
+from tests.handmade import same_bits, slow, unit_points
+
+TIMES = [0.0, 0.2, 0.5, 0.8]
+BETA = mf.Schedule(TIMES, [1.0, 3.0, 2.0, 4.0])
+
+
+def weights(shape, seed, size=1.0):
+    values = np.random.default_rng(seed).normal(size=(len(TIMES), *shape))
+    return mf.Schedule(TIMES, size * values)
+
+
+def symmetric(dim, seed, size):
+    values = np.asarray(weights((dim, dim), seed, size).values)
+    return mf.Schedule(TIMES, values + np.swapaxes(values, 1, 2))
+
+
+def drift(dim):
+    rows = np.random.default_rng(5).normal(size=(4, dim))
+    return mf.FeedForward.from_potential(
+        weights((4,), 6, 0.3), rows, weights((4,), 7), activation="tanh"
+    )
+
+
+def cases(dim):
+    form = symmetric(dim, 3, 0.3)
+    return {
+        "SA": mf.SA(BETA),
+        "USA": mf.USA(BETA, sign=-1),
+        "DoublyStochastic": mf.DoublyStochastic(BETA),
+        "V": mf.Attention(1.5, [mf.Head(V=weights((dim, dim), 1))]),
+        "M": mf.Attention(BETA, [mf.Head(Q=weights((dim, dim), 2, 0.5), V=weights((), 4))]),
+        "form": mf.Attention(BETA, [mf.Head(Q=form, V=form)]),
+        "drift": drift(dim),
+        "Sum": mf.SA(BETA) + drift(dim),
+        "weights": mf.Sum([mf.SA(2.0), drift(dim)], weights=weights((2,), 8)),
+    }
+
+
+NAMES = list(cases(2))
+
+
+def by_scipy(points, dynamics, t_end):
+    n, d = points.shape
+
+    def rate(t, state):
+        rows = state.reshape(n, d)
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return dynamics.velocity(mf.Particles(rows, sums="direct"), rows, t=t).ravel()
+
+    found = solve_ivp(rate, (0.0, t_end), points.ravel(), "DOP853", rtol=1e-12, atol=1e-13)
+    rows = found.y[:, -1].reshape(n, d)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_tokens_are_where_scipy_takes_them(name, dim):
+    dynamics, points = cases(dim)[name], unit_points(dim, 6, 1)
+    sol = mf.evolve(mf.Particles(points), dynamics, 0.8, [0.1, 0.6], rtol=1e-12, atol=1e-13)
+    # both are right to their tolerances over rates of order 10
+    assert np.abs(sol.final.points - by_scipy(points, dynamics, 0.8)).max() < 1e-10
+    if adapt(dynamics)._energy is None:
+        assert "balance_error" not in sol.dataset
+    else:
+        assert np.abs(sol.dataset.balance_error).max() < 1e-10
+        # and so it is by energies of the tokens
+        energies = [mf.energy(mu, dynamics, t=t) for t, mu in sol]
+        assert np.allclose(sol.dataset.energy, energies, rtol=1e-12, atol=1e-14)
+        shares = [mf.energy_share(mu, dynamics, t=t) for t, mu in sol]
+        assert np.allclose(sol.dataset.energy_share, shares, rtol=1e-12, atol=1e-14)
+        gained = sol.dataset.work.values - (np.array(energies) - energies[0])
+        assert np.abs(gained).max() < 1e-9 * max(1.0, np.abs(energies).max())
+
+
+SERIES = mf.FourierSeries(cos=[0.5, 0.2], sin=[0.1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_densities_on_the_circle_are_those_of_flow_maps(name):
+    dynamics, x = cases(2)[name], unit_points(2, 9, 2)
+    density = mf.evolve(
+        mf.Density(mf.Circle(128), SERIES), dynamics, 0.3, [0.2], rtol=1e-11, on_unresolved="stop"
+    )
+    flow = mf.evolve(mf.FlowMap(SERIES, tol=1e-10), dynamics, 0.3, [0.2])
+    assert density.success
+    assert flow.success
+    # at a knot, between knots, and at the end
+    for t in (0.2, 0.25, 0.3):
+        assert np.abs(density.pdf(x, t) - flow.pdf(x, t)).max() < 1e-8
+    assert np.abs(density.final.mean() - flow.final.mean()).max() < 1e-9
+    if adapt(dynamics)._energy is not None:
+        assert np.abs(density.dataset.balance_error).max() < 1e-10
+        # nodes move within the flow map's own tolerance
+        assert np.abs(flow.dataset.balance_error).max() < 1e-9
+
+
+@pytest.mark.parametrize("dim", [3, 5])
+def test_densities_about_an_axis_are_those_of_flow_maps(dim):
+    axis = np.eye(dim)[0]
+    law = mf.Mixture([mf.VonMisesFisher(axis, 1.0), mf.VonMisesFisher(-axis, 2.0)], [0.6, 0.4])
+    along = np.diag([1.0, *[0.5] * (dim - 1)])
+    form = mf.Schedule(TIMES, [along, -along, 0.5 * along, along])
+    x = unit_points(dim, 9, 2)
+    for dynamics in (mf.SA(BETA), mf.Attention(1.0, [mf.Head(Q=form, V=form)])):
+        density = mf.evolve(mf.Density(mf.Zonal(dim, 64, axis), law), dynamics, 0.3, 1, rtol=1e-11)
+        flow = mf.evolve(mf.FlowMap(law, tol=1e-10), dynamics, 0.3, 1)
+        for t in (0.2, 0.3):
+            assert np.abs(density.pdf(x, t) - flow.pdf(x, t)).max() < 1e-8
+        assert np.abs(density.dataset.balance_error).max() < 1e-10
+        assert np.abs(flow.dataset.balance_error).max() < 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SA", "DoublyStochastic", "V", "drift", "Sum", "weights"])
+def test_densities_on_the_sphere_are_those_of_flow_maps(name):
+    dynamics, x = cases(3)[name], unit_points(3, 9, 2)
+    ends = [mf.VonMisesFisher([0.0, 0.6, 0.8], 1.0), mf.VonMisesFisher([1.0, 0.0, 0.0], 1.0)]
+    law = mf.Mixture(ends, [0.5, 0.5])
+    density = mf.evolve(mf.Density(mf.Sphere(63), law), dynamics, 0.3, [0.2], on_unresolved="stop")
+    flow = mf.evolve(mf.FlowMap(law, tol=1e-8), dynamics, 0.3, [0.2])
+    assert density.success
+    assert flow.success
+    assert np.abs(density.pdf(x, 0.3) - flow.pdf(x, 0.3)).max() < 1e-8
+    if adapt(dynamics)._energy is not None:
+        # a drift's own grid, and the mesh's tolerance
+        assert np.abs(density.dataset.balance_error).max() < 1e-9
+        assert np.abs(flow.dataset.balance_error).max() < 1e-7
+
+
+@pytest.mark.parametrize("name", ["SA", "USA", "DoublyStochastic"])
+def test_what_noise_and_weights_in_time_do_to_the_energy_is_balanced(name):
+    kind = type(cases(2)[name])
+    start = mf.Density(mf.Circle(64), SERIES)
+    sol = mf.evolve(start, kind(BETA, noise=0.2), 0.3, [0.2], rtol=1e-12, atol=1e-15)
+    # ∂_t E is integrated with order 4, to some ten times rtol
+    assert np.abs(sol.dataset.balance_error).max() < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("measure", "name"),
+    [
+        (mf.Particles(unit_points(3, 6, 1)), "M"),
+        (mf.Density(mf.Circle(32), SERIES), "SA"),
+        (mf.Density(mf.Circle(32), SERIES), "DoublyStochastic"),
+        (mf.FlowMap(SERIES), "form"),
+    ],
+)
+def test_a_run_goes_on_from_a_save_at_a_knot_and_between_knots(measure, name, tmp_path):
+    dynamics, saves = cases(measure.dim)[name], [0.1, 0.2, 0.3]
+    whole = mf.evolve(measure, dynamics, 0.4, saves)
+    for after in (0.25, 0.35):
+
+        def stop(t, after=after):
+            if t > after:
+                raise KeyboardInterrupt
+
+        path = tmp_path / f"{after}.nc"
+        with pytest.raises(mf.exceptions.Interrupted):
+            mf.evolve(measure, dynamics, 0.4, saves, checkpoint=path, progress=stop)
+        again = mf.resume(path)
+        for name in whole.dataset.data_vars:
+            assert same_bits(whole.dataset[name], again.dataset[name])
+        for mu, nu in zip(whole.measures, again.measures, strict=True):
+            assert all(map(same_bits, mu._quadrature, nu._quadrature))
+    assert mf.load(path).dynamics == dynamics
+
+
+class Quadrature(NoisyTokenSystem):
+    """Noise by nodes of its normal law on the circle, so that weights make means exact."""
+
+    def __init__(self, law, dynamics, steps, t_end):
+        nodes, shares = np.polynomial.hermite_e.hermegauss(3)
+        angles = 2.0 * np.pi * np.arange(24) / 24
+        start = np.column_stack([np.cos(angles), np.sin(angles)])
+        masses = law.pdf(start) / 24
+        kicks = np.array(list(product(range(3), repeat=2 * steps)))
+        probabilities = (shares / shares.sum())[kicks].prod(axis=1)
+        self._kicks = iter(np.tile(nodes[kicks], (24, 1)).T)
+        tokens = mf.Particles(
+            np.repeat(start, len(kicks), axis=0), np.outer(masses, probabilities).ravel()
+        )
+        super().__init__(tokens, adapt(dynamics), Options(1e-9, 1e-12), t_end / steps, 0)
+
+    def _diffuse(self, state, h):
+        points = self.equation.at(self.t).measure(state[: self._size]).points
+        tangents = np.column_stack([-points[:, 1], points[:, 0]])
+        kicks = next(self._kicks)[:, None] * tangents
+        self.rng = type("Nodes", (), {"normal": lambda *_, size: kicks})()
+        return super()._diffuse(state, h)
+
+
+@pytest.mark.parametrize("counts", [(3, 4), slow((4, 5))])
+def test_noisy_tokens_have_weak_order_2(counts):
+    # no knot within the run, so that steps are equal
+    beta, t_end = mf.Schedule([0.0, 0.5, 1.0], [1.0, 6.0, 1.0]), 0.1
+    dynamics = mf.SA(beta, noise=0.1)
+    fine = mf.evolve(mf.Density(mf.Circle(64), SERIES), dynamics, t_end, 1, rtol=1e-11).final
+    errors = []
+    for steps in counts:
+        system = Quadrature(SERIES, dynamics, steps, t_end)
+        advance(system, t_end, lambda _: None, DeferredInterrupt())
+        errors.append(float(np.linalg.norm(system.measure().mean() - fine.mean())))
+    # three nodes have the moments of a normal law up to the fifth: 1e-9 of errors of 1e-6
+    order = np.log(errors[0] / errors[1]) / np.log(counts[1] / counts[0])
+    assert errors[1] > 1e-7
+    assert abs(order - 2.0) < 0.2

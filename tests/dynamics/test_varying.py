@@ -1,0 +1,107 @@
+"""Weights in time: the dynamics of each time, and the facts that hold at all of them."""
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.dynamics import adapt
+from meanfield.dynamics.schedule import Schedule
+from meanfield.equations.batch import batch_tendency
+
+TIMES = np.array([0.0, 0.4, 1.0, 2.0])
+BETA = Schedule(TIMES, [1.0, 3.0, 2.0, 4.0])
+RNG = np.random.default_rng(0)
+MATRIX = Schedule(TIMES, RNG.normal(size=(4, 3, 3)))
+SYMMETRIC = Schedule(TIMES, [m + m.T for m in np.asarray(MATRIX.values)])
+TOKENS = mf.Particles(np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "then"),
+    [
+        (mf.SA(BETA), lambda t: mf.SA(BETA(t))),
+        (mf.USA(BETA, sign=-1), lambda t: mf.USA(BETA(t), sign=-1)),
+        (mf.DoublyStochastic(BETA), lambda t: mf.DoublyStochastic(BETA(t))),
+        (
+            mf.Attention(BETA, [mf.Head(V=MATRIX), mf.Head(Q=SYMMETRIC)]),
+            lambda t: mf.Attention(BETA(t), [mf.Head(V=MATRIX(t)), mf.Head(Q=SYMMETRIC(t))]),
+        ),
+        (mf.SA(BETA) - 2.0 * mf.SA(1.0), lambda t: mf.SA(BETA(t)) - 2.0 * mf.SA(1.0)),
+    ],
+)
+def test_velocity_energy_and_speed_are_those_of_the_dynamics_at_a_time(dynamics, then):
+    for t in (0.0, 0.7, 2.0):
+        now = then(t)
+        velocity = dynamics.velocity(TOKENS, TOKENS.points, t=t)
+        assert np.array_equal(velocity, now.velocity(TOKENS, TOKENS.points))
+        assert mf.rms_velocity(TOKENS, dynamics, t=t) == mf.rms_velocity(TOKENS, now)
+        assert mf.metric_speed(TOKENS, dynamics, t=t) == mf.metric_speed(TOKENS, now)
+        if now._energy is not None:
+            for number in (mf.energy, mf.energy_share, mf.dissipation):
+                assert number(TOKENS, dynamics, t=t) == number(TOKENS, now)
+    with pytest.raises(ValueError, match="t must be in"):
+        dynamics.velocity(TOKENS, TOKENS.points, t=2.1)
+
+
+def test_the_reach_bounds_all_times():
+    known = adapt(mf.Attention(BETA, [mf.Head(Q=MATRIX, K=2.0)]))
+    largest = max(known._at(t)._reach for t in np.linspace(0.0, 2.0, 501))
+    assert largest <= known._reach
+    # of one spline alone, with little to spare
+    alone = adapt(mf.Attention(1.5, [mf.Head(Q=MATRIX)]))
+    largest = max(alone._at(t)._reach for t in np.linspace(0.0, 2.0, 501))
+    assert largest <= alone._reach <= 1.1 * largest
+    assert adapt(mf.SA(BETA))._reach == BETA.largest > 4.0 - 1e-12
+
+
+def test_heads_have_an_energy_only_where_one_of_k_and_q_is_constant_and_v_is_their_product():
+    key = RNG.normal(size=(3, 3))
+    products = Schedule(TIMES, [key.T @ key @ np.diag([1.0, 1.0, 1.0]) * (1.0 + t) for t in TIMES])
+    queries = Schedule(TIMES, [key * (1.0 + t) for t in TIMES])
+    assert adapt(mf.Attention(1.0, [mf.Head(Q=SYMMETRIC, V=SYMMETRIC)]))._energy is not None
+    assert adapt(mf.Attention(1.0, [mf.Head(Q=queries, K=key, V=products)]))._energy is not None
+    # not where V is no spline of the product, or is it at the knots alone
+    squares = Schedule(TIMES, [key.T @ key * (1.0 + t) ** 2 for t in TIMES])
+    cubes = Schedule(TIMES, [key * (1.0 + np.sin(9.0 * t)) for t in TIMES])
+    fourth = Schedule(TIMES, [k.T @ k for k in np.asarray(cubes.values)])
+    assert adapt(mf.Attention(1.0, [mf.Head(Q=cubes, K=cubes, V=fourth)]))._energy is None
+    assert adapt(mf.Attention(1.0, [mf.Head(Q=queries, K=key, V=squares)]))._energy is None
+    assert adapt(mf.Attention(1.0, [mf.Head(Q=MATRIX, V=MATRIX)]))._energy is None
+
+
+def test_weights_that_change_their_sign_keep_all_terms():
+    terms = [mf.SA(1.0), mf.Attention(1.0, [mf.Head(V=MATRIX)])]
+    whole = adapt(mf.Sum(terms, weights=Schedule([0.0, 2.0], [[1.0, -1.0], [-1.0, 1.0]])))
+    assert [weight for weight, _ in whole._at(1.0)._terms] == [0.0, 0.0]
+    assert [type(term) for _, term in whole._at(2.0)._terms] == [mf.SA, mf.Attention]
+    assert whole._energy is None
+    assert "weights of its terms vary" in whole._no_energy
+    # repulsion at late times pulls clusters apart
+    assert not whole._keeps_clusters
+    inner = mf.Sum([mf.SA(1.0) + 2.0 * mf.SA(2.0), mf.SA(3.0)], weights=Schedule([0, 1], np.eye(2)))
+    assert np.array_equal(inner.weights.values, [[1.0, 2.0, 0.0], [0.0, 0.0, 1.0]])
+
+
+def test_schedules_without_a_common_time_are_refused():
+    late = Schedule([3.0, 4.0], [1.0, 1.0])
+    with pytest.raises(ValueError, match="schedules must have times in common"):
+        adapt(mf.Attention(BETA, [mf.Head(V=late)]))
+
+
+def test_what_knows_no_time_refuses_it():
+    for asked in (
+        lambda: mf.theory.growth_rates(mf.SA(BETA), 3, 4),
+        lambda: batch_tendency(np.eye(2)[None], mf.SA(BETA)),
+        lambda: adapt(mf.SA(BETA)).output(TOKENS, np.eye(3)),
+        lambda: mf.SA(BETA).output(TOKENS, np.eye(3)),
+        lambda: mf.evolve(mf.Particles(np.eye(3), sums="float32"), mf.SA(BETA), 1.0, rtol=1e-5),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            asked()
+
+
+def test_its_pieces_end_at_knots_and_at_the_end_itself():
+    known = adapt(mf.SA(BETA))
+    assert [end for _, end in known._between(0.1, 1.5)] == [0.4, 1.0, 1.5]
+    assert [end for _, end in known._between(0.4, 1.0 + 1e-12)] == [1.0 + 1e-12]
+    assert known._depth == 2.0
