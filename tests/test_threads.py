@@ -254,7 +254,7 @@ ROWS: dict[str, Row] = {
         [
             lambda x: x(0.5),
             lambda x: x.derivative(0.5),
-            lambda x: (x.knots, x.shape, x.ndim),
+            lambda x: (x.largest, x.shape, x.ndim),
             lambda x: (x.extrema, x.largest),
             repr,
         ],

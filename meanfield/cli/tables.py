@@ -498,7 +498,10 @@ AnyTermTable: Any = _one_of((_DYNAMICS[made] for made in _LAYERS if made is not 
 AnyLayerTable: Any = _one_of((_DYNAMICS[made] for made in _LAYERS), _DEFAULT)
 AnyPassedTable: Any = _one_of((_DYNAMICS[made] for made in KNOWN if made is not LayerMap), _DEFAULT)
 AnyDynamicsTable: Any = _one_of(_DYNAMICS.values(), _DEFAULT)
-_BETA: Any = _in_words(_Number, "a number beta or a table, a dynamics")
+_BETA: Any = Annotated[
+    _in_words(_Number, "a number beta or a table, a dynamics"),
+    Field(json_schema_extra={"minimum": 0}),
+]
 # tags that are no keys
 AnyEnergy: Any = Annotated[
     Annotated[_BETA, pydantic.Tag("a number")] | Annotated[AnyLayerTable, pydantic.Tag("a table")],

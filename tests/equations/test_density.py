@@ -236,9 +236,3 @@ def test_a_case_with_noise_runs(folder, capsys):
     assert main(["run", "my.toml"]) == 0
     assert "work is the integral of the dissipation and of the noise" in capsys.readouterr().out
     assert mf.load("run.nc").dynamics == mf.USA(1.0, noise=0.2)
-
-
-@pytest.mark.parametrize(("name", "value"), [("max_step", 0.1), ("rng", 0)])
-def test_options_of_tokens_are_refused(name, value):
-    with pytest.raises(ValueError, match=rf"{name} must be .* but for Particles"):
-        mf.evolve(STARTS["circle"], mf.SA(1.0, noise=0.1), 1.0, **{name: value})

@@ -54,7 +54,7 @@ REFUSED = {
     "rtol": {"rtol": 2.0},
     "save_at": {"save_at": [2.0]},
     "monitors": {"monitors": {"energy": MASS["m"]}},
-    "max_step": {"max_step": 0.1},
+    "max_step": {"max_step": -0.1},
     "dynamics of tokens": {"dynamics": EYES},
     "dynamics of the sphere": {"dynamics": mf.Layers([mf.Attention(1.0, [mf.Head(np.eye(3))])])},
     "dynamics of the circle": {"measure": TOKENS, "dynamics": mf.Kuramoto(2.0)},

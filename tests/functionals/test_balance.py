@@ -85,7 +85,7 @@ def test_the_energy_of_a_run_is_its_dynamics_own(kind, start):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_balance_sees_a_wrong_rate(kind, start, monkeypatch):
     gains = System.gains
-    monkeypatch.setattr(System, "gains", lambda self, state: 1.01 * gains(self, state))
+    monkeypatch.setattr(System, "gains", lambda self, *asked: 1.01 * gains(self, *asked))
     error = moved(start, KINDS[kind][0]).dataset.balance_error
     assert np.abs(error).max() > 1e-5
 
