@@ -134,10 +134,17 @@ def test_variables_of_studies_are_in_the_table(name):
     assert {*map(str, data.variables), *map(str, data.dims)} <= set(table(*VARIABLES))
 
 
-def test_names_that_are_gone_stand_in_the_changelog_only():
-    log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert [name for name in GONE if name not in log] == []
-    rooms = [ROOT / "README.md", *(ROOT / room for room in ("meanfield", "docs", "validation"))]
+def test_the_changelog_is_one_page():
+    """It says what the release has; git has the rest."""
+    assert len((ROOT / "CHANGELOG.md").read_bytes()) <= 6000
+
+
+def test_names_that_are_gone_stand_nowhere():
+    rooms = [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *(ROOT / room for room in ("meanfield", "docs", "validation")),
+    ]
     files = [path for room in rooms for path in ([room] if room.is_file() else room.rglob("*"))]
     texts = [p for p in files if p.suffix in {".py", ".md", ".toml", ".json"} and p.is_file()]
     assert len(texts) > 150
