@@ -39,7 +39,7 @@ def surviving_atom(
         raise ArithmeticError(f"the run of {dynamics!r}: {solution.message}")
     flow = cast(LineFlowMap, solution.final)
     mass = flow.weights[np.cos(flow.angles) < -np.cos(_NEAR)].sum()
-    field = LineField(dynamics, 2)
+    field = LineField(dynamics, 2, dynamics.beta)
     pole = np.array([np.pi])
     rates = field.rates([field.line.kernel(pole[:, None], flow.angles) @ flow.weights], pole)
     return float(mass), float(rates.divergence[0])
