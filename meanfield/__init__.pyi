@@ -1,6 +1,6 @@
 """What `meanfield` offers, and where it is: types for checkers, homes for `__init__`."""
 
-from . import exceptions, plot, studies, theory, typing
+from . import exceptions, plot, studies, theory, trained, typing
 from .cli.case import Case
 from .cli.sweeps import sweep
 from .dynamics.attention import Attention, Head
@@ -45,6 +45,7 @@ from .measures.clusters import Clusters, clusters
 from .spaces import Circle, Sphere, Zonal
 from .studies.comparison import compare
 from .studies.free_tokens import FreeTokens, evolve_free
+from .trained.states import LayerStates
 
 __version__: str
 
@@ -66,6 +67,7 @@ __all__ = [
     "Interaction",
     "Kuramoto",
     "LayerMap",
+    "LayerStates",
     "Layers",
     "Mixture",
     "OscillatorDensity",
@@ -108,6 +110,7 @@ __all__ = [
     "studies",
     "sweep",
     "theory",
+    "trained",
     "transport_map",
     "transport_plan",
     "typing",

@@ -23,15 +23,15 @@ from tests.tiers import rows
 PACKAGE = Path(__file__).parent.parent / "meanfield"
 
 # What runs are held against; nothing that computes a run may import it.
-APART = "theory", "functionals.transport", "studies", "plot", "cli"
+APART = "theory", "functionals.transport", "studies", "trained", "plot", "cli"
 
 EVERYWHERE = {"numpy", "scipy"}
 DOORS = {
-    "lazy_loader": {"", "studies"},
+    "lazy_loader": {"", "studies", "trained"},
     "pyfftw": {"spaces.circle"},
     "ducc0": {"spaces", "kernels.bilinear"},
     "shtns": {"spaces.sphere"},
-    "xarray": {"evolution", "studies", "cli"},
+    "xarray": {"evolution", "studies", "trained", "cli"},
     "h5netcdf": {"evolution.netcdf"},
     "h5py": {"evolution.netcdf"},
     "tqdm": {

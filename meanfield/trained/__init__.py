@@ -1,0 +1,6 @@
+"""Trained Transformers: their hidden states, read from files and held against their matrices."""
+
+import lazy_loader
+
+# `__init__.pyi` has what is public
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

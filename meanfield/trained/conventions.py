@@ -1,0 +1,197 @@
+"""Attention and residual stream against matrices, and which convention would agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from meanfield.trained.matrices import KINDS, PAIRINGS, LayerMatrices, Norm, Rotary, softmax
+from meanfield.typing import Array, NDArray
+
+# of a number that is stored as float32
+_UNIT = float(np.finfo(np.float32).eps) / 2.0
+# rounding errors of a sum of products |q||k| that come together, with room for those of q and k
+_SUM = 8.0
+# another convention explains a difference that it makes so many times smaller
+_FAR = 10.0
+# tokens that are enough to tell conventions apart
+_TOKENS = 64
+
+
+class Difference(NamedTuple):
+    """The largest difference of two ways to one array, and what rounding to float32 makes of it.
+
+    Attributes
+    ----------
+    errors : ndarray
+        For each head, or one number.
+    rounding : float
+    remedy : str
+        What would agree, or "".
+    """
+
+    errors: Array
+    rounding: float
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another convention: what it is about, how it is said, and the arguments that it changes."""
+
+    subject: str
+    text: str
+    of_norm: dict[str, Any] = field(default_factory=dict)
+    of_matrices: dict[str, Any] = field(default_factory=dict)
+
+
+def compare_attention(
+    attention: Array,
+    states: Array,
+    matrices: LayerMatrices,
+    norm: Norm,
+    allowed: NDArray[np.bool_],
+) -> Difference:
+    """An attention (H, n, n) against that of states (n, d) and matrices.
+
+    Scores of float32 numbers are off by some 2⁻²⁴|q||k| times their scale, and attention by half
+    of that at most.
+    """
+    inputs = matrices.inputs(states, norm)
+    queries, keys = matrices.queries_and_keys(inputs)
+    lengths = [np.sqrt(np.einsum("hnk,hnk->hn", rows, rows).max()) for rows in (queries, keys)]
+    rounding = _UNIT * (1.0 + _SUM * matrices.scale * math.prod(lengths))
+    errors = np.abs(softmax(matrices.scores(inputs), allowed) - attention).max(axis=(1, 2))
+    is_off = errors.max() > rounding
+    remedy = _remedy(attention, states, matrices, norm, allowed) if is_off else ""
+    return Difference(errors, float(rounding), remedy)
+
+
+def _remedy(
+    attention: Array,
+    states: Array,
+    matrices: LayerMatrices,
+    norm: Norm,
+    allowed: NDArray[np.bool_],
+) -> str:
+    """The one or two changes that agree best, on the first tokens: softmax keeps their ratios."""
+    few = slice(_TOKENS)
+    wanted, seen, rows = attention[:, few, few].copy(), allowed[few, few], states[few]
+    sums = wanted.sum(axis=-1, keepdims=True)
+    is_seen = sums > 0.0
+    np.divide(wanted, sums, out=wanted, where=is_seen)
+
+    def error(changes: tuple[Change, ...]) -> float:
+        new_norm, new_matrices = norm, matrices
+        for change in changes:
+            new_norm = replace(new_norm, **change.of_norm)
+            new_matrices = replace(new_matrices, **change.of_matrices)
+        scores = new_matrices.scores(new_matrices.inputs(rows, new_norm))
+        return float(np.abs(np.where(is_seen, softmax(scores, seen) - wanted, 0.0)).max())
+
+    changes, present = list(_changes(norm, matrices)), error(())
+    for count in (1, 2):
+        sets = [s for s in combinations(changes, count) if len({c.subject for c in s}) == count]
+        errors = [error(some) for some in sets]
+        best = int(np.argmin(errors))
+        if errors[best] < present / _FAR:
+            said = " and ".join(change.text for change in sets[best])
+            return f"with {said} it would be {errors[best]:.2g}"
+    return ""
+
+
+def _changes(norm: Norm, matrices: LayerMatrices) -> Iterator[Change]:
+    """Conventions that files and models differ by, without the present ones."""
+    heads, width, dim = matrices.query.shape
+    groups, rotary = len(matrices.key), matrices.rotary
+    if width % 2 == 0:
+        for pairing in PAIRINGS:
+            other = replace(rotary or Rotary(), pairing=pairing)
+            if other != rotary:
+                text = f"rotary pairs {pairing!r} of base {other.base:g}"
+                yield Change("rotary", text, of_matrices={"rotary": other})
+    if rotary is not None:
+        yield Change("rotary", "no rotary angles", of_matrices={"rotary": None})
+    for text, scale in (("1/√k", width**-0.5), ("1/√d", dim**-0.5), ("1/k", 1.0 / width), ("1", 1)):
+        if scale != matrices.scale:
+            yield Change("scale", f"a scale of {text}", of_matrices={"scale": scale})
+    present = "none" if norm.position == "after" else norm.kind
+    for kind, text in zip(KINDS, ("LayerNorm", "RMSNorm", "no norm"), strict=True):
+        if kind != present:
+            changes = {"kind": kind, "position": "before"}
+            yield Change("norm", f"{text} before attention", of_norm=changes)
+    if matrices.gain is not None:
+        plain = {"gain": None, "shift": None}
+        yield Change("gain", "no gains of the norm", of_matrices=plain)
+        yield Change("gain", "gains 1 + gain", of_matrices={"gain": 1.0 + matrices.gain})
+    if matrices.query_bias is not None or matrices.key_bias is not None:
+        plain = {"query_bias": None, "key_bias": None}
+        yield Change("bias", "no biases of queries and keys", of_matrices=plain)
+    if 1 < groups < heads:
+        turn = np.arange(heads) % groups
+        keys: dict[str, Any] = {"key": matrices.key[turn], "value": None}
+        if matrices.key_bias is not None:
+            keys |= {"key_bias": matrices.key_bias[turn]}
+        yield Change("groups", "head h in group h mod G", of_matrices=keys | {"value_bias": None})
+    if heads * width == dim and groups == heads:
+        turned = {
+            name: getattr(matrices, name).reshape(dim, dim).T.reshape(heads, width, dim)
+            for name in ("query", "key")
+        }
+        yield Change("axes", "matrices of queries and keys as (in, out)", of_matrices=turned)
+
+
+def compare_residual(
+    before: Array, after: Array, attention: Array, matrices: LayerMatrices, norm: Norm
+) -> Difference:
+    """The states (n, d) after attention against those before it and the output of attention.
+
+    Where the norm is after the half layer and the matrices have no gains for it, they are fitted:
+    two numbers for each of the d coordinates, of n tokens.
+    """
+    output = matrices.attend(attention, matrices.inputs(before, norm))
+    total = before + output
+    sizes = [float(np.abs(rows).max()) for rows in (before, after, output)]
+    rounding = _UNIT * _SUM * max(sizes)
+    step = after - before
+    factor = float(np.vdot(step, output) / max(np.vdot(output, output), np.finfo(float).tiny))
+    kind = "rms" if norm.kind == "none" else norm.kind
+    norms = {name: Norm(name, "after", norm.eps) for name in (kind, *KINDS[:2])}
+    remedies = {
+        "that output added": total - after,
+        f"that output times {factor:.4g}": factor * output - step,
+    }
+    for name, other in norms.items():
+        word = {"layer": "LayerNorm", "rms": "RMSNorm"}[name]
+        remedies[f"{word} after the sum, its gains fitted,"] = _unfitted(
+            other.normalise(total), after
+        )
+        remedies[f"{word} of that output, its gains fitted,"] = _unfitted(
+            other.normalise(output), step
+        )
+    if norm.position == "before":
+        present = total - after
+    elif matrices.gain is not None or matrices.shift is not None:
+        present = matrices.with_gains(norm.normalise(total)) - after
+    else:
+        present = _unfitted(norm.normalise(total), after)
+    error, remedy = float(np.abs(present).max()), ""
+    if error > rounding:
+        errors = {text: float(np.abs(rest).max()) for text, rest in remedies.items()}
+        best = min(errors, key=lambda text: errors[text])
+        if errors[best] < error / _FAR:
+            remedy = f"with {best} it would be {errors[best]:.2g}"
+    return Difference(np.array(error), rounding, remedy)
+
+
+def _unfitted(rows: Array, target: Array) -> Array:
+    """What a gain and a shift for each coordinate leave of the target."""
+    centred, wanted = rows - rows.mean(axis=0), target - target.mean(axis=0)
+    squares = np.einsum("ij,ij->j", centred, centred)
+    gains = np.einsum("ij,ij->j", centred, wanted) / np.where(squares > 0.0, squares, 1.0)
+    return np.asarray(wanted - centred * gains)

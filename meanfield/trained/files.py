@@ -1,0 +1,287 @@
+"""Arrays of npz, npy and safetensors files, of which a layer is read when it is asked for."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from meanfield._checks import shown, unmasked
+from meanfield.evolution.netcdf import refusals
+from meanfield.typing import NDArray
+
+# opens what has the numbers of an array: a file, or a member of an archive
+Stream = Callable[[], AbstractContextManager[IO[bytes]]]
+
+
+class Stored:
+    """An array of which parts are read when they are asked for."""
+
+    shape: tuple[int, ...]
+
+    def __getitem__(self, index: tuple[int, ...]) -> NDArray[Any]:
+        """The part at an index into the first axes; all of it at ``()``."""
+        raise NotImplementedError
+
+
+class Stack(Stored):
+    """Arrays of one shape, one for each layer, as one array."""
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        self._layers = layers
+        self.shape = (len(layers), *map(int, layers[0].shape))
+        for layer, part in enumerate(layers):
+            if tuple(part.shape) != self.shape[1:]:
+                raise ValueError(
+                    f"layers must have one shape, got {self.shape[1:]} in layer 0 and "
+                    f"{tuple(part.shape)} in layer {layer}"
+                )
+
+    def __getitem__(self, index: tuple[int, ...]) -> NDArray[Any]:
+        return unmasked(f"layer {index[0]}", self._layers[index[0]][index[1:]])
+
+
+@dataclass(frozen=True)
+class FileArray(Stored):
+    """An array in a file: where its numbers begin, and what they are.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+    stream : callable
+        Opens what has the numbers: the file, or a member of an archive.
+    start : int
+        Where they begin in it, in bytes.
+    dtype : numpy.dtype
+    shape : tuple of int
+    by_column : bool
+        Whether the first index varies fastest.
+    is_bfloat16 : bool
+        Whether each two bytes are the first half of a float32.
+    """
+
+    path: Path
+    name: str
+    stream: Stream
+    start: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    by_column: bool = False
+    is_bfloat16: bool = False
+
+    def __getitem__(self, index: tuple[int, ...]) -> NDArray[Any]:
+        if self.by_column and index:
+            return np.asarray(self[()][index])
+        shape = self.shape[len(index) :]
+        size = math.prod(shape) * self.dtype.itemsize
+        place = 0
+        for i, count in zip(index, self.shape, strict=False):
+            place = place * count + i
+        with refusals(self.path), self.stream() as file:
+            file.seek(self.start + place * size)
+            data = file.read(size)
+            if len(data) != size:
+                raise ValueError(f"it is cut short within {self.name}")
+        array = np.frombuffer(data, self.dtype)
+        if self.is_bfloat16:
+            wide = array.astype(np.uint32)
+            wide <<= 16
+            array = wide.view(np.float32)
+        return array.reshape(shape, order="F" if self.by_column else "C")
+
+
+def open_arrays(path: str | os.PathLike[str]) -> dict[str, FileArray | str]:
+    """The arrays of a file by their names, and its words; none is read yet.
+
+    Parameters
+    ----------
+    path : str or path-like
+        An npz file; an npy file, whose array is called "states"; or a safetensors file of float32,
+        float16, bfloat16 or integers. The content says which of them it is.
+
+    Raises
+    ------
+    ValueError
+        If it is none of them, a pickle, or does not hold what its headers say.
+    """
+    try:
+        path = Path(path)
+    except TypeError:
+        raise ValueError(f"path must be the name of a file, got {shown(path)}") from None
+    with refusals(path):
+        with path.open("rb") as file:
+            head = file.read(9)
+        if zipfile.is_zipfile(path):
+            return _in_npz(path)
+        if head.startswith(b"\x93NUMPY"):
+            return {"states": _in_npy(path, "states", partial(_opened, path), 0, _size(path))}
+        if head.startswith(b"\x80\x02"):
+            raise ValueError(_pickle(path))
+        if head[8:] == b"{":
+            return _in_safetensors(path)
+        if head.startswith(b"PK"):
+            raise ValueError("it is an archive that is cut short")
+        raise ValueError("it is no npz, npy or safetensors file")
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def _pickle(path: Path) -> str:
+    return (
+        "it is a pickle, which may run anything; what can be read is written by "
+        f"np.savez({path.stem + '.npz'!r}, **{{name: tensor.float().numpy() for name, tensor in "
+        f"torch.load({path.name!r}, weights_only=True).items()}})"
+    )
+
+
+@contextmanager
+def _member(path: Path, name: str) -> Iterator[IO[bytes]]:
+    with zipfile.ZipFile(path) as archive, archive.open(name) as file:
+        yield file
+
+
+def _in_npz(path: Path) -> dict[str, FileArray | str]:
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+    if any(member.filename.endswith(".pkl") for member in members):
+        raise ValueError(_pickle(path))
+    arrays: dict[str, FileArray | str] = {}
+    for member in members:
+        name = member.filename.removesuffix(".npy")
+        stream: Stream = partial(_member, path, member.filename)
+        first = 0
+        if member.compress_type == zipfile.ZIP_STORED:
+            # its bytes are in the file as they are, and a layer is found without those before it
+            stream, first = partial(_opened, path), _first_of(path, member.header_offset)
+        arrays[name] = _in_npy(path, name, stream, first, member.file_size)
+    return arrays
+
+
+def _first_of(path: Path, header: int) -> int:
+    """Where the content of a member of an archive begins: behind its name and extra fields."""
+    with path.open("rb") as file:
+        file.seek(header)
+        local = file.read(30)
+    return (
+        header
+        + 30
+        + int.from_bytes(local[26:28], "little")
+        + int.from_bytes(local[28:30], "little")
+    )
+
+
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def _in_npy(path: Path, name: str, stream: Stream, first: int, size: int) -> FileArray:
+    """The array of so many bytes, header included, behind the first ones of a stream."""
+    with stream() as file:
+        file.seek(first)
+        version = np.lib.format.read_magic(file)
+        if version not in _HEADERS:
+            raise ValueError(f"{name} is of version {version} of the npy format, not 1 or 2")
+        shape, by_column, dtype = _HEADERS[version](file)
+        start = file.tell()
+    if dtype.kind not in "iufbU":
+        raise ValueError(f"{name} must hold numbers or words, got dtype {dtype}")
+    there = first + size - start
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != there:
+        raise ValueError(
+            f"{name} is said to be of shape {shape} and dtype {dtype}, but has {there} bytes"
+        )
+    return FileArray(path, name, stream, start, dtype, shape, by_column)
+
+
+_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U8": "u1",
+    "BOOL": "?",
+}
+# the longest header that the format allows
+_LONGEST_HEADER = 100_000_000
+
+
+def _in_safetensors(path: Path) -> dict[str, FileArray | str]:
+    """The arrays that the header lists: its length in 8 bytes, a JSON object, and the numbers."""
+    size = _size(path)
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        start = 8 + length
+        if length > min(_LONGEST_HEADER, size - 8):
+            raise ValueError(f"its header is said to have {length} bytes, the file has {size}")
+        try:
+            header = json.loads(file.read(length), object_pairs_hook=_without_twins)
+        except RecursionError:
+            raise ValueError("its header is nested too deep") from None
+    arrays: dict[str, FileArray | str] = {}
+    arrays.update(_words(header.pop("__metadata__", {})))
+    place = 0
+    for name, about in sorted(header.items(), key=_first_byte):
+        dtype, shape, (first, last) = about["dtype"], about["shape"], about["data_offsets"]
+        if dtype not in _DTYPES:
+            raise ValueError(f"{name} must be of one of {(*_DTYPES,)}, got {shown(dtype)}")
+        if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+            raise ValueError(f"{name} must have a shape of integers >= 0, got {shown(shape)}")
+        kind = np.dtype(_DTYPES[dtype])
+        wanted = place + math.prod(shape) * kind.itemsize
+        if (first, last) != (place, wanted):
+            raise ValueError(
+                f"{name} of shape {tuple(shape)} and dtype {dtype} must be bytes {place} to "
+                f"{wanted} of the numbers, got {first} to {last}"
+            )
+        stream = partial(_opened, path)
+        arrays[name] = FileArray(
+            path, name, stream, start + first, kind, tuple(shape), is_bfloat16=dtype == "BF16"
+        )
+        place = last
+    if start + place != size:
+        raise ValueError(f"its header is of {place} bytes of numbers, but {size - start} are there")
+    return arrays
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("its header has a name twice")
+    return content
+
+
+def _words(content: Any) -> dict[str, str]:
+    if not isinstance(content, dict) or not all(isinstance(v, str) for v in content.values()):
+        raise ValueError(f"its __metadata__ must be words by name, got {shown(content)}")
+    return content
+
+
+def _first_byte(item: tuple[str, Any]) -> int:
+    name, about = item
+    match about:
+        case {"dtype": str(), "shape": _, "data_offsets": [int(first), int(last)]} if first <= last:
+            # an empty array stands before the one that begins where it does
+            return 2 * first + (last > first)
+    raise ValueError(f"{name} must have a dtype, a shape and two data_offsets, got {shown(about)}")
