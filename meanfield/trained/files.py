@@ -121,7 +121,7 @@ def open_arrays(path: str | os.PathLike[str]) -> dict[str, FileArray | str]:
     with refusals(path):
         with path.open("rb") as file:
             head = file.read(9)
-        if zipfile.is_zipfile(path):
+        if head.startswith(b"PK"):
             return _in_npz(path)
         if head.startswith(b"\x93NUMPY"):
             return {"states": _in_npy(path, "states", partial(_opened, path), 0, _size(path))}
@@ -129,8 +129,6 @@ def open_arrays(path: str | os.PathLike[str]) -> dict[str, FileArray | str]:
             raise ValueError(_pickle(path))
         if head[8:] == b"{":
             return _in_safetensors(path)
-        if head.startswith(b"PK"):
-            raise ValueError("it is an archive that is cut short")
         raise ValueError("it is no npz, npy or safetensors file")
 
 

@@ -340,8 +340,8 @@ class LayerStates:
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         if not (lengths > 0.0).all():
             raise ValueError(
-                f"states of layer {layer} must have a direction, got {norm.kind} norm 0 "
-                f"of token {int(np.argmin(lengths))}"
+                f"states of layer {layer} must have a direction, got length 0 of token "
+                f"{int(np.argmin(lengths))}, through the norm of kind {norm.kind!r}"
             )
         rows /= lengths[:, None]
         return rows
