@@ -22,6 +22,7 @@ ROOMS = {
     "evolution": "how a run goes, and its file",
     "theory": "closed forms",
     "studies": "one question each",
+    "trained": "layers of trained models",
     "plot": "what is seen",
     "cli": "how it is called",
 }

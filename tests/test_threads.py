@@ -26,7 +26,7 @@ from scipy import sparse
 import meanfield as mf
 from meanfield.spaces import sphere
 from tests.handmade import CASE
-from tests.refusals.bad_calls import NAMES, call, called, good_arguments
+from tests.refusals.bad_calls import LAYERS, NAMES, call, called, good_arguments
 
 BUMPS = mf.Mixture(
     [mf.VonMisesFisher([0.0, 0.0, 1.0], 3.0), mf.VonMisesFisher([0.0, 0.8, -0.6], 2.0)], [0.6, 0.4]
@@ -236,6 +236,21 @@ ROWS: dict[str, Row] = {
         ],
         10,
     ),
+    "LayerStates": Row(
+        lambda: mf.LayerStates(**LAYERS),
+        [
+            lambda x: [(x.state(l), x.points(l), x.stage(l)) for l in range(2)],
+            lambda x: (x.attention_at(0), x.after_attention_at(0), x.scores(0), x.allowed),
+            lambda x: (x.n_tokens, x.n_heads, x.tokens, x.matrices_at(0).query, repr(x)),
+            lambda x: (x.check(), x.prompt(0).state(0)),
+        ],
+        3,
+    ),
+    "LayerStates of a mapping": Row(
+        lambda: mf.LayerStates.from_mapping({"states": LAYERS["states"], "norm": "rms"}),
+        [lambda x, l=l: x.points(l) for l in range(2)],
+        20,
+    ),
     "SA": of_dynamics(lambda: mf.SA(3.0), ON_CIRCLE),
     "USA": of_dynamics(lambda: mf.USA(3.0, sign=-1), ON_SPHERE, 2),
     "Interaction": of_dynamics(lambda: mf.Interaction([1.0, 1.0, 0.25]), ON_CIRCLE),
@@ -349,6 +364,8 @@ def bits(answer: Any) -> Any:
         return bits(answer.toarray())
     if isinstance(answer, mf.Solution):
         return bits([answer.t, list(answer.measures), answer.dataset, answer.message])
+    if isinstance(answer, mf.LayerStates):
+        return bits([answer.state(layer) for layer in range(answer.n_layers + 1)])
     if hasattr(answer, "log_moment"):
         return bits([answer.points, answer.weights, repr(answer)])
     assert is_dataclass(answer), type(answer)
@@ -435,7 +452,7 @@ def test_an_answer_that_hangs_on_earlier_questions_is_seen():
 
 
 # modules, and what functions answer with
-OTHERS = {"exceptions", "typing", "Clusters", "FreeTokens", "SlicedDistance"}
+OTHERS = {"exceptions", "trained", "typing", "Clusters", "FreeTokens", "SlicedDistance"}
 
 
 def public_names() -> Iterator[str]:

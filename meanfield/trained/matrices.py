@@ -204,11 +204,11 @@ class LayerMatrices(Record):
         """What attention is given of states (n, d): through the norm, if it is before attention."""
         return states if norm.position == "after" else self.with_gains(norm.normalise(states))
 
-    def with_gains(self, rows: Array) -> Array:
-        """Normalised rows (n, d) with gain and shift."""
+    def with_gains(self, states: Array) -> Array:
+        """Normalised states (n, d) with gain and shift."""
         if self.gain is not None:
-            rows = rows * self.gain
-        return rows if self.shift is None else rows + self.shift
+            states = states * self.gain
+        return states if self.shift is None else states + self.shift
 
     def queries_and_keys(self, inputs: Array) -> tuple[Array, Array]:
         """Queries (H, n, k) and keys (G, n, k) of inputs (n, d), turned by the rotary angles."""

@@ -7,12 +7,14 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import xarray as xr
 
 from meanfield._checks import check_type, integer, one_of, real_array, shown, unmasked
+from meanfield.evolution.netcdf import refusals
 from meanfield.trained.conventions import Difference, compare_attention, compare_residual
 from meanfield.trained.files import Stored, open_arrays
 from meanfield.trained.matrices import LayerMatrices, Norm, softmax
@@ -110,8 +112,9 @@ class LayerStates:
         if tokens is not None:
             self._tokens = unmasked("tokens", tokens)
             _check_shape("tokens", self._tokens.shape, (*self._prompts, self._n))
-            if self._tokens.dtype.kind != "U":
-                raise ValueError(f"tokens must be words, got dtype {self._tokens.dtype}")
+            # an array of words and numbers has made words of all
+            if not all(isinstance(word, str) for word in np.ravel(np.array(tokens, dtype=object))):
+                raise ValueError(f"tokens must be words, got {shown(tokens)}")
         self._matrices = matrices
         if matrices is not None:
             check_type("matrices", matrices, Sequence, "a sequence of LayerMatrices")
@@ -140,7 +143,9 @@ class LayerStates:
             If the file is none of these, does not hold what its headers say, or is a pickle: the
             message then has the line that writes what can be read.
         """
-        return cls.from_mapping(open_arrays(path))
+        arrays = open_arrays(path)
+        with refusals(Path(path)):
+            return cls.from_mapping(arrays)
 
     @classmethod
     def from_mapping(cls, arrays: Mapping[str, Any]) -> Self:
@@ -333,7 +338,7 @@ class LayerStates:
         """
         rows = self.state(layer)
         norm = replace(self.norm or Norm("none"), eps=0.0)
-        if layer == self.n_layers and self.ends_after_norm():
+        if layer == self.n_layers and self._ends_after_norm():
             rows = _without_gains(rows, norm)
         if norm.kind == "layer":
             rows -= rows.mean(axis=1, keepdims=True)
@@ -368,7 +373,7 @@ class LayerStates:
             raise ValueError(f"matrices of layer {layer} must be known for its scores, got none")
         return matrices.scores(matrices.inputs(self.state(layer), self.norm or Norm("none")))
 
-    def ends_after_norm(self) -> bool:
+    def _ends_after_norm(self) -> bool:
         """Whether the last state is after the model's final norm, as in the library transformers.
 
         Then the root mean square of each row is 1, once the gains of `norm` are divided out; in the
@@ -403,7 +408,7 @@ class LayerStates:
             return f"state {where}"
         if self.norm.position == "after":
             return f"state after a norm, {where}"
-        if layer == self.n_layers and self.ends_after_norm():
+        if layer == self.n_layers and self._ends_after_norm():
             return f"after the final norm, {where}"
         return f"residual stream {where}"
 

@@ -70,6 +70,18 @@ FLOW = mf.evolve(
 )
 
 
+MATRICES = mf.trained.LayerMatrices(np.ones((1, 2, 2)), np.ones((1, 2, 2)))
+LAYERS: dict[str, Any] = {
+    "states": np.arange(1.0, 9.0).reshape(2, 2, 2),
+    "after_attention": np.ones((1, 2, 2)),
+    "attention": np.array([[[[1.0, 0.0], [0.5, 0.5]]]]),
+    "matrices": [MATRICES],
+    "norm": mf.trained.Norm("rms"),
+    "mask": "causal",
+    "tokens": ["a", "b"],
+}
+
+
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
@@ -118,6 +130,7 @@ OBJECTS: dict[str, Any] = {
     "FourierSeries": LAW,
     "Interaction": mf.Interaction([1.0, 1.0]),
     "Layers": mf.Layers([mf.SA(1.0)]),
+    "LayerStates": mf.LayerStates(**LAYERS),
     "Sum": mf.SA(1.0) + mf.USA(1.0),
     "Schedule": mf.Schedule([0.0, 1.0], [1.0, 2.0]),
     "Mixture": mf.Mixture([LAW]),
@@ -158,6 +171,17 @@ OWN: dict[str, dict[str, Any]] = {
     "Layers.random": {"ensemble": "ginibre", **DRAWN},
     "Schedule": {"times": [0.0, 1.0], "values": [1.0, 2.0]},
     "Schedule.derivative": {"t": 0.5},
+    "LayerStates": LAYERS,
+    "LayerStates.from_file": {"path": "none.npz"},
+    "LayerStates.from_mapping": {"arrays": {"states": LAYERS["states"]}},
+    "LayerStates.prompt": {"index": 0},
+    **{
+        f"LayerStates.{name}": {"layer": 0}
+        for name in (
+            *("state", "after_attention_at", "attention_at", "matrices_at", "points", "scores"),
+            "stage",
+        )
+    },
     "Sum": {"terms": [mf.SA(1.0), mf.USA(1.0)], "weights": [1.0, 0.5]},
     "Mixture": {"laws": [LAW, LAW]},
     "OscillatorDensity": {"laws_or_values": [LAW], "frequencies": [0.0]},
@@ -403,6 +427,8 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("CircleInteraction", "cos"): (*LISTS, "an empty array"),
     ("compare", "gap"): ("nothing",),
     ("DistanceTo", "to"): ("a law", "a measure"),
+    ("LayerStates", "tokens"): ("words",),
+    ("LayerStates.from_file", "path"): ("a word",),
     ("Particles.from_angles", "angles"): LISTS,
     **{(name, "points"): NUMBERS for name in NAMES if name.endswith(".pdf")},
     ("VonMisesFisher", "mean"): NUMBERS,

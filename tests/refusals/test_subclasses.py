@@ -60,7 +60,7 @@ LAWS = {
 }
 # results of functions, which nothing makes again; and classes that tests below look at alone
 RESULTS = {mf.Bracket, mf.Clusters, mf.FreeTokens, mf.SlicedDistance, mf.DistanceTo}
-ALONE = {mf.Head, mf.Schedule, mf.Case, mf.Solution, mf.FlowMap}
+ALONE = {mf.Head, mf.Schedule, mf.Case, mf.Solution, mf.FlowMap, mf.LayerStates}
 
 
 def test_every_public_class_is_here():
@@ -282,3 +282,12 @@ def test_solutions(tmp_path):
     with pytest.raises(ValueError, match=r"^a file keeps a Solution, .* of class MySolution$"):
         sol.save(tmp_path / "run.nc")
     assert not list(tmp_path.iterdir())
+
+
+def test_layers_of_a_file_are_of_the_class_that_reads_it(tmp_path):
+    np.save(tmp_path / "states.npy", np.ones((3, 2, 4)))
+    kind = made_from(mf.LayerStates)
+    states = kind.from_file(tmp_path / "states.npy")
+    for again in states, states.prompt(0), copy.copy(states), pickle.loads(pickle.dumps(states)):
+        assert type(again) is kind
+        assert np.array_equal(again.points(2), np.full((2, 4), 0.5))

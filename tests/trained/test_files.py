@@ -141,7 +141,7 @@ BAD = {
     "an archive cut short": (npz(states=STATES)[:-30], "it is damaged: File is not a zip file"),
     "a member that lies": (npz(states=GOOD.replace(SHAPE, b"(9, 5, 6)")), "but has 960 bytes"),
     "a member that is no array": (npz(states=b"words"), "magic string"),
-    "no states": (npz(hidden=STATES), r"^arrays must have states, or blocks.0.hook_resid_pre"),
+    "no states": (npz(hidden=STATES), r"arrays must have states, or blocks.0.hook_resid_pre"),
     "a safetensors file cut short": (TENSORS[:-1], "480 bytes of numbers, but 479 are there"),
     "one that goes on": (TENSORS + b"\0", "its header is of 480 bytes of numbers, but 481"),
     "a header cut short": (TENSORS[:40], "its header is said to have"),
@@ -187,7 +187,7 @@ def test_bad_files_are_refused_in_one_line(what, folder):
         mf.LayerStates.from_file("bad")
     text = str(refused.value)
     assert len(text.splitlines()) == 1
-    assert text.startswith("can't read bad: ") or what == "no states"
+    assert text.startswith("can't read bad: ")
     assert [path.name for path in folder.iterdir()] == ["bad"]
 
 

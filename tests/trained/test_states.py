@@ -316,7 +316,8 @@ WRONG = {
         "mask": ALL,
     },
     "tokens must have shape (5,), got (2,)": model() | {"tokens": ["a", "b"]},
-    "tokens must be words, got dtype int64": model() | {"tokens": np.arange(N)},
+    "tokens must be words, got an array of shape (5,) and dtype int64": model()
+    | {"tokens": np.arange(N)},
     "norm must be a Norm, got 'rms'": model() | {"norm": "rms"},
     "gain of norm must have shape (8,), got (3,)": model() | {"norm": Norm(gain=np.ones(3))},
 }
