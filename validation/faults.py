@@ -692,4 +692,40 @@ BOUNDS = (
     ),
 )
 
-FAULTS = (*BROAD, *HOLES, *BOUNDS)
+TRAINED = "tests/trained/test_{}.py::"
+LAYERS, FILES, MATRICES = map(TRAINED.format, ("states", "files", "matrices"))
+EXCERPT = LAYERS + "test_attention_of_a_trained_layer_is_that_of_its_matrices"
+
+# of what is read from files of trained models
+READ = (
+    Fault(
+        "rotary angles that turn the other way",
+        "meanfield/trained/matrices.py",
+        "angles = np.arange(n)[:, None] * self.base",
+        "angles = -np.arange(n)[:, None] * self.base",
+        (MATRICES + "test_rotary_angles_turn_pairs",),
+    ),
+    Fault(
+        "groups of keys in another order",
+        "meanfield/trained/matrices.py",
+        "queries.reshape(len(keys), -1, n, width) @ keys[:, None].swapaxes(2, 3)",
+        "queries.reshape(-1, len(keys), n, width) @ keys.swapaxes(1, 2)",
+        (EXCERPT, MATRICES + "test_scores_and_output_entry_by_entry"),
+    ),
+    Fault(
+        "attention of 1e-6 where the mask forbids it",
+        "meanfield/trained/states.py",
+        "(heads > 0.0) & ~mask",
+        "(heads > 1e-6) & ~mask",
+        (LAYERS + "test_every_entry_above_zero_that_the_mask_forbids_is_refused",),
+    ),
+    Fault(
+        "numbers that begin elsewhere than their header says",
+        "meanfield/trained/files.py",
+        "if (first, last) != (place, wanted):",
+        "if last != wanted:",
+        (FILES + "test_bad_files_are_refused_in_one_line",),
+    ),
+)
+
+FAULTS = (*BROAD, *HOLES, *BOUNDS, *READ)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meanfield._checks import Record, freeze, integer, number, one_of, real_array
+from meanfield._checks import Record, check_type, freeze, integer, number, one_of, real_array
 from meanfield.typing import Array, ArrayLike, NDArray
 
 KINDS = "layer", "rms", "none"
@@ -192,8 +192,12 @@ class LayerMatrices(Record):
                 freeze(self, **{name: _of_shape(name, getattr(self, name), shape)})
         scale = number("scale", self.scale, low=0) or width**-0.5
         freeze(self, query=query, key=key, scale=scale)
-        if self.rotary is not None and (self.rotary.dim or width) > width:
-            raise ValueError(f"rotary must turn at most {width} coordinates, got {self.rotary}")
+        if self.rotary is not None:
+            check_type("rotary", self.rotary, Rotary, "a Rotary")
+            if (self.rotary.dim or width) > width:
+                raise ValueError(f"rotary must turn at most {width} coordinates, got {self.rotary}")
+            if (self.rotary.dim or width) % 2:
+                raise ValueError(f"rotary must turn an even number of coordinates, got {width}")
 
     def __repr__(self) -> str:
         return (

@@ -286,10 +286,10 @@ class LayerStates:
             return None
         mask, kept = self._masks()
         name = f"attention of layer {layer}"
-        heads = _finite(name, self._attention[(layer, *self._place())])
-        if not kept.all():
-            heads, mask = heads[:, kept], mask[kept]
-        _check_attention(name, heads, mask)
+        heads = self._attention[(layer, *self._place())]
+        # what padding looks at is nobody's, and may be nan
+        heads = _finite(name, heads if kept.all() else heads[:, kept])
+        _check_attention(name, heads, mask[kept], np.flatnonzero(kept))
         return heads if kept.all() else heads[:, :, kept]
 
     def matrices_at(self, layer: int) -> LayerMatrices | None:
@@ -540,14 +540,16 @@ def _finite(name: str, values: NDArray[Any]) -> Array:
         raise ValueError(f"{error}{remedy}") from None
 
 
-def _check_attention(name: str, heads: Array, mask: NDArray[np.bool_]) -> None:
-    """Refuse what no softmax under the mask (rows, columns) gives."""
+def _check_attention(
+    name: str, heads: Array, mask: NDArray[np.bool_], tokens: NDArray[np.intp]
+) -> None:
+    """Refuse what no softmax under the mask (rows, columns) gives; rows are those of the tokens."""
     for wrong, allowed in ((heads < 0.0, ">= 0"), ((heads > 0.0) & ~mask, "0 where mask forbids")):
         if wrong.any():
             head, row, column = (int(i) for i in np.argwhere(wrong)[0])
             raise ValueError(
                 f"{name} must be {allowed}, got {heads[head, row, column]:.3g} of head {head} from "
-                f"token {row} to token {column}"
+                f"token {tokens[row]} to token {column}"
             )
     sums = heads.sum(axis=2)
     wrong = np.abs(sums - 1.0) > _SUM_TOLERANCE
@@ -555,7 +557,7 @@ def _check_attention(name: str, heads: Array, mask: NDArray[np.bool_]) -> None:
         head, row = (int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(
             f"{name} must have rows of sum 1 within {_SUM_TOLERANCE:.2g}, got "
-            f"{sums[head, row]:.6g} of head {head} in row {row}"
+            f"{sums[head, row]:.6g} of head {head} in row {tokens[row]}"
         )
 
 

@@ -164,6 +164,7 @@ BAD = {
     "a shape of halves": (with_header(shape=[4, 5, 6.0]), "must have a shape of integers >= 0"),
     "a negative shape": (with_header(shape=[-4, -5, 6]), "must have a shape of integers >= 0"),
     "offsets that begin late": (with_header(data_offsets=[8, 488]), "got 8 to 488"),
+    "offsets of too few bytes": (with_header(data_offsets=[8, 480]), "got 8 to 480"),
     "offsets the wrong way": (with_header(data_offsets=[480, 0]), "two data_offsets"),
     "no offsets": (with_header(data_offsets=None), "must have a dtype, a shape and two data_off"),
     "numbers that overlap": (

@@ -353,3 +353,17 @@ def test_scores_without_matrices_say_what_is_missing():
         states.scores(1)
     with pytest.raises(ValueError, match="layer must be an integer >= 0 and <= 1, got 2"):
         states.attention_at(2)
+
+
+def test_attention_on_padding_is_refused():
+    padding = np.array([[True, True, False]])
+    attention = np.full((1, 1, 1, 3, 3), [0.5, 0.5, 0.0])
+    arguments = {"states": np.ones((2, 1, 3, 4)), "mask": padding}
+    states = mf.LayerStates(**arguments, attention=attention)
+    assert states.attention_at(0).shape == (1, 2, 2)
+    attention[..., 1, :] = 0.25, 0.25, 0.5
+    with pytest.raises(ValueError, match=r"got 0\.5 of head 0 from token 1 to token 2$"):
+        mf.LayerStates(**arguments, attention=attention)
+    # what padding looks at is nobody's
+    attention[..., 1, :], attention[..., 2, :] = [0.5, 0.5, 0.0], np.nan
+    assert mf.LayerStates(**arguments | {"attention": attention}).n_tokens == 2
