@@ -168,10 +168,10 @@ def compare_residual(
     }
     for name, other in norms.items():
         word = {"layer": "LayerNorm", "rms": "RMSNorm"}[name]
-        remedies[f"{word} after the sum, its gains fitted,"] = _unfitted(
+        remedies[f"{word} after the sum, its gains fitted,"] = _rest_of_fit(
             other.normalise(total), after
         )
-        remedies[f"{word} of that output, its gains fitted,"] = _unfitted(
+        remedies[f"{word} of that output, its gains fitted,"] = _rest_of_fit(
             other.normalise(output), step
         )
     if norm.position == "before":
@@ -179,7 +179,7 @@ def compare_residual(
     elif matrices.gain is not None or matrices.shift is not None:
         present = matrices.with_gains(norm.normalise(total)) - after
     else:
-        present = _unfitted(norm.normalise(total), after)
+        present = _rest_of_fit(norm.normalise(total), after)
     error, remedy = float(np.abs(present).max()), ""
     if error > rounding:
         errors = {text: float(np.abs(rest).max()) for text, rest in remedies.items()}
@@ -189,7 +189,7 @@ def compare_residual(
     return Difference(np.array(error), rounding, remedy)
 
 
-def _unfitted(rows: Array, target: Array) -> Array:
+def _rest_of_fit(rows: Array, target: Array) -> Array:
     """What a gain and a shift for each coordinate leave of the target."""
     centred, wanted = rows - rows.mean(axis=0), target - target.mean(axis=0)
     squares = np.einsum("ij,ij->j", centred, centred)

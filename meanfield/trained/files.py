@@ -121,18 +121,19 @@ def open_arrays(path: str | os.PathLike[str]) -> dict[str, FileArray | str]:
     with refusals(path):
         with path.open("rb") as file:
             head = file.read(9)
-        if head.startswith(b"PK"):
-            return _in_npz(path)
         if head.startswith(b"\x93NUMPY"):
-            return {"states": _in_npy(path, "states", partial(_opened, path), 0, _size(path))}
-        if head.startswith(b"\x80\x02"):
-            raise ValueError(_pickle(path))
+            return {"states": _in_npy(path, "states", partial(_open, path), 0, _size(path))}
+        # before others: the length of a header may begin with any bytes
         if head[8:] == b"{":
             return _in_safetensors(path)
+        if head.startswith(b"PK"):
+            return _in_npz(path)
+        if head.startswith(b"\x80"):
+            raise ValueError(_pickle(path))
         raise ValueError("it is no npz, npy or safetensors file")
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
@@ -166,7 +167,7 @@ def _in_npz(path: Path) -> dict[str, FileArray | str]:
         first = 0
         if member.compress_type == zipfile.ZIP_STORED:
             # its bytes are in the file as they are, and a layer is found without those before it
-            stream, first = partial(_opened, path), _first_of(path, member.header_offset)
+            stream, first = partial(_open, path), _first_of(path, member.header_offset)
         arrays[name] = _in_npy(path, name, stream, first, member.file_size)
     return arrays
 
@@ -253,7 +254,7 @@ def _in_safetensors(path: Path) -> dict[str, FileArray | str]:
                 f"{name} of shape {tuple(shape)} and dtype {dtype} must be bytes {place} to "
                 f"{wanted} of the numbers, got {first} to {last}"
             )
-        stream = partial(_opened, path)
+        stream = partial(_open, path)
         arrays[name] = FileArray(
             path, name, stream, start + first, kind, tuple(shape), is_bfloat16=dtype == "BF16"
         )

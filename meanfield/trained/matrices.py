@@ -115,10 +115,10 @@ class Rotary(Record):
         is_adjacent = self.pairing == "adjacent"
         first = 2 * pairs if is_adjacent else pairs
         second = first + (1 if is_adjacent else dim // 2)
-        x, y, turned = vectors[..., first], vectors[..., second], vectors.copy()
-        turned[..., first] = x * np.cos(angles) - y * np.sin(angles)
-        turned[..., second] = x * np.sin(angles) + y * np.cos(angles)
-        return turned
+        x, y, result = vectors[..., first], vectors[..., second], vectors.copy()
+        result[..., first] = x * np.cos(angles) - y * np.sin(angles)
+        result[..., second] = x * np.sin(angles) + y * np.cos(angles)
+        return result
 
 
 @dataclass(frozen=True, eq=False)

@@ -155,16 +155,16 @@ def _from_lens(arrays: Arrays) -> dict[str, Any]:
     def _has(layer: int, name: str) -> bool:
         return blocks[layer] + name in arrays
 
-    conventions, told = _conventions(arrays), {"mask": "causal"} | dict(arrays)
+    conventions, words = _conventions(arrays), {"mask": "causal"} | dict(arrays)
     if _has(0, "ln1.w"):
-        told = {"norm": "layer" if _has(0, "ln1.b") else "rms"} | told
+        words = {"norm": "layer" if _has(0, "ln1.b") else "rms"} | words
     return {
         "states": Stack([arrays[name] for name in wanted]),
         "after_attention": stack("hook_resid_mid"),
         "attention": stack("attn.hook_pattern"),
         "matrices": LayerwiseMatrices(n_layers, make),
-        "norm": _norm(told, _whole(arrays, "ln_final.w"), _whole(arrays, "ln_final.b")),
-        "mask": _mask(told),
+        "norm": _norm(words, _whole(arrays, "ln_final.w"), _whole(arrays, "ln_final.b")),
+        "mask": _mask(words),
         "tokens": _words(arrays, "tokens"),
     }
 

@@ -6,7 +6,6 @@ import copy
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -108,6 +107,7 @@ class LayerStates:
                 values = getattr(norm, name)
                 if values is not None:
                     _check_shape(f"{name} of norm", values.shape, (self.dim,))
+        self._norm = norm or Norm("none")
         self._mask = self._checked_mask(mask)
         if tokens is not None:
             self._tokens = unmasked("tokens", tokens)
@@ -225,8 +225,8 @@ class LayerStates:
         """How many heads each layer has, None without attention and matrices."""
         if self._attention is not None:
             return self._attention.shape[-3]
-        matrices = (self.matrices_at(layer) for layer in range(self.n_layers))
-        return next((len(one.query) for one in matrices if one is not None), None)
+        matrices = map(self.matrices_at, range(self.n_layers))
+        return next((len(layer.query) for layer in matrices if layer is not None), None)
 
     @property
     def allowed(self) -> NDArray[np.bool_]:
@@ -337,16 +337,15 @@ class LayerStates:
             If a token has no direction.
         """
         rows = self.state(layer)
-        norm = replace(self.norm or Norm("none"), eps=0.0)
-        if layer == self.n_layers and self._ends_after_norm():
-            rows = _without_gains(rows, norm)
-        if norm.kind == "layer":
+        if layer == self.n_layers and self._is_normalised(rows):
+            rows = _without_gains(rows, self._norm)
+        if self._norm.kind == "layer":
             rows -= rows.mean(axis=1, keepdims=True)
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         if not (lengths > 0.0).all():
             raise ValueError(
                 f"states of layer {layer} must have a direction, got length 0 of token "
-                f"{int(np.argmin(lengths))}, through the norm of kind {norm.kind!r}"
+                f"{int(np.argmin(lengths))}, through the norm of kind {self._norm.kind!r}"
             )
         rows /= lengths[:, None]
         return rows
@@ -371,24 +370,21 @@ class LayerStates:
         matrices = self.matrices_at(layer)
         if matrices is None:
             raise ValueError(f"matrices of layer {layer} must be known for its scores, got none")
-        return matrices.scores(matrices.inputs(self.state(layer), self.norm or Norm("none")))
+        return matrices.scores(matrices.inputs(self.state(layer), self._norm))
 
-    def _ends_after_norm(self) -> bool:
-        """Whether the last state is after the model's final norm, as in the library transformers.
+    def _is_normalised(self, rows: Array) -> bool:
+        """Whether a last state is after the model's final norm, as in the library transformers.
 
         Then the root mean square of each row is 1, once the gains of `norm` are divided out; in the
         residual stream it is not. Without those gains it can't be seen.
         """
-        norm = self.norm
-        if norm is None or norm.kind == "none" or norm.position == "after":
+        if self._norm.kind == "none" or self._norm.position == "after":
             return False
-        rows = _without_gains(self.state(self.n_layers), norm)
-        means = rows.mean(axis=1) if norm.kind == "layer" else np.zeros(len(rows))
+        rows = _without_gains(rows, self._norm)
+        means = rows.mean(axis=1) if self._norm.kind == "layer" else 0.0
         sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows) / self.dim)
-        return bool(
-            (np.abs(sizes - 1.0) < _UNIT_TOLERANCE).all()
-            and (np.abs(means) < _UNIT_TOLERANCE).all()
-        )
+        off = np.maximum(np.abs(sizes - 1.0), np.abs(means))
+        return bool(off.max() < _UNIT_TOLERANCE)
 
     def stage(self, layer: int) -> str:
         """Where in the model a state is, in words.
@@ -404,11 +400,11 @@ class LayerStates:
         """
         layer = integer("layer", layer, low=0, high=self.n_layers)
         where = f"before layer {layer}" if layer < self.n_layers else f"after layer {layer - 1}"
-        if self.norm is None or self.norm.kind == "none":
+        if self._norm.kind == "none":
             return f"state {where}"
-        if self.norm.position == "after":
+        if self._norm.position == "after":
             return f"state after a norm, {where}"
-        if layer == self.n_layers and self._ends_after_norm():
+        if layer == self.n_layers and self._is_normalised(self.state(layer)):
             return f"after the final norm, {where}"
         return f"residual stream {where}"
 
@@ -432,30 +428,38 @@ class LayerStates:
         ValueError
             If a number is not finite, or the attention is none.
         """
-        heads, layers = self.n_heads or 1, range(self.n_layers)
-        attention = np.full((self.n_layers, heads), np.nan)
+        errors = np.full((self.n_layers, self.n_heads or 1), np.nan)
         numbers = np.full((4, self.n_layers), np.nan)
         findings: list[str] = []
-        for layer in layers:
-            given, matrices = self.attention_at(layer), self.matrices_at(layer)
-            if given is not None:
-                numbers[3, layer] = np.abs(given.sum(axis=2) - 1.0).max()
+        unused = self.allowed if self._attention is not None else np.zeros(0, bool)
+        for layer in range(self.n_layers):
+            attention, matrices = self.attention_at(layer), self.matrices_at(layer)
+            if attention is not None:
+                numbers[3, layer] = np.abs(attention.sum(axis=2) - 1.0).max()
+                unused = unused & (attention == 0.0).all(axis=0)
             if matrices is None:
                 continue
-            before, norm = self.state(layer), self.norm or Norm("none")
-            if given is not None:
-                attended = compare_attention(given, before, matrices, norm, self.allowed)
-                attention[layer], numbers[0, layer] = attended.errors, attended.rounding
-                findings += _told(f"attention of layer {layer}", attended)
+            before, norm = self.state(layer), self._norm
+            if attention is not None:
+                gap = compare_attention(attention, before, matrices, norm, self.allowed)
+                errors[layer], numbers[0, layer] = gap.errors, gap.rounding
+                findings += _sentences(f"attention of layer {layer}", gap)
             after = self.after_attention_at(layer)
             if after is None or matrices.value is None or matrices.output is None:
                 continue
-            if given is None:
-                given = softmax(self.scores(layer), self.allowed)
-            left = compare_residual(before, after, given, matrices, norm)
-            numbers[1:3, layer] = left.errors, left.rounding
-            findings += _told(f"state after attention of layer {layer}", left)
-        return _dataset(self, attention, numbers, findings)
+            if attention is None:
+                attention = softmax(self.scores(layer), self.allowed)
+            gap = compare_residual(before, after, attention, matrices, norm)
+            numbers[1:3, layer] = gap.errors, gap.rounding
+            findings += _sentences(f"state after attention of layer {layer}", gap)
+        if unused.any():
+            is_causal = np.array_equal(unused, self.allowed & ~np.tri(len(unused), dtype=bool))
+            remedy = ": mask='causal' forbids them" if is_causal else ""
+            findings.append(
+                f"mask allows {np.count_nonzero(unused)} entries of the attention that are 0 in "
+                f"every layer and head{remedy}"
+            )
+        return _dataset(self, errors, numbers, findings)
 
     def _place(self) -> tuple[int, ...]:
         """The index of the prompt behind that of the layer."""
@@ -570,18 +574,18 @@ def _without_gains(rows: Array, norm: Norm) -> Array:
     return np.divide(rows, norm.gain, out=np.zeros_like(rows), where=norm.gain != 0.0)
 
 
-def _told(what: str, difference: Difference) -> list[str]:
+def _sentences(what: str, difference: Difference) -> list[str]:
     """A sentence on a difference that rounding does not explain."""
     error = float(np.max(difference.errors))
     if error <= difference.rounding:
         return []
     head = f" in head {int(np.argmax(difference.errors))}" if difference.errors.ndim else ""
-    remedy = difference.remedy or "no other convention that is known here agrees"
-    told = (
+    remedy = difference.remedy or "no other convention that is tried agrees"
+    sentence = (
         f"{what}: it differs{head} by {error:.2g} from that of states and matrices, rounding of "
         f"float32 explains {difference.rounding:.2g}; {remedy}"
     )
-    return [told]
+    return [sentence]
 
 
 _ABOUT = {

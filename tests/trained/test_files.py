@@ -62,6 +62,16 @@ def test_safetensors_hold_numbers_of_every_precision(dtype, tmp_path):
         assert error <= PRECISIONS[dtype]
 
 
+@pytest.mark.parametrize("start", [b"PK", b"\x80\x02", b"\x80\x04"])
+def test_the_length_of_a_header_may_look_like_another_format(start, tmp_path):
+    about = {"states": {"dtype": "F32", "shape": [4, 5, 6], "data_offsets": [0, 480]}}
+    header = json.dumps(about).encode().ljust(int.from_bytes(start, "little"))
+    content = as_safetensors({}, header=header, tail=STATES.astype("<f4").tobytes())
+    assert content.startswith(start)
+    states = mf.LayerStates.from_file(written(tmp_path / "a", content))
+    assert np.array_equal(states.state(3), STATES[3].astype("<f4"))
+
+
 def test_bfloat16_is_read_to_the_bit(tmp_path):
     # sign, the least and the largest exponent, and the last bit of the mantissa
     values = np.array([1.0, -2.0, 1.0078125, 2.0**-126, -3.3895313892515355e38, 0.15625])
@@ -124,6 +134,7 @@ BAD = {
     "an empty file": (b"", "it is no npz, npy or safetensors file"),
     "words": (b"states of a model", "it is no npz, npy or safetensors file"),
     "a pickle": (pickle.dumps(Trap(), 2), r"it is a pickle, .* np.savez\('bad.npz', \*\*{name: te"),
+    "a pickle of protocol 5": (pickle.dumps(Trap(), 5), r"it is a pickle, which may run anything"),
     "a file of torch": (npz(**{"a/data.pkl": b"x"}), None),
     "objects": (npz(states=np.array([Trap()])), "states must hold numbers or words, got dtype obj"),
     "objects in an npy file": (npy(np.array([Trap()])), "states must hold numbers or words"),

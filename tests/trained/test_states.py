@@ -175,7 +175,7 @@ def test_an_attention_that_nothing_explains_is_told():
     attention = np.random.default_rng(3).random((L, H, N, N)) * CAUSAL
     attention /= attention.sum(axis=-1, keepdims=True)
     ds = mf.LayerStates(**arguments | {"attention": attention}).check()
-    assert "no other convention that is known here agrees" in str(ds.finding.values[2])
+    assert "no other convention that is tried agrees" in str(ds.finding.values[2])
 
 
 RESIDUALS = {
@@ -328,6 +328,21 @@ def test_what_does_not_fit_is_refused_in_one_line(message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}") as refused:
         mf.LayerStates(**WRONG[message])
     assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_mask_that_allows_what_no_head_looks_at_is_told():
+    ds = mf.LayerStates(**model() | {"mask": None}).check()
+    wanted = (
+        "mask allows 10 entries of the attention that are 0 in every layer and head: mask='caus"
+    )
+    assert str(ds.finding.values[-1]).startswith(wanted)
+    attention = model()["attention"]
+    attention[1, 0, 3, 4] = attention[1, 0, 3, 0]
+    attention[1, 0, 3, 0] = 0.0
+    ds = mf.LayerStates(**model() | {"mask": None, "attention": attention}).check()
+    assert str(ds.finding.values[-1]).endswith(
+        "9 entries of the attention that are 0 in every layer and head"
+    )
 
 
 def test_float16_that_overflows_is_told():
