@@ -17,6 +17,8 @@ from meanfield.typing import Array, NDArray
 _UNIT = float(np.finfo(np.float32).eps) / 2.0
 # rounding errors of a sum of products |q||k| that come together, with room for those of q and k
 _SUM = 8.0
+# of a number that is stored as bfloat16, over that as float32
+_HALF = 2.0**16
 # another convention explains a difference that it makes so many times smaller
 _FAR = 10.0
 # tokens that are enough to tell conventions apart
@@ -38,6 +40,25 @@ class Difference(NamedTuple):
     errors: Array
     rounding: float
     remedy: str
+
+    def __str__(self) -> str:
+        """What can be said of a difference that rounding to float32 does not explain."""
+        error = float(np.max(self.errors))
+        head = f" in head {int(np.argmax(self.errors))}" if self.errors.ndim else ""
+        is_half = error <= self.rounding * _HALF / _SUM
+        remedy = self.remedy or (
+            "no other convention that is tried agrees"
+            + (", rounding to bfloat16 may have made it" if is_half else "")
+        )
+        return (
+            f"it differs{head} by {error:.2g} from that of states and matrices, rounding of "
+            f"float32 explains {self.rounding:.2g}; {remedy}"
+        )
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether rounding to float32 may have made all of it."""
+        return bool(np.max(self.errors) <= self.rounding)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import xarray as xr
 
 from meanfield._checks import check_type, integer, one_of, real_array, shown, unmasked
 from meanfield.evolution.netcdf import refusals
-from meanfield.trained.conventions import Difference, compare_attention, compare_residual
+from meanfield.trained.conventions import compare_attention, compare_residual
 from meanfield.trained.files import Stored, open_arrays
 from meanfield.trained.matrices import LayerMatrices, Norm, softmax
 from meanfield.trained.names import arguments_from
@@ -443,7 +443,8 @@ class LayerStates:
             if attention is not None:
                 gap = compare_attention(attention, before, matrices, norm, self.allowed)
                 errors[layer], numbers[0, layer] = gap.errors, gap.rounding
-                findings += _sentences(f"attention of layer {layer}", gap)
+                if not gap.is_explained:
+                    findings.append(f"attention of layer {layer}: {gap}")
             after = self.after_attention_at(layer)
             if after is None or matrices.value is None or matrices.output is None:
                 continue
@@ -451,7 +452,8 @@ class LayerStates:
                 attention = softmax(self.scores(layer), self.allowed)
             gap = compare_residual(before, after, attention, matrices, norm)
             numbers[1:3, layer] = gap.errors, gap.rounding
-            findings += _sentences(f"state after attention of layer {layer}", gap)
+            if not gap.is_explained:
+                findings.append(f"state after attention of layer {layer}: {gap}")
         if unused.any():
             is_causal = np.array_equal(unused, self.allowed & ~np.tri(len(unused), dtype=bool))
             remedy = ": mask='causal' forbids them" if is_causal else ""
@@ -572,20 +574,6 @@ def _without_gains(rows: Array, norm: Norm) -> Array:
     if norm.gain is None:
         return rows
     return np.divide(rows, norm.gain, out=np.zeros_like(rows), where=norm.gain != 0.0)
-
-
-def _sentences(what: str, difference: Difference) -> list[str]:
-    """A sentence on a difference that rounding does not explain."""
-    error = float(np.max(difference.errors))
-    if error <= difference.rounding:
-        return []
-    head = f" in head {int(np.argmax(difference.errors))}" if difference.errors.ndim else ""
-    remedy = difference.remedy or "no other convention that is tried agrees"
-    sentence = (
-        f"{what}: it differs{head} by {error:.2g} from that of states and matrices, rounding of "
-        f"float32 explains {difference.rounding:.2g}; {remedy}"
-    )
-    return [sentence]
 
 
 _ABOUT = {

@@ -330,6 +330,16 @@ def test_what_does_not_fit_is_refused_in_one_line(message):
     assert len(str(refused.value).splitlines()) == 1
 
 
+def test_rounding_to_bfloat16_is_said_to_explain_what_it_may():
+    arguments = model(gain=None, shift=None)
+    bits = arguments["attention"].astype(np.float32).view(np.uint32) + np.uint32(0x8000)
+    rounded = (bits & np.uint32(0xFFFF0000)).view(np.float32)
+    ds = mf.LayerStates(**arguments | {"attention": rounded}).check()
+    lines = [str(line) for line in ds.finding.values[2:]]
+    assert len(lines) == 2 * L
+    assert all(line.endswith(", rounding to bfloat16 may have made it") for line in lines)
+
+
 def test_a_mask_that_allows_what_no_head_looks_at_is_told():
     ds = mf.LayerStates(**model() | {"mask": None}).check()
     wanted = (
