@@ -406,7 +406,8 @@ def real_array(name: str, values: ArrayLike, ndim: int | None) -> Array:
         )
     # numbers that float64 can't hold become infinite, and are refused
     with np.errstate(over="ignore"):
-        array = array.astype(np.float64)
+        # rounding of sums hangs on the order in memory, and files keep rows
+        array = array.astype(np.float64, order="C")
     if ndim not in (None, array.ndim) or array.size == 0:
         axes = "" if ndim is None else f" with {ndim} axes"
         raise ValueError(
