@@ -46,6 +46,7 @@ class WithEnergy(Dynamics):
     _is_gradient = _fact_of_moving("_is_gradient")
     _no_gradient = _fact_of_moving("_no_gradient")
     _multipliers = _fact_of_moving("_multipliers")
+    _by_moments = _fact_of_moving("_by_moments")
     _depth = _fact_of_moving("_depth")
 
     def __init__(self, moving: Dynamics, asked: Dynamics) -> None:

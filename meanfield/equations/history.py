@@ -421,10 +421,11 @@ def density_on_line(
 def _fields_of(
     line: LabelLine, dynamics: Dynamics, layer: Dynamics
 ) -> Callable[[float], AngularField]:
-    """The field of a layer at a time: the same at all times unless it varies."""
-    if layer._varies:
-        return lambda t: line_field(dynamics, line.dim, line.axis, layer._at(t))
-    field = line_field(dynamics, line.dim, line.axis, layer)
+    """The field that moves the measure in a layer, at a time: at all the same unless it varies."""
+    moving = layer._moving
+    if moving._varies:
+        return lambda t: line_field(dynamics, line.dim, line.axis, moving._at(t))
+    field = line_field(dynamics, line.dim, line.axis, moving)
     return lambda _: field
 
 

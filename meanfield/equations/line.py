@@ -52,8 +52,10 @@ class AngularField:
     sources : sequence of int
         Of each part the number of its sources: the masses are one, each part that scales them has
         its own.
+    reads_flow : bool
+        Whether tables don't tell all of the measure, so that `flow` must be set.
     flow : LineFlowMap or None
-        The measure of the state that is asked for, where tables don't tell all of it.
+        The measure of the state that is asked for.
     """
 
     line: Line
@@ -61,6 +63,7 @@ class AngularField:
     normalised: bool = False
     is_balanced = False
     sources: Sequence[int] = (0,)
+    reads_flow = False
     flow: LineFlowMap | None = None
     # heads; λ where ∂K = λA; X, and the gradient of the energy if there is one, over A or A/G
     _heads = 1
@@ -270,9 +273,9 @@ class FlowTendency(Steady):
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         angles, field, sources = state[: self._count], self.field, self._sources(state)
-        if not self.dynamics._by_moments:
+        if readers := [part for part in field.parts if part.reads_flow]:
             flow = self.measure(state)
-            for part in field.parts:
+            for part in readers:
                 part.flow = flow
         nodes = Interpolation(field.line, angles)
         charges = [nodes.gather(masses[: self._gathered]) for masses in sources]
@@ -384,6 +387,7 @@ class OutputOnLine(AngularField):
 
     def __init__(self, dynamics: Dynamics, dim: int, axis: Array | None, reach: float) -> None:
         self.dynamics, self.line, self._axis = dynamics, DenseLine(dim, reach), axis
+        self.reads_flow = not dynamics._by_moments
         self._start = np.array([1.0, 0.0])
         self._across = np.array([0.0, 1.0])
         if axis is None:

@@ -287,6 +287,35 @@ def test_dynamics_of_a_users_own_have_an_energy_that_is_asked_for():
     assert_balanced(sol, Square())
 
 
+class Mean:
+    """One whose energy |∫ x dmu|²/2 is that of β = 0, told by the measure that it reads."""
+
+    name, noise, energy_dirac = "mean", 0.0, 0.5
+
+    def output(self, measure, points):
+        return np.broadcast_to(measure.mean(), points.shape)
+
+    energy_gradient = output
+
+    def divergence(self, measure, points):
+        return (1 - points.shape[1]) * (points @ measure.mean())
+
+    def energy(self, measure):
+        return 0.5 * float(np.sum(measure.mean() ** 2))
+
+
+@pytest.mark.parametrize("law", [BUMP, ROUND])
+@pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.SA(2.0) + mf.DoublyStochastic(1.0)])
+def test_an_own_energy_reads_the_flow_map_under_what_moments_fix(law, dynamics):
+    own, known = (mf.evolve(mf.FlowMap(law), dynamics, 0.4, 2, energy=e) for e in (Mean(), 0.0))
+    for name in ("energy", "work", "dissipation"):
+        np.testing.assert_allclose(own.dataset[name], known.dataset[name], rtol=1e-12, atol=1e-14)
+    assert np.abs(own.dataset.balance_error).max() < 1e-12
+    # characteristics need X alone, which moments tell
+    at = law.sample(5, np.random.default_rng(0))
+    np.testing.assert_allclose(own.pdf(at, 0.3), known.pdf(at, 0.3), rtol=1e-11)
+
+
 def exponential():
     return mf.Interaction((np.exp, np.exp))
 
