@@ -223,6 +223,19 @@ def test_a_sum_that_is_no_gradient_flow_shows_its_fall_and_its_terms():
     assert np.array_equal(drawn.T, sol.dataset.term_energy)
 
 
+def test_terms_are_those_of_the_energy_that_is_followed():
+    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    asked = mf.SA(1.0) + mf.USA(3.0)
+    ax = mf.plot.energy(mf.evolve(mu, mf.SA(2.0), 0.1, 1, energy=asked))
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == [f"0: {mf.SA(1.0)}", f"1: {mf.USA(3.0)}"]
+    # of seven terms there is the whole alone
+    many = mf.Sum([mf.SA(float(beta)) for beta in range(1, 8)])
+    ax = mf.plot.energy(mf.evolve(mu, mf.SA(2.0), 0.1, 1, energy=many))
+    assert ax.get_legend() is None
+    assert len([line for line in ax.lines if line.get_linestyle() == "-"]) == 1
+
+
 def test_numbers_that_a_run_does_not_have_are_refused():
     sol, tokens = with_distances(w1=4 * [1.0]), run([SERIES["tokens d=2"](1.0)])
     names = ["dissipation", "distances", "energy", "energy_share", "nodes", "resolution", "size"]
