@@ -206,7 +206,8 @@ class Adapted(Dynamics):
             )
 
     def __repr__(self) -> str:
-        return repr(self._own)
+        # an address in memory would be that of this run alone
+        return describe(self._own)
 
 
 def _along_meridian(points: Array, vectors: Array, axis: Array) -> Array:

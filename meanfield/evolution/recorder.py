@@ -155,6 +155,8 @@ class Recorder:
         self._energy, self._monitors, self._log_units = energy, monitors, log_units
         self._log_unit = max(log_units)
         self._asked = dict(monitors)
+        # of what errors are relative to, the largest so far
+        self._sizes: dict[str, Array] = {}
         # names of what has left double precision
         self._overflowed: set[str] = set()
 
@@ -274,7 +276,7 @@ class Recorder:
 
     def _largest(self, name: str, value: Any) -> Array:
         """The largest size that a number of the rows has had up to this value; 1 where it is 0."""
-        sizes = np.abs([*(row[name] for row in self._rows if name in row), value]).max(axis=0)
+        sizes = self._sizes[name] = np.fmax(self._sizes.get(name, 0.0), np.abs(value))
         return np.where(sizes > 0.0, sizes, 1.0)
 
     def take_over(self, t: float, gap: float) -> None:
@@ -302,6 +304,9 @@ class Recorder:
         self._rows = [
             dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
         ]
+        for name in {"energy", "term_energy_share"} & {*columns}:
+            for value in columns[name]:
+                self._largest(name, value)
         self.hand_over = tuple(numbers["hand_over"]) if numbers["hand_over"] else None
         self._overflowed = {str(name) for name in numbers["overflowed"]}
 

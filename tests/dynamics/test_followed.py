@@ -304,6 +304,29 @@ class Mean:
         return 0.5 * float(np.sum(measure.mean() ** 2))
 
 
+class Unsized(Mean):
+    energy_dirac = 0.0
+
+
+def test_a_resumed_balance_is_relative_to_the_largest_value_of_the_whole_run(tmp_path):
+    """The energy falls all the time, so that the first save has it."""
+    path, start = tmp_path / "a.nc", tokens(BUMP, 12)
+
+    def stop(t):
+        if t > 0.6:
+            raise KeyboardInterrupt
+
+    asked = {"t_end": 1.0, "save_at": 4, "energy": Unsized(), "rtol": 1e-4}
+    whole = mf.evolve(start, mf.SA(1.0, sign=-1), **asked)
+    interrupted(mf.evolve, start, mf.SA(1.0, sign=-1), **asked, checkpoint=path, progress=stop)
+    rest = mf.resume(path, energy=Unsized())
+    values, errors = whole.dataset.energy.values, whole.dataset.balance_error.values
+    np.testing.assert_allclose(errors * values[0], values - values[0] - whole.dataset.work)
+    assert (np.diff(values) < 0.0).all()
+    assert errors[-1] != 0.0
+    assert same_bits(rest.dataset.balance_error, whole.dataset.balance_error)
+
+
 @pytest.mark.parametrize("law", [BUMP, ROUND])
 @pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.SA(2.0) + mf.DoublyStochastic(1.0)])
 def test_an_own_energy_reads_the_flow_map_under_what_moments_fix(law, dynamics):
