@@ -38,17 +38,17 @@ _Kind = tuple[Callable[[int], Any], Callable[[Any], Any], int, bool | None]
 
 
 @cache
-def _read_bundled() -> None:
-    case_from_text(default_case_text(), "case.toml")
+def _build_bundled() -> None:
+    case_from_text(default_case_text(), "case.toml")._build()
 
 
 def case_input(make: Callable[[int], Any], number: int) -> Any:
-    """An input of cases, made after one sound case was read.
+    """An input of cases, made after one sound case was read and built.
 
-    Pydantic evaluates the annotations of the tables when it reads the first case, whatever that
-    is; no input is to blame.
+    Pydantic evaluates the annotations of the tables when it reads and writes the first case,
+    whatever that is; no input is to blame.
     """
-    _read_bundled()
+    _build_bundled()
     return make(number)
 
 
