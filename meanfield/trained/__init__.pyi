@@ -2,5 +2,15 @@
 
 from .matrices import LayerMatrices, Norm, Rotary
 from .states import LayerStates
+from .temperature import EffectiveBeta, SymmetricForm, effective_beta, symmetric_form
 
-__all__ = ["LayerMatrices", "LayerStates", "Norm", "Rotary"]
+__all__ = [
+    "EffectiveBeta",
+    "LayerMatrices",
+    "LayerStates",
+    "Norm",
+    "Rotary",
+    "SymmetricForm",
+    "effective_beta",
+    "symmetric_form",
+]
