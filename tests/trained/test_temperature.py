@@ -7,13 +7,9 @@ from scipy.special import softmax
 from scipy.stats import binom
 
 from meanfield.trained.temperature import effective_beta, symmetric_form
+from tests.trained.layers import drawn
 
 CAUSAL, FULL = np.tri(24, dtype=bool), np.ones((24, 24), dtype=bool)
-
-
-def drawn(n, dim, seed=0):
-    points = np.random.default_rng(seed).standard_normal((n, dim))
-    return points / np.linalg.norm(points, axis=1)[:, None]
 
 
 def attend(scores, allowed):
