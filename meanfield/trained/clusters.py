@@ -68,27 +68,26 @@ def modes(points: ArrayLike, beta: float) -> Modes:
     (array([0, 0, 1]), 3, 1)
     """
     unit, beta = unit_rows("points", points), number("beta", beta, above=0)
-    gram = unit @ unit.T
-    inner, coefficients, n = gram, np.eye(len(unit)), len(unit)
-    moves = np.full(n, np.inf)
+    gram, n = unit @ unit.T, len(unit)
+    inner, coefficients, moving = gram.copy(), np.eye(n), np.arange(n)
     for _ in range(_MOST_STEPS):
-        weights = np.exp(beta * (inner - inner.max(axis=1, keepdims=True)))
+        here = inner[moving]
+        weights = np.exp(beta * (here - here.max(axis=1, keepdims=True)))
         weights /= weights.sum(axis=1, keepdims=True)
         means = weights @ gram
         lengths = np.sqrt(np.maximum(np.einsum("ij,ij->i", means, weights), 0.0))
         # a token that sees no direction stays
-        stays = lengths < _NO_DIRECTION
-        scale = np.where(stays, 1.0, lengths)[:, None]
-        coefficients = np.where(stays[:, None], coefficients, weights / scale)
-        after = np.where(stays[:, None], inner, means / scale)
-        moves, inner = np.abs(after - inner).max(axis=1), after
-        if moves.max() < _AT_REST:
+        goes = lengths > _NO_DIRECTION
+        moving, after = moving[goes], means[goes] / lengths[goes, None]
+        coefficients[moving] = weights[goes] / lengths[goes, None]
+        inner[moving] = after
+        moving = moving[np.abs(after - here[goes]).max(axis=1, initial=0.0) >= _AT_REST]
+        if not len(moving):
             break
     ends = coefficients @ unit
     ends /= np.linalg.norm(ends, axis=1)[:, None]
     groups = grouped(ends, np.full(n, 1.0 / n), np.arange(n), _ONE_MODE / max(beta, 1.0) ** 0.5)
-    moving = int((moves >= _AT_REST).sum())
-    return Modes(groups.masses, groups.centres, groups.radii, groups.labels, moving)
+    return Modes(groups.masses, groups.centres, groups.radii, groups.labels, len(moving))
 
 
 def mean_cosine(points: ArrayLike) -> float:
