@@ -11,6 +11,8 @@ from .clusters import (
 )
 from .energy import Attribution, attribute_energy, energy_gradient, energy_shares, least_shares
 from .matrices import LayerMatrices, Norm, Rotary
+from .measure import Claim, claims, measure_layers
+from .nulls import drift_to_mean, other_layers, shuffle_coordinates
 from .sinks import Sinks, find_sinks
 from .states import LayerStates
 from .synthetic import SyntheticLayers, synthetic_layers
@@ -18,6 +20,7 @@ from .temperature import EffectiveBeta, SymmetricForm, effective_beta, symmetric
 
 __all__ = [
     "Attribution",
+    "Claim",
     "Couplings",
     "EffectiveBeta",
     "LayerMatrices",
@@ -29,7 +32,9 @@ __all__ = [
     "SymmetricForm",
     "SyntheticLayers",
     "attribute_energy",
+    "claims",
     "couplings",
+    "drift_to_mean",
     "effective_beta",
     "effective_rank",
     "energy_gradient",
@@ -38,7 +43,10 @@ __all__ = [
     "inner_products",
     "least_shares",
     "mean_cosine",
+    "measure_layers",
     "modes",
+    "other_layers",
+    "shuffle_coordinates",
     "symmetric_form",
     "synthetic_layers",
 ]

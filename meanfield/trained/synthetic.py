@@ -48,17 +48,17 @@ class SyntheticLayers:
     @property
     def n_heads(self) -> int:
         """H."""
-        return self.attention.shape[1]
+        return int(self.attention.shape[1])
 
     @property
     def n_tokens(self) -> int:
         """How many tokens n."""
-        return self.states.shape[1]
+        return int(self.states.shape[1])
 
     @property
     def dim(self) -> int:
         """Ambient dimension d."""
-        return self.states.shape[2]
+        return int(self.states.shape[2])
 
     def state(self, layer: int) -> Array:
         """The states before a layer, or after the last, shape (n, d)."""

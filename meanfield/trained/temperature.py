@@ -254,6 +254,9 @@ def symmetric_form(
             f"rows: it would fit any scores"
         )
         return SymmetricForm(None, None, None, n_parameters, n_entries, reason)
+    if not logs.any():
+        reason = "the entries of each row are alike: there is nothing to fit"
+        return SymmetricForm(None, None, None, n_parameters, n_entries, reason)
     # entries above the diagonal count twice, so that the parametrisation keeps lengths
     scale = np.where(upper[0] == upper[1], 1.0, np.sqrt(0.5))
 

@@ -1,0 +1,716 @@
+"""All instruments on every layer and head of a model, and a verdict on each claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import xarray as xr
+
+from meanfield._checks import ascending, generator, integer
+from meanfield.measures import Particles
+from meanfield.measures.clusters import clusters
+from meanfield.trained.clusters import (
+    couplings,
+    effective_rank,
+    inner_products,
+    mean_cosine,
+    modes,
+)
+from meanfield.trained.energy import attribute_energy, energy_shares, least_shares
+from meanfield.trained.nulls import drift_to_mean, other_layers, shuffle_coordinates
+from meanfield.trained.sinks import find_sinks
+from meanfield.trained.temperature import LEAST_R2, EffectiveBeta, effective_beta, symmetric_form
+from meanfield.typing import Array, ArrayLike, Indices, NDArray, Rng
+
+# β at which energies are kept beside that of the model
+BETAS = 1.0, 4.0, 16.0
+SUBSETS = ("all tokens", "without sinks")
+HEAD_NULLS = "shuffled tokens", "another layer"
+# a half of fewer tokens has no clusters to speak of
+_FEWEST = 8
+_BINS = 80
+# of pairs of tokens, the share whose inner products are below the upper cosine
+_UPPER = 0.9
+
+# arrays by the names of variables
+Numbers = dict[str, NDArray[Any]]
+# of each variable its role, its name on an axis, and how it is computed
+VARIABLES = {
+    "effective_beta": (
+        *("temperature", "effective β"),
+        "slope of log A_ij on <x_i, x_j> within rows; says nothing where r2 is below 0.1",
+    ),
+    "effective_beta_error": ("error", "standard error of β", "clustered by row"),
+    "r2": ("fit", "R² of β", "share of the variance of log A within rows"),
+    "off_diagonal_beta": (
+        *("temperature", "effective β between different tokens"),
+        "without what each token gives to itself, whose <x_i, x_i> = 1 weighs much in the fit",
+    ),
+    "off_diagonal_r2": ("fit", "R² of β between different tokens", "that of off_diagonal_beta"),
+    "n_zero": ("count", "entries of attention that are 0", "where the mask allows more; left out"),
+    "r2_null": ("null", "R² of β by chance", "of shuffled tokens, and of heads of another layer"),
+    "r2_matrix": ("fit", "R² of KᵀQ", "of log A on <M x_i, x_j>, without angles and biases"),
+    "r2_form": ("fit", "R² of the nearest symmetric form", "which its many parameters raise"),
+    "r2_form_adjusted": (
+        *("fit", "adjusted R² of the nearest symmetric form"),
+        "0 on average for noise; nan where a form would fit any scores",
+    ),
+    "form_parameters": ("count", "parameters of a symmetric form", "on the span of the tokens"),
+    "form_entries": ("count", "entries of attention within rows", "that a form is fitted to"),
+    "energy_share": ("share", "energy E_β/E_β(δ)", "1/n² Σ_ij e^{β(<x_i,x_j> − 1)}"),
+    "energy_share_lower": ("bound", "least energy E_β/E_β(δ)", "of so many tokens; the most is 1"),
+    "n_modes": ("count", "number of modes of log G_β", "those that tokens reach by ascent"),
+    "n_moving": ("count", "tokens on their way to a mode", "when the ascent ended; 0 is sound"),
+    "mode_cosine": ("order", "cosine with the mode", "mean of <x_i, c_i>, c_i the mode of x_i"),
+    "n_clusters": ("count", "number of clusters", "on the scale 1/√β, 1 at most"),
+    "mean_cosine": ("order", "mean cosine", "mean of <x_i, x_j> over pairs of tokens"),
+    "upper_cosine": (
+        "order",
+        "upper cosine",
+        "the 0.9 quantile of <x_i, x_j> over pairs of tokens",
+    ),
+    "effective_rank": ("order", "effective rank", "e^{S} of the singular values of the tokens"),
+    "inner_products": ("count", "pairs of tokens", "by their inner product, Figure 1"),
+    "energy_change": ("rate", "change of the energy E_β/E_β(δ)", "by each part of a layer"),
+    "energy_residual": (
+        *("error", "residual of the attribution"),
+        "energy_change less the sum of token_energy: second order in the move",
+    ),
+    "token_energy": ("rate", "change of the energy by a token", "<∇_i E_β, Δx_i>/E_β(δ)"),
+    "own_distance": ("distance", "distance that tokens moved", "(mean of dist(x_i, y_i)²)^{1/2}"),
+    "optimal_distance": ("distance", "W_2 that tokens moved", "of the optimal coupling"),
+    "attention_share": ("share", "share of attention that a token draws", "median over heads"),
+    "norm_ratio": ("order", "norm of a token over the median", "of the states as they are"),
+    "is_sink": ("sink", "whether a token is a sink", "of any layer, by attention or norm"),
+}
+# what `_figures` has is there again of these
+VARIANTS = {
+    "": ("", "{}", ""),
+    "_drift": (
+        *("null", "{} of the drift to the mean"),
+        "the first tokens, moved to their mean until they have the mean cosine",
+    ),
+    "_resampled": (
+        "resampled",
+        "{} of half of the tokens",
+        "random halves, the same in all states",
+    ),
+    "_drift_resampled": (
+        *("resampled", "{} of the drift of half of the tokens"),
+        "the null of each half",
+    ),
+    "_shuffled": ("null", "{} of shuffled tokens", "coordinates exchanged between tokens"),
+}
+_REPEATED = "_resampled", "_drift_resampled", "_shuffled"
+_UNITS = {"own_distance": "radian", "optimal_distance": "radian"}
+
+
+class Layered(Protocol):
+    """What `measure_layers` asks of states: `LayerStates` and `SyntheticLayers` answer it."""
+
+    @property
+    def n_layers(self) -> int:
+        """How many layers L."""
+
+    @property
+    def n_heads(self) -> int | None:
+        """How many heads H of each layer; None without attention."""
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens n."""
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+
+    @property
+    def norm(self) -> Any:
+        """The model's norm, with a `kind`, or None."""
+
+    @property
+    def tokens(self) -> Sequence[str] | None:
+        """Words of the tokens, or None."""
+
+    @property
+    def allowed(self) -> NDArray[np.bool_]:
+        """Which entries of attention the mask allows, shape (n, n)."""
+
+    def state(self, layer: int) -> Array:
+        """The states before a layer, or after the last, shape (n, d)."""
+
+    def points(self, layer: int) -> Array:
+        """The same on the sphere, unit rows."""
+
+    def after_attention_at(self, layer: int) -> Array | None:
+        """The states between the halves of a layer, shape (n, d), or None."""
+
+    def attention_at(self, layer: int) -> Array | None:
+        """The attention of a layer, shape (H, n, n), or None."""
+
+    def matrices_at(self, layer: int) -> Any:
+        """The matrices of a layer, or None."""
+
+
+def measure_layers(
+    states: Layered,
+    *,
+    beta: float | ArrayLike | None = None,
+    repeats: int = 16,
+    rng: Rng,
+) -> xr.Dataset:
+    """Measure every layer and head of a model by all instruments, with their errors and nulls.
+
+    Parameters
+    ----------
+    states : LayerStates
+        Or whatever answers as it does.
+    beta : float or array_like, optional
+        Ascending β > 0 for energies, modes and clusters. By default 1, 4 and 16, and that of the
+        model: the median effective β of the heads whose R² is at least 0.1, if there are any.
+    repeats : int
+        How many random halves of the tokens (for errors) and shuffles (for nulls) are drawn.
+    rng : int or numpy Generator
+
+    Returns
+    -------
+    xarray.Dataset
+        Over `state` (0 … L), `layer` (0 … L − 1), `head`, `beta`, `token`, `subset` (with all
+        tokens, and without the sinks of any layer), `repeat`. Variables have a `role`, a
+        `long_name` and a `comment`. The attribute `model_beta` is the β of the verdicts of `claims`
+        if there is one.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than 8 tokens, or an argument is out of range.
+
+    Notes
+    -----
+    A half of the tokens has about the standard deviation, against all of them, that all have
+    against what they are drawn from (the delete-half jackknife). Tokens of a text hang together, so
+    errors are rather too small.
+
+    Examples
+    --------
+    >>> from meanfield.trained.synthetic import synthetic_layers
+    >>> start = np.random.default_rng(0).standard_normal((12, 3))
+    >>> start /= np.linalg.norm(start, axis=1)[:, None]
+    >>> layers = synthetic_layers(start, 2, beta=[2.0, 5.0], step=0.1, rng=0)
+    >>> ds = measure_layers(layers, beta=4.0, repeats=2, rng=0)
+    >>> ds["effective_beta"].sel(subset="all tokens").values.round(12)
+    array([[2., 5.],
+           [2., 5.]])
+    """
+    random, repeats = generator("rng", rng), integer("repeats", repeats, low=2)
+    if states.n_tokens < _FEWEST:
+        raise ValueError(f"states must have at least {_FEWEST} tokens, got {states.n_tokens}")
+    data = _sinks(states)
+    sink = data["is_sink"][1]
+    kept = [np.arange(states.n_tokens), np.flatnonzero(~sink)]
+    if len(kept[1]) < _FEWEST:
+        raise ValueError(
+            f"states must have at least {_FEWEST} tokens that are no sinks, got {len(kept[1])}"
+        )
+    fits, head_data = _heads(states, kept, random)
+    data |= head_data
+    model = _model_beta(fits)
+    if beta is None:
+        betas = np.unique([*BETAS, *([] if model is None else [model])])
+    else:
+        betas = ascending("beta", np.atleast_1d(np.asarray(beta)))
+        if betas[0] == 0.0:
+            raise ValueError("beta must be > 0, got 0")
+    data |= _states(states, kept, betas, repeats, random)
+    data |= _moves(states, kept, betas)
+    edges = np.linspace(-1.0, 1.0, _BINS + 1)
+    coordinates: dict[str, Any] = {
+        "state": np.arange(states.n_layers + 1),
+        "layer": np.arange(states.n_layers),
+        "token": np.arange(states.n_tokens),
+        "beta": betas,
+        "subset": list(SUBSETS),
+        "cosine": 0.5 * (edges[1:] + edges[:-1]),
+    }
+    if states.tokens is not None:
+        coordinates["word"] = ("token", list(states.tokens))
+    if fits:
+        coordinates |= {"head": np.arange(states.n_heads or 0), "head_null": list(HEAD_NULLS)}
+    ds = xr.Dataset(data, coordinates)
+    for name in ds.data_vars:
+        ds[name].attrs = _about(str(name))
+    ds.attrs = {
+        "n_tokens": states.n_tokens,
+        "dim": states.dim,
+        "repeats": repeats,
+        "n_sinks": int(sink.sum()),
+    }
+    if model is not None:
+        ds.attrs["model_beta"] = model
+    return ds
+
+
+def _about(name: str) -> dict[str, str]:
+    """Role, name on an axis, formula and unit of a variable."""
+    base, (of_variant, pattern, how) = next(
+        (name.removesuffix(suffix), VARIANTS[suffix])
+        for suffix in sorted(VARIANTS, key=len, reverse=True)
+        if name.endswith(suffix) and name.removesuffix(suffix) in VARIABLES
+    )
+    role, long_name, comment = VARIABLES[base]
+    about = {
+        "role": of_variant or role,
+        "long_name": pattern.format(long_name),
+        "comment": f"{comment}; {how}" if how else comment,
+    }
+    return about | ({"units": _UNITS[name]} if name in _UNITS else {})
+
+
+def _sinks(states: Layered) -> dict[str, Any]:
+    """Shares of attention, norms, and which tokens are sinks of any layer."""
+    shares, ratios, sink = [], [], np.zeros(states.n_tokens, dtype=bool)
+    for layer in range(states.n_layers + 1):
+        attention = states.attention_at(layer) if layer < states.n_layers else None
+        sinks = find_sinks(states.state(layer), attention)
+        ratios.append(sinks.norm_ratio)
+        sink |= sinks.is_sink
+        if sinks.attention_share is not None:
+            shares.append(sinks.attention_share)
+    data: dict[str, Any] = {
+        "norm_ratio": (("state", "token"), np.array(ratios)),
+        "is_sink": ("token", sink),
+    }
+    if shares:
+        data["attention_share"] = (("layer", "token"), np.array(shares))
+    return data
+
+
+def _heads(
+    states: Layered, kept: list[Indices], random: np.random.Generator
+) -> tuple[list[EffectiveBeta], dict[str, Any]]:
+    """Fits of all heads, with and without sinks, and of their nulls; nothing without attention."""
+    if states.attention_at(0) is None:
+        return [], {}
+    others = other_layers(states.n_layers, random) if states.n_layers > 1 else None
+    fits: list[EffectiveBeta] = []
+    rows: list[Numbers] = []
+    for layer in range(states.n_layers):
+        points, attention = states.points(layer), states.attention_at(layer)
+        other = None if others is None else states.attention_at(int(others[layer]))
+        parts = []
+        for own in kept:
+            mask, some = states.allowed[np.ix_(own, own)], points[own]
+            weights, apart = _part(attention, own), mask & ~np.eye(len(own), dtype=bool)
+            fit = effective_beta(weights, some, mask)
+            fits += [fit] if own is kept[0] else []
+            between = effective_beta(np.where(apart, weights, 0.0), some, apart)
+            shuffled = effective_beta(weights, shuffle_coordinates(some, random), mask)
+            absent = np.full_like(fit.r2, np.nan)
+            chance = absent if other is None else effective_beta(_part(other, own), some, mask).r2
+            matrices = states.matrices_at(layer)
+            numbers = {
+                "effective_beta": fit.beta,
+                "effective_beta_error": fit.standard_error,
+                "r2": fit.r2,
+                "off_diagonal_beta": between.beta,
+                "off_diagonal_r2": between.r2,
+                "n_zero": fit.n_zero,
+                "r2_null": np.stack([shuffled.r2, chance]),
+                "r2_matrix": _of_matrices(matrices, weights, some, mask, absent),
+            }
+            parts.append(numbers | _forms(weights, some, mask))
+        rows.append(_stacked(parts))
+    dims = {"r2_null": ("head_null", "head")}
+    return fits, {
+        name: (("layer", "subset", *dims.get(name, ("head",))), values)
+        for name, values in _stacked(rows).items()
+    }
+
+
+def _part(attention: Array | None, own: Indices) -> Array:
+    """The attention between some tokens, shape (H, m, m)."""
+    return np.asarray(attention)[:, own[:, None], own]
+
+
+def _forms(weights: Array, points: Array, mask: NDArray[np.bool_]) -> Numbers:
+    """The nearest symmetric form of each head; nan where it would fit anything."""
+    forms = [symmetric_form(head, points, mask) for head in weights]
+    return {
+        "r2_form": np.array([np.nan if f.r2 is None else f.r2 for f in forms]),
+        "r2_form_adjusted": np.array(
+            [np.nan if f.adjusted_r2 is None else f.adjusted_r2 for f in forms]
+        ),
+        "form_parameters": np.array([f.n_parameters for f in forms]),
+        "form_entries": np.array([f.n_entries for f in forms]),
+    }
+
+
+def _of_matrices(
+    matrices: Any, weights: Array, points: Array, mask: NDArray[np.bool_], absent: Array
+) -> Array:
+    """R² of <M x_i, x_j> for the M = KᵀQ of each head, the norm's gains in it; nan if not known."""
+    if matrices is None:
+        return absent
+    gain = 1.0 if matrices.gain is None else matrices.gain
+    keys = np.repeat(matrices.key, len(matrices.query) // len(matrices.key), axis=0) * gain
+    forms = keys.swapaxes(1, 2) @ (matrices.query * gain)
+    return effective_beta(weights, points, mask, matrix=forms).r2
+
+
+def _model_beta(fits: list[EffectiveBeta]) -> float | None:
+    """The median β > 0 of the heads that a β describes; None if there are none."""
+    betas = [fit.beta[fit.describes & (fit.beta > 0.0)] for fit in fits]
+    described = np.concatenate([np.zeros(0), *betas])
+    return float(np.median(described)) if len(described) else None
+
+
+def _figures(points: Array, betas: Array) -> Numbers:
+    """What is measured of some tokens, of their halves and of their nulls."""
+    measure, ascents = Particles(points), [modes(points, beta) for beta in betas]
+    to_modes = [np.einsum("ij,ij->i", points, each.centres[each.labels]) for each in ascents]
+    pairs = (points @ points.T)[np.triu_indices(len(points), 1)]
+    return {
+        "energy_share": energy_shares(points, betas),
+        "n_modes": np.array([len(each) for each in ascents]),
+        "n_moving": np.array([each.n_moving for each in ascents]),
+        "mode_cosine": np.array([cosines.mean() for cosines in to_modes]),
+        "n_clusters": np.array([len(clusters(measure, min(1.0, beta**-0.5))) for beta in betas]),
+        "mean_cosine": np.array(mean_cosine(points)),
+        "upper_cosine": np.array(np.quantile(pairs, _UPPER)),
+        "effective_rank": np.array(effective_rank(points)),
+        "inner_products": inner_products(points, _BINS)[0],
+    }
+
+
+# the axes of these
+_DIMS: dict[str, tuple[str, ...]] = {
+    "energy_share": ("beta",),
+    "n_modes": ("beta",),
+    "n_moving": ("beta",),
+    "mode_cosine": ("beta",),
+    "n_clusters": ("beta",),
+    "mean_cosine": (),
+    "upper_cosine": (),
+    "effective_rank": (),
+    "inner_products": ("cosine",),
+}
+
+
+def _with_nulls(
+    points: Array,
+    first: Array,
+    halves: Sequence[Indices],
+    betas: Array,
+    random: np.random.Generator,
+) -> Numbers:
+    """Figures of points (n, d), of their halves, and of the nulls of both: `VARIANTS`."""
+
+    def drift(start: Array, reached: Numbers) -> Numbers:
+        return _figures(drift_to_mean(start, float(reached["mean_cosine"])), betas)
+
+    plain, some = _figures(points, betas), [_figures(points[half], betas) for half in halves]
+    drifts = [drift(first[half], each) for half, each in zip(halves, some, strict=True)]
+    mixed = [_figures(shuffle_coordinates(points, random), betas) for _ in halves]
+    parts = {
+        "": plain,
+        "_drift": drift(first, plain),
+        "_resampled": _stacked(some),
+        "_drift_resampled": _stacked(drifts),
+        "_shuffled": _stacked(mixed),
+    }
+    return {
+        name + suffix: values for suffix, part in parts.items() for name, values in part.items()
+    }
+
+
+def _stacked(rows: Sequence[Numbers]) -> Numbers:
+    """The arrays of several dictionaries with the same names, along a new first axis."""
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def _states(
+    states: Layered,
+    kept: list[Indices],
+    betas: Array,
+    repeats: int,
+    random: np.random.Generator,
+) -> dict[str, Any]:
+    """The figures of every state, of halves of its tokens, and of its nulls."""
+    halves = [
+        [random.permutation(len(own))[: len(own) // 2] for _ in range(repeats)] for own in kept
+    ]
+    first, rows = states.points(0), []
+    for state in range(states.n_layers + 1):
+        points = states.points(state)
+        parts = [
+            _with_nulls(points[own], first[own], some, betas, random)
+            for own, some in zip(kept, halves, strict=True)
+        ]
+        rows.append(_stacked(parts))
+    values, data = _stacked(rows), dict[str, Any]()
+    for name, dims in _DIMS.items():
+        for suffix in VARIANTS:
+            repeat = ("repeat",) if suffix in _REPEATED else ()
+            data[name + suffix] = (("state", "subset", *repeat, *dims), values[name + suffix])
+    lower = [least_shares(betas, len(own), states.dim) for own in kept]
+    return data | {"energy_share_lower": (("subset", "beta"), np.array(lower))}
+
+
+def _moves(states: Layered, kept: list[Indices], betas: Array) -> dict[str, Any]:
+    """What each part of each layer did to the energy, and how far it moved the tokens."""
+    has_halves = states.after_attention_at(0) is not None
+    names = ("change", "residual", "tokens", "own", "optimal")
+    values: dict[str, list[Any]] = {name: [] for name in names}
+    for layer in range(states.n_layers):
+        stages = [states.points(layer), states.points(layer + 1)]
+        if has_halves:
+            stages.insert(1, _on_sphere(states, layer))
+        moves = [
+            [
+                [attribute_energy(x[own], y[own], beta) for beta in betas]
+                for x, y in pairwise(stages)
+            ]
+            for own in kept
+        ]
+        values["change"].append([[[b.change for b in half] for half in own] for own in moves])
+        values["residual"].append([[[b.residual for b in half] for half in own] for own in moves])
+        # with all tokens
+        values["tokens"].append([[b.of_tokens for b in half] for half in moves[0]])
+        moved = [couplings(stages[0][own], stages[-1][own]) for own in kept]
+        values["own"].append([each.own for each in moved])
+        values["optimal"].append([each.optimal for each in moved])
+    by_half = "layer", "subset", "half", "beta"
+    return {
+        "half": ("half", ["attention", "feed-forward"] if has_halves else ["layer"]),
+        "energy_change": (by_half, np.array(values["change"])),
+        "energy_residual": (by_half, np.array(values["residual"])),
+        "token_energy": (("layer", "half", "beta", "token"), np.array(values["tokens"])),
+        "own_distance": (("layer", "subset"), np.array(values["own"])),
+        "optimal_distance": (("layer", "subset"), np.array(values["optimal"])),
+    }
+
+
+def _on_sphere(states: Layered, layer: int) -> Array:
+    """The states between the halves of a layer as unit rows, as the model's norm has them."""
+    rows = np.asarray(states.after_attention_at(layer))
+    if states.norm is not None and states.norm.kind == "layer":
+        rows = rows - rows.mean(axis=1, keepdims=True)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1)[:, None])
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper held against a model: a number, its error, and the same of a null.
+
+    Attributes
+    ----------
+    name : str
+        'energy', 'clusters', 'inner products' or 'attention'.
+    subset : str
+        All tokens, or those without sinks.
+    statement : str
+        The claim, and what the number is.
+    value, error : float
+        The number and its standard error.
+    null, null_error : float
+        That of the null, and the standard error of the difference.
+    null_name : str
+    verdict : str
+        'holds', beyond its null; 'holds, but no more than its null'; 'undecided' within two
+        standard errors; 'does not hold'. Of the energy, also whether it is 'from first to last
+        only'.
+    sentence : str
+        What was found, with the numbers.
+    """
+
+    name: str
+    subset: str
+    statement: str
+    value: float
+    error: float
+    null: float
+    null_error: float
+    null_name: str
+    verdict: str
+    sentence: str
+
+
+HOLDS, AS_NULL = "holds", "holds, but no more than its null"
+UNDECIDED, FAILS = "undecided", "does not hold"
+# standard errors within which two numbers are not told apart
+_APART = 2.0
+
+
+def claims(ds: xr.Dataset) -> list[Claim]:
+    """A verdict on each claim of the paper, each with its error and its null.
+
+    With all tokens and without sinks, at the model's β, or the middle one of `beta` where there is
+    none:
+
+    - energy: E_β rises from the first state to the last (Section 3.3); the sentence counts the
+      layers in which it falls, and where there are any the verdict says so, for the paper's never
+      does.
+    - clusters: tokens gather at the modes of log G_β: the mean of <x_i, c_i>, c_i the mode to which
+      x_i ascends, rises.
+    - inner products: they rise towards 1 (Figure 1), all of them: the 0.9 quantile over pairs.
+    - attention: log A follows <x_i, x_j>: the mean R² over heads is above 0.1. The null are heads
+      of another layer. It is there if attention is, of at least two layers.
+
+    The null of the first three is the drift to the mean alone, of the same mean cosine: whatever
+    tokens do in common makes all three numbers rise. A claim holds if its
+    number is more than two standard errors above 0, and above that of its null.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `measure_layers`.
+
+    Returns
+    -------
+    list of Claim
+
+    Examples
+    --------
+    >>> from meanfield.trained.synthetic import synthetic_layers
+    >>> start = np.random.default_rng(0).standard_normal((24, 3))
+    >>> start /= np.linalg.norm(start, axis=1)[:, None]
+    >>> layers = synthetic_layers(start, 8, beta=4.0, step=0.5, rng=0)
+    >>> ds = measure_layers(layers, beta=4.0, repeats=3, rng=0)
+    >>> verdicts = {claim.name: claim.verdict for claim in claims(ds)}
+    >>> verdicts["energy"], verdicts["attention"]
+    ('holds', 'holds')
+    """
+    betas = ds["beta"].values
+    known = ds.attrs.get("model_beta", betas[len(betas) // 2])
+    at_beta, verdicts = ds.sel(beta=known, method="nearest"), list[Claim]()
+    for subset in SUBSETS:
+        part = at_beta.sel(subset=subset)
+        verdicts += [_energy(part), _gathering(part), _products(part)]
+        if "r2" in ds and _has_null(part):
+            verdicts.append(_attention(part))
+    return verdicts
+
+
+def _verdict(value: float, error: float, excess: float, excess_error: float) -> str:
+    """Whether a number is above 0, and above that of its null, by more than two errors."""
+    if value < -_APART * error:
+        return FAILS
+    if value <= _APART * error:
+        return UNDECIDED
+    return HOLDS if excess > _APART * excess_error else AS_NULL
+
+
+@dataclass(frozen=True)
+class _Rise:
+    """What a number gains from the first state to the last, and what its drift to the mean does."""
+
+    value: float
+    error: float
+    null: float
+    null_error: float
+
+    @classmethod
+    def of(cls, part: xr.Dataset, name: str) -> _Rise:
+        own, drift, halves, drifts = (
+            part[name + suffix].values
+            for suffix in ("", "_drift", "_resampled", "_drift_resampled")
+        )
+        return cls(
+            float(own[-1] - own[0]),
+            float((halves[-1] - halves[0]).std(ddof=1)),
+            float(drift[-1] - own[0]),
+            float((halves[-1] - drifts[-1]).std(ddof=1)),
+        )
+
+    @property
+    def verdict(self) -> str:
+        return _verdict(self.value, self.error, self.value - self.null, self.null_error)
+
+    def claim(self, part: xr.Dataset, name: str, statement: str, verdict: str, text: str) -> Claim:
+        return Claim(
+            name,
+            str(part["subset"].values),
+            statement,
+            *(self.value, self.error, self.null, self.null_error),
+            "the drift to the mean alone",
+            verdict,
+            f"{text}; under the drift to the mean alone that is {self.null:.3g}, a difference of "
+            f"{self.value - self.null:+.3g} ± {self.null_error:.2g}",
+        )
+
+
+def _energy(part: xr.Dataset) -> Claim:
+    rise = _Rise.of(part, "energy_share")
+    steps = np.diff(part["energy_share"].values)
+    falls = int((steps < 0.0).sum())
+    verdict = rise.verdict
+    if verdict in (HOLDS, AS_NULL) and falls:
+        verdict += ", from first to last only"
+    return rise.claim(
+        part,
+        "energy",
+        f"E_β/E_β(δ) rises, at β = {float(part['beta']):.3g}",
+        verdict,
+        f"E_β/E_β(δ) falls in {falls} of {len(steps)} layers and rises by {rise.value:.3g} ± "
+        f"{rise.error:.2g} in all",
+    )
+
+
+def _gathering(part: xr.Dataset) -> Claim:
+    rise, counts = _Rise.of(part, "mode_cosine"), part["n_modes"].values
+    return rise.claim(
+        part,
+        "clusters",
+        f"tokens gather at modes of log G_β, at β = {float(part['beta']):.3g}",
+        rise.verdict,
+        f"the modes go from {counts[0]} to {counts[-1]}, and the mean cosine of tokens with theirs "
+        f"to {float(part['mode_cosine'][-1]):.3g} by {rise.value:.3g} ± {rise.error:.2g}",
+    )
+
+
+def _products(part: xr.Dataset) -> Claim:
+    rise, means = _Rise.of(part, "upper_cosine"), part["mean_cosine"].values
+    return rise.claim(
+        part,
+        "inner products",
+        "<x_i, x_j> rises towards 1, the 0.9 quantile over pairs",
+        rise.verdict,
+        f"the mean of <x_i, x_j> goes from {means[0]:.3g} to {means[-1]:.3g}, and its 0.9 quantile "
+        f"to {float(part['upper_cosine'][-1]):.3g} by {rise.value:.3g} ± {rise.error:.2g}",
+    )
+
+
+def _has_null(part: xr.Dataset) -> bool:
+    """Whether each of at least two layers has a head with an R², and one with that of its null."""
+    numbers = part["r2"], part["r2_null"].sel(head_null="another layer")
+    return part.sizes["layer"] > 1 and all(
+        bool(np.isfinite(r2.values).any(axis=1).all()) for r2 in numbers
+    )
+
+
+def _attention(part: xr.Dataset) -> Claim:
+    r2, other = part["r2"].values, part["r2_null"].sel(head_null="another layer").values
+    # layers are the independent repetitions here
+    of_layers, of_others = np.nanmean(r2, axis=1), np.nanmean(other, axis=1)
+    value, null = float(of_layers.mean()), float(of_others.mean())
+    error, apart = (
+        float(rows.std(ddof=1) / np.sqrt(len(rows))) for rows in (of_layers, of_layers - of_others)
+    )
+    described = r2 >= LEAST_R2
+    betas = part["effective_beta"].values[described]
+    middle = f", with a median β of {np.median(betas):.3g}" if len(betas) else ""
+    return Claim(
+        "attention",
+        str(part["subset"].values),
+        f"log A follows <x_i, x_j>: the mean R² over heads is above {LEAST_R2:g}",
+        *(value, error, null, apart),
+        "heads of another layer",
+        _verdict(value - LEAST_R2, error, value - null, apart),
+        f"R² is {value:.3f} ± {error:.2g} on average, and {null:.3f} of heads of another layer, a "
+        f"difference of {value - null:+.3f} ± {apart:.2g}; a β describes {int(described.sum())} of "
+        f"{described.size} heads{middle}",
+    )

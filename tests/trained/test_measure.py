@@ -1,0 +1,260 @@
+"""All instruments on one model: what was put in comes back, and no claim is without its null."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.trained.clusters import couplings, effective_rank, mean_cosine, modes
+from meanfield.trained.energy import attribute_energy, energy_shares
+from meanfield.trained.measure import SUBSETS, claims, measure_layers
+from meanfield.trained.nulls import drift_to_mean
+from meanfield.trained.sinks import find_sinks
+from meanfield.trained.synthetic import SyntheticLayers, synthetic_layers
+from tests.trained.layers import bunches, drawn
+
+TRUTH = np.array([2.0, 5.0])
+ALL = {"subset": "all tokens"}
+
+
+@pytest.fixture(scope="module")
+def layers():
+    """Four layers of attention and feed-forward, causal, with noise of the scores."""
+    rng = np.random.default_rng(0)
+    perceptron = mf.FeedForward(0.3 * rng.standard_normal((6, 8)), rng.standard_normal((8, 6)))
+    return synthetic_layers(
+        *(bunches(drawn(3, 6), 8, 0.3), 4),
+        beta=TRUTH,
+        step=0.2,
+        noise=0.3,
+        mask="causal",
+        rng=1,
+        feed_forward=perceptron,
+    )
+
+
+@pytest.fixture(scope="module")
+def ds(layers):
+    return measure_layers(layers, beta=[1.0, 4.0], repeats=3, rng=0)
+
+
+def test_betas_of_heads_come_back(ds):
+    fit = ds.sel(ALL)
+    off = np.abs(fit["effective_beta"] - TRUTH) / fit["effective_beta_error"]
+    assert off.shape == (4, 2)
+    assert float(off.max()) < 4.0
+    assert (fit["r2"] > 0.5).all()
+    assert (fit["off_diagonal_r2"] < fit["r2"]).all()
+    # shuffled tokens have the diagonal in common with their own attention, and no more
+    assert (fit["r2_null"] < fit["r2"]).all()
+    assert ds.attrs["model_beta"] == float(np.median(fit["effective_beta"]))
+
+
+def test_numbers_are_those_of_the_instruments(layers, ds):
+    for state in (0, 4):
+        points, row = layers.points(state), ds.sel(ALL).sel(state=state)
+        assert row["energy_share"].values == pytest.approx(energy_shares(points, [1.0, 4.0]))
+        assert row["n_modes"].values.tolist() == [len(modes(points, beta)) for beta in (1.0, 4.0)]
+        cosines = [
+            np.mean(np.sum(points * ascent.centres[ascent.labels], axis=1))
+            for ascent in (modes(points, beta) for beta in (1.0, 4.0))
+        ]
+        assert row["mode_cosine"].values == pytest.approx(cosines, rel=1e-14)
+        assert (row["n_moving"] == 0).all()
+        assert float(row["mean_cosine"]) == mean_cosine(points)
+        assert float(row["effective_rank"]) == effective_rank(points)
+        drifted = energy_shares(drift_to_mean(layers.points(0), mean_cosine(points)), [1.0, 4.0])
+        assert row["energy_share_drift"].values == pytest.approx(drifted, rel=1e-12)
+        assert row["mean_cosine_drift"] == pytest.approx(mean_cosine(points), abs=1e-10)
+    move, last = ds.sel(ALL).sel(layer=3), couplings(layers.points(3), layers.points(4))
+    assert (float(move["own_distance"]), float(move["optimal_distance"])) == (
+        last.own,
+        last.optimal,
+    )
+    middle = layers.after_attention_at(3)
+    for half, x, y in (
+        ("attention", layers.points(3), middle),
+        ("feed-forward", middle, layers.points(4)),
+    ):
+        part, row = attribute_energy(x, y, 4.0), move.sel(half=half, beta=4.0)
+        assert float(row["energy_change"]) == pytest.approx(part.change, abs=1e-14)
+        assert float(row["energy_residual"]) == pytest.approx(part.residual, abs=1e-14)
+        assert row["token_energy"].values == pytest.approx(part.of_tokens, abs=1e-15)
+
+
+def test_changes_add_up_from_layer_to_layer(ds):
+    total = ds["energy_change"].sum("half")
+    steps = ds["energy_share"].diff("state").values
+    assert np.abs(steps).max() > 1e-3
+    assert total.transpose("layer", "subset", "beta").values == pytest.approx(steps, abs=1e-14)
+    whole = ds["token_energy"].sum("token") + ds["energy_residual"].sel(ALL)
+    change = ds["energy_change"].sel(ALL)
+    assert whole.values == pytest.approx(change.transpose(*whole.dims).values, abs=1e-14)
+
+
+def test_energies_are_between_their_bounds(ds):
+    assert (ds["energy_share"] >= ds["energy_share_lower"]).all()
+    assert (ds["energy_share"] <= 1.0).all()
+
+
+def test_variables_say_what_they_are(ds):
+    for name, variable in ds.data_vars.items():
+        assert {"role", "long_name", "comment"} <= set(variable.attrs), name
+        assert all(isinstance(text, str) and text for text in variable.attrs.values()), name
+    names = [variable.attrs["long_name"] for variable in ds.data_vars.values()]
+    assert len(set(names)) == len(names)
+    assert ds["energy_share_drift"].attrs["role"] == "null"
+    assert ds["own_distance"].attrs["units"] == "radian"
+    assert not np.isnan(ds["effective_beta"]).any()
+
+
+def test_without_sinks_is_the_model_without_them():
+    """A token that draws half of all attention and points elsewhere: β returns without it."""
+    layers = synthetic_layers(drawn(30, 6), 3, beta=TRUTH, step=0.2, rng=1)
+    attention = layers.attention.copy()
+    attention[..., 7] += 1.0
+    attention /= attention.sum(axis=-1, keepdims=True)
+    sinking = SyntheticLayers(
+        *(layers.states, layers.after_attention, attention, layers.allowed, layers.beta)
+    )
+    assert np.flatnonzero(find_sinks(layers.state(0), attention[0]).is_sink).tolist() == [7]
+    ds = measure_layers(sinking, beta=4.0, repeats=2, rng=0)
+    assert np.flatnonzero(ds["is_sink"]).tolist() == [7]
+    assert ds.attrs["n_sinks"] == 1
+    assert np.abs(ds["effective_beta"].sel(subset="without sinks") - TRUTH).max() < 1e-12
+    assert (ds["r2"].sel(ALL) < 0.9).all()
+    others = np.delete(layers.points(2), 7, axis=0)
+    alone = ds.sel(subset="without sinks", state=2)
+    assert alone["energy_share"].values == pytest.approx(energy_shares(others, 4.0), rel=1e-14)
+
+
+def test_nothing_is_said_of_heads_without_attention():
+    class Bare(SyntheticLayers):
+        def attention_at(self, layer):
+            return None
+
+        def after_attention_at(self, layer):
+            return None
+
+    layers = synthetic_layers(drawn(16, 4), 2, beta=3.0, step=0.3, rng=0)
+    bare = Bare(*(getattr(layers, name) for name in layers.__dataclass_fields__))
+    ds = measure_layers(bare, rng=0, repeats=2)
+    assert "model_beta" not in ds.attrs
+    assert not {"effective_beta", "attention_share", "head"} & {*ds.variables}
+    assert ds["half"].values.tolist() == ["layer"]
+    assert [claim.name for claim in claims(ds)] == 2 * ["energy", "clusters", "inner products"]
+    assert "β = 4" in claims(ds)[0].statement
+
+
+def test_known_matrices_have_their_r2():
+    forms = np.random.default_rng(3).standard_normal((2, 6, 6))
+    layers = synthetic_layers(drawn(24, 6), 2, beta=[1.0, 1.0], step=0.1, rng=0, matrices=forms)
+    gain = np.linspace(0.5, 2.0, 6)
+    # KᵀQ with gains on both sides, and one group of keys for both heads
+    query = np.linalg.solve(np.diag(gain), forms) / gain
+
+    class Known(SyntheticLayers):
+        def matrices_at(self, layer):
+            return SimpleNamespace(query=query, key=np.eye(6)[None], gain=gain)
+
+    known = Known(*(getattr(layers, name) for name in layers.__dataclass_fields__))
+    ds = measure_layers(known, beta=1.0, repeats=2, rng=0).sel(ALL)
+    assert ds["r2_matrix"].values == pytest.approx(np.ones((2, 2)), abs=1e-12)
+    assert (ds["r2"] < 0.9).all()
+    # a form is symmetric, and these are not
+    assert (ds["r2_form"] < 0.95).all()
+    assert (ds["form_parameters"] == 21).all()
+
+
+# ------------------------------------------------------------------------------------- verdicts
+
+
+def verdicts(layers, **options):
+    ds = measure_layers(layers, rng=0, **options)
+    table = claims(ds)
+    assert [claim.subset for claim in table] == [s for s in SUBSETS for _ in range(len(table) // 2)]
+    for claim in table:
+        assert claim.null_name
+        assert np.isfinite([claim.value, claim.error, claim.null, claim.null_error]).all()
+    return {claim.name: claim for claim in table if claim.subset == "all tokens"}
+
+
+@pytest.mark.slow
+def test_claims_hold_of_the_paper_itself():
+    """SA at β = 6 from 40 tokens on S²: clusters form, beyond a drift to the mean."""
+    layers = synthetic_layers(drawn(40, 3), 12, beta=6.0, step=0.5, rng=0)
+    table = verdicts(layers, beta=6.0, repeats=6)
+    assert {name: claim.verdict for name, claim in table.items()} == {
+        "energy": "holds",
+        "clusters": "holds",
+        "inner products": "holds",
+        "attention": "holds",
+    }
+    energy = table["energy"]
+    shares = energy_shares(layers.points(0), 6.0), energy_shares(layers.points(12), 6.0)
+    assert energy.value == pytest.approx(float(shares[1][0] - shares[0][0]))
+    assert energy.value > energy.null + 2.0 * energy.null_error > 0.0
+    assert "falls in 0 of 12 layers" in energy.sentence
+
+
+def drifting(start, cosines):
+    """Layers that do nothing but bring tokens to their mean; attention is that of β = 3."""
+    states = np.array([start, *(drift_to_mean(start, cosine) for cosine in cosines)])
+    plain = synthetic_layers(start, 1, beta=3.0, step=0.1, rng=0)
+    attention = np.repeat(plain.attention, len(cosines), axis=0)
+    return SyntheticLayers(states, states[1:], attention, plain.allowed, plain.beta)
+
+
+def test_a_drift_to_the_mean_is_no_more_than_its_null():
+    start = bunches(np.eye(20)[:1], 40, 0.5)
+    table = verdicts(drifting(start, [0.5, 0.7, 0.9]), beta=3.0, repeats=6)
+    for name in ("energy", "clusters", "inner products"):
+        assert table[name].verdict == "holds, but no more than its null"
+        assert table[name].value == pytest.approx(table[name].null, rel=1e-9)
+
+
+def test_repulsion_does_not_hold():
+    start = bunches(np.eye(20)[:1], 40, 0.15)
+    assert mean_cosine(start) > 0.5
+    table = verdicts(drifting(start, [0.4, 0.3, 0.2]), beta=3.0, repeats=6)
+    for name in ("energy", "clusters", "inner products"):
+        assert table[name].verdict == "does not hold"
+        assert table[name].value < 0.0
+
+
+def test_energy_that_falls_once_says_so():
+    start = bunches(np.eye(20)[:1], 40, 0.3)
+    energy = verdicts(drifting(start, [0.6, 0.5, 0.9]), beta=3.0, repeats=6)["energy"]
+    assert energy.verdict.endswith(", from first to last only")
+    assert "falls in 1 of 3 layers" in energy.sentence
+
+
+def test_still_tokens_are_undecided():
+    start = drawn(40, 8)
+    still = SyntheticLayers(
+        np.array([start, start, start]),
+        np.array([start, start]),
+        np.full((2, 1, 40, 40), 1.0 / 40),
+        np.ones((40, 40), dtype=bool),
+        np.zeros(1),
+    )
+    table = claims(measure_layers(still, rng=0, repeats=2))
+    assert {claim.verdict for claim in table} == {"undecided"}
+    # even attention has no R² at all
+    assert len(table) == 6
+
+
+def test_what_does_not_fit_is_refused():
+    few = synthetic_layers(drawn(6, 3), 1, beta=1.0, step=0.1, rng=0)
+    with pytest.raises(ValueError, match="states must have at least 8 tokens, got 6"):
+        measure_layers(few, rng=0)
+    enough = synthetic_layers(drawn(12, 3), 1, beta=1.0, step=0.1, rng=0)
+    with pytest.raises(ValueError, match="beta must be > 0, got 0"):
+        measure_layers(enough, beta=[0.0, 1.0], rng=0)
+    with pytest.raises(ValueError, match="beta must be strictly ascending"):
+        measure_layers(enough, beta=[2.0, 1.0], rng=0)
+    with pytest.raises(ValueError, match="repeats must be an integer >= 2"):
+        measure_layers(enough, repeats=1, rng=0)
+    with pytest.raises(ValueError, match="rng"):
+        measure_layers(enough, rng=None)
