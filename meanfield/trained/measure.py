@@ -65,7 +65,7 @@ VARIABLES = {
     "energy_share_lower": ("bound", "least energy E_β/E_β(δ)", "of so many tokens; the most is 1"),
     "n_modes": ("count", "number of modes of log G_β", "those that tokens reach by ascent"),
     "n_moving": ("count", "tokens on their way to a mode", "when the ascent ended; 0 is sound"),
-    "mode_cosine": ("order", "cosine with the mode", "mean of <x_i, c_i>, c_i the mode of x_i"),
+    "near_pairs": ("share", "share of near pairs of tokens", "those with |x_i − x_j| <= 1/√β"),
     "n_clusters": ("count", "number of clusters", "on the scale 1/√β, 1 at most"),
     "mean_cosine": ("order", "mean cosine", "mean of <x_i, x_j> over pairs of tokens"),
     "upper_cosine": (
@@ -371,13 +371,12 @@ def _model_beta(fits: list[EffectiveBeta]) -> float | None:
 def _figures(points: Array, betas: Array) -> Numbers:
     """What is measured of some tokens, of their halves and of their nulls."""
     measure, ascents = Particles(points), [modes(points, beta) for beta in betas]
-    to_modes = [np.einsum("ij,ij->i", points, each.centres[each.labels]) for each in ascents]
     pairs = (points @ points.T)[np.triu_indices(len(points), 1)]
     return {
         "energy_share": energy_shares(points, betas),
         "n_modes": np.array([len(each) for each in ascents]),
         "n_moving": np.array([each.n_moving for each in ascents]),
-        "mode_cosine": np.array([cosines.mean() for cosines in to_modes]),
+        "near_pairs": np.array([(pairs >= 1.0 - 0.5 / beta).mean() for beta in betas]),
         "n_clusters": np.array([len(clusters(measure, min(1.0, beta**-0.5))) for beta in betas]),
         "mean_cosine": np.array(mean_cosine(points)),
         "upper_cosine": np.array(np.quantile(pairs, _UPPER)),
@@ -391,7 +390,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "energy_share": ("beta",),
     "n_modes": ("beta",),
     "n_moving": ("beta",),
-    "mode_cosine": ("beta",),
+    "near_pairs": ("beta",),
     "n_clusters": ("beta",),
     "mean_cosine": (),
     "upper_cosine": (),
@@ -554,8 +553,8 @@ def claims(ds: xr.Dataset) -> list[Claim]:
     - energy: E_β rises from the first state to the last (Section 3.3); the sentence counts the
       layers in which it falls, and where there are any the verdict says so, for the paper's never
       does.
-    - clusters: tokens gather at the modes of log G_β: the mean of <x_i, c_i>, c_i the mode to which
-      x_i ascends, rises.
+    - clusters: the share of pairs of tokens with |x_i − x_j| <= 1/√β rises: of k equal clusters it
+      is 1/k. The sentence has the modes of log G_β, too.
     - inner products: they rise towards 1 (Figure 1), all of them: the 0.9 quantile over pairs.
     - attention: log A follows <x_i, x_j>: the mean R² over heads is above 0.1. The null are heads
       of another layer. It is there if attention is, of at least two layers.
@@ -661,14 +660,15 @@ def _energy(part: xr.Dataset) -> Claim:
 
 
 def _gathering(part: xr.Dataset) -> Claim:
-    rise, counts = _Rise.of(part, "mode_cosine"), part["n_modes"].values
+    rise, counts = _Rise.of(part, "near_pairs"), part["n_modes"].values
     return rise.claim(
         part,
         "clusters",
-        f"tokens gather at modes of log G_β, at β = {float(part['beta']):.3g}",
+        f"the share of pairs of tokens within 1/√β rises, at β = {float(part['beta']):.3g}",
         rise.verdict,
-        f"the modes go from {counts[0]} to {counts[-1]}, and the mean cosine of tokens with theirs "
-        f"to {float(part['mode_cosine'][-1]):.3g} by {rise.value:.3g} ± {rise.error:.2g}",
+        f"modes of log G_β go from {counts[0]} to {counts[-1]}, and the share of pairs of tokens "
+        f"within 1/√β to {float(part['near_pairs'][-1]):.3g} by {rise.value:.3g} ± "
+        f"{rise.error:.2g}",
     )
 
 

@@ -77,6 +77,15 @@ def test_residual_is_of_second_order(mask):
     assert changes[-1] > 10.0 * residuals[-1] > 0.0
 
 
+def test_tokens_that_stay_have_no_part():
+    points, moved = drawn(24, 6), drawn(24, 6)
+    moved[3] = drawn(1, 6, 9)[0]
+    part = attribute_energy(points, moved, 4.0)
+    expected = energy_gradient(points, 4.0)[3] @ (moved[3] - points[3])
+    assert part.of_tokens[3] == pytest.approx(expected, rel=1e-13)
+    assert np.flatnonzero(part.of_tokens).tolist() == [3]
+
+
 def test_what_does_not_fit_is_refused():
     points = drawn(4, 3)
     with pytest.raises(ValueError, match=r"after must have shape \(4, 3\), as before"):

@@ -66,6 +66,10 @@ def test_slope_and_error_are_those_of_a_regression_with_dummies(allowed):
     assert 0.1 < fit.r2 < 0.99
 
 
+def noisy_attention():
+    return attend(POINTS @ POINTS.T + np.random.default_rng(0).standard_normal((24, 24)), FULL)
+
+
 def covered(draws, allowed):
     """How many of so many intervals of 95 % hold β = 6 under noise of the scores."""
     rng = np.random.default_rng(2)
@@ -86,6 +90,23 @@ def test_intervals_cover_quickly(allowed):
 @pytest.mark.parametrize("allowed", [CAUSAL, FULL])
 def test_intervals_cover(allowed):
     assert 930 <= covered(1000, allowed) <= 970
+
+
+def test_intervals_are_those_of_student():
+    """Rows that count alike have a degree of freedom less than there are; here 2 rows, of 3."""
+    points = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    attention = np.exp([[1.0, 0.3, 0.2], [0.3, 1.0, 0.2], [0.1, 0.5, 0.7]])
+    allowed = np.array([[True, True, False], [True, True, False], [True, False, False]])
+    fit = effective_beta(np.where(allowed, attention, 0.0), points, allowed)
+    assert fit.n_rows == 2
+    assert fit.freedom == pytest.approx(1.0)
+    lower, upper = fit.interval(0.5)
+    # the quartile of Student's t with one degree of freedom is 1
+    assert upper - fit.beta == pytest.approx(fit.standard_error)
+    assert fit.beta - lower == pytest.approx(fit.standard_error)
+    assert effective_beta(noisy_attention(), POINTS).freedom < 23.0
+    with pytest.raises(ValueError, match="level must be a finite number > 0"):
+        fit.interval(0.0)
 
 
 def test_record_says_when_no_beta_describes_a_head():
@@ -215,6 +236,11 @@ def test_a_form_that_would_fit_anything_is_not_fitted():
     assert fit.r2 is None
     assert fit.reason.startswith(f"{24 * 25 // 2 - 1} parameters of a symmetric form against 276")
     assert fit.n_parameters == 299
+    even = symmetric_form(np.ones((24, 24)), POINTS)
+    assert (even.form, even.reason) == (
+        None,
+        "the entries of each row are alike: there is nothing to fit",
+    )
     # without a mask both triangles must agree
     full = symmetric_form(attend(rng.standard_normal((24, 24)), FULL), points)
     assert 0.3 < full.r2 < 0.8
