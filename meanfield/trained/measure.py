@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import xarray as xr
+from scipy.special import stdtrit
 
 from meanfield._checks import ascending, generator, integer
 from meanfield.measures import Particles
@@ -540,8 +541,8 @@ class Claim:
 
 HOLDS, AS_NULL = "holds", "holds, but no more than its null"
 UNDECIDED, FAILS = "undecided", "does not hold"
-# standard errors within which two numbers are not told apart
-_APART = 2.0
+# two standard errors of the normal law: as a probability
+_TWO_ERRORS = 0.97725
 
 
 def claims(ds: xr.Dataset) -> list[Claim]:
@@ -561,7 +562,8 @@ def claims(ds: xr.Dataset) -> list[Claim]:
 
     The null of the first three is the drift to the mean alone, of the same mean cosine: whatever
     tokens do in common makes all three numbers rise. A claim holds if its
-    number is more than two standard errors above 0, and above that of its null.
+    number is more than two standard errors above 0, and above that of its null; of few repeats, the
+    more that Student's t has.
 
     Parameters
     ----------
@@ -578,7 +580,7 @@ def claims(ds: xr.Dataset) -> list[Claim]:
     >>> start = np.random.default_rng(0).standard_normal((24, 3))
     >>> start /= np.linalg.norm(start, axis=1)[:, None]
     >>> layers = synthetic_layers(start, 8, beta=4.0, step=0.5, rng=0)
-    >>> ds = measure_layers(layers, beta=4.0, repeats=3, rng=0)
+    >>> ds = measure_layers(layers, beta=4.0, repeats=6, rng=0)
     >>> verdicts = {claim.name: claim.verdict for claim in claims(ds)}
     >>> verdicts["energy"], verdicts["attention"]
     ('holds', 'holds')
@@ -594,13 +596,17 @@ def claims(ds: xr.Dataset) -> list[Claim]:
     return verdicts
 
 
-def _verdict(value: float, error: float, excess: float, excess_error: float) -> str:
-    """Whether a number is above 0, and above that of its null, by more than two errors."""
-    if value < -_APART * error:
+def _verdict(value: float, error: float, excess: float, excess_error: float, repeats: int) -> str:
+    """Whether a number is above 0, and above that of its null, by more than two errors.
+
+    Errors of few repetitions are themselves not known well: Student's t has more of them then.
+    """
+    apart = float(stdtrit(repeats - 1, _TWO_ERRORS))
+    if value < -apart * error:
         return FAILS
-    if value <= _APART * error:
+    if value <= apart * error:
         return UNDECIDED
-    return HOLDS if excess > _APART * excess_error else AS_NULL
+    return HOLDS if excess > apart * excess_error else AS_NULL
 
 
 @dataclass(frozen=True)
@@ -611,6 +617,7 @@ class _Rise:
     error: float
     null: float
     null_error: float
+    repeats: int
 
     @classmethod
     def of(cls, part: xr.Dataset, name: str) -> _Rise:
@@ -623,11 +630,13 @@ class _Rise:
             float((halves[-1] - halves[0]).std(ddof=1)),
             float(drift[-1] - own[0]),
             float((halves[-1] - drifts[-1]).std(ddof=1)),
+            halves.shape[1],
         )
 
     @property
     def verdict(self) -> str:
-        return _verdict(self.value, self.error, self.value - self.null, self.null_error)
+        excess = self.value - self.null
+        return _verdict(self.value, self.error, excess, self.null_error, self.repeats)
 
     def claim(self, part: xr.Dataset, name: str, statement: str, verdict: str, text: str) -> Claim:
         return Claim(
@@ -709,7 +718,7 @@ def _attention(part: xr.Dataset) -> Claim:
         f"log A follows <x_i, x_j>: the mean R² over heads is above {LEAST_R2:g}",
         *(value, error, null, apart),
         "heads of another layer",
-        _verdict(value - LEAST_R2, error, value - null, apart),
+        _verdict(value - LEAST_R2, error, value - null, apart, len(of_layers)),
         f"R² is {value:.3f} ± {error:.2g} on average, and {null:.3f} of heads of another layer, a "
         f"difference of {value - null:+.3f} ± {apart:.2g}; a β describes {int(described.sum())} of "
         f"{described.size} heads{middle}",

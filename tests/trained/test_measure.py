@@ -248,7 +248,7 @@ def test_a_drift_to_the_mean_is_no_more_than_its_null():
 
 
 def test_repulsion_does_not_hold():
-    start = bunches(np.eye(20)[:1], 40, 0.15)
+    start = bunches(np.eye(20)[:1], 40, 0.08)
     assert mean_cosine(start) > 0.5
     table = verdicts(drifting(start, [0.4, 0.3, 0.2]), beta=3.0, repeats=6)
     for name in ("energy", "clusters", "inner products"):
