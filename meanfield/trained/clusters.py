@@ -227,6 +227,6 @@ def couplings(before: ArrayLike, after: ArrayLike) -> Couplings:
     costs = (2.0 * np.arcsin(np.minimum(0.5 * cdist(start, end), 1.0))) ** 2
     own = np.arange(len(start))
     targets = linear_sum_assignment(costs)[1]
-    # where both are best, rounding of sums shall not tell them apart
+    # rounding of sums shall not tell two best couplings apart
     least = min(costs[own, targets].mean(), costs[own, own].mean())
     return Couplings(float(np.sqrt(costs[own, own].mean())), float(np.sqrt(least)), targets)

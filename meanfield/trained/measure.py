@@ -34,12 +34,12 @@ HEAD_NULLS = "shuffled tokens", "another layer"
 # a half of fewer tokens has no clusters to speak of
 _FEWEST = 8
 _BINS = 80
-# of pairs of tokens, the share whose inner products are below the upper cosine
+# this share of the pairs of tokens has inner products below the upper cosine
 _UPPER = 0.9
 
 # arrays by the names of variables
 Numbers = dict[str, NDArray[Any]]
-# of each variable its role, its name on an axis, and how it is computed
+# the role of each variable, its name on an axis, and how it is computed
 VARIABLES = {
     "effective_beta": (
         *("temperature", "effective β"),
@@ -88,7 +88,7 @@ VARIABLES = {
     "norm_ratio": ("order", "norm of a token over the median", "of the states as they are"),
     "is_sink": ("sink", "whether a token is a sink", "of any layer, by attention or norm"),
 }
-# what `_figures` has is there again of these
+# the figures of `_figures` are there once for each of these
 VARIANTS = {
     "": ("", "{}", ""),
     "_drift": (
@@ -524,7 +524,7 @@ class Claim:
         standard errors; 'does not hold'. Of the energy, also whether it is 'from first to last
         only'.
     sentence : str
-        What was found, with the numbers.
+        The finding, with its numbers.
     """
 
     name: str

@@ -244,7 +244,7 @@ def symmetric_form(
     upper = np.triu_indices(rank)
     _, logs, n_rows = _within_rows(np.zeros_like(weights), weights, is_entry)
     n_entries = int(_fitted(is_entry).sum() - n_rows)
-    # where a D has <x_i, D x_j> = 1 for all pairs, the constants of rows have that part already
+    # a D with <x_i, D x_j> = 1 for all pairs is a part that the constants of rows have already
     ones = np.ones(len(left))
     has_constant = np.linalg.norm(ones - left @ (left.T @ ones)) < 1e-9 * np.sqrt(len(left))
     n_parameters = len(upper[0]) - int(has_constant)
