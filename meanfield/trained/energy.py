@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meanfield._checks import number, several, unit_rows
+from meanfield._checks import integer, number, several, unit_rows
 from meanfield.functionals.energies import energy_share
 from meanfield.measures import Particles
 from meanfield.spaces.geometry import project
@@ -58,13 +58,14 @@ def least_shares(beta: float | ArrayLike, n: int, dim: int) -> Array:
     Raises
     ------
     ValueError
-        If a β is out of range.
+        If an argument is out of range.
 
     Examples
     --------
     >>> least_shares([0.0, 800.0], 4, 3)
     array([0.  , 0.25])
     """
+    n, dim = integer("n", n, low=1), integer("dim", dim, low=2)
     betas = np.array([number("beta", each, low=0) for each in several("beta", beta)])
     uniform = np.exp(log_eigenvalues(betas, dim, 0)[:, 0] - betas)
     simplex = (1.0 + (n - 1) * np.exp(-betas * n / max(n - 1, 1))) / n

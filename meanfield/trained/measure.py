@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import xarray as xr
 from scipy.special import stdtrit
 
-from meanfield._checks import ascending, generator, integer
+from meanfield._checks import ascending, check_type, generator, integer
 from meanfield.measures import Particles
 from meanfield.measures.clusters import clusters
 from meanfield.trained.clusters import (
@@ -110,6 +110,7 @@ _REPEATED = "_resampled", "_drift_resampled", "_shuffled"
 _UNITS = {"own_distance": "radian", "optimal_distance": "radian"}
 
 
+@runtime_checkable
 class Layered(Protocol):
     """What `measure_layers` asks of states: `LayerStates` and `SyntheticLayers` answer it."""
 
@@ -207,6 +208,7 @@ def measure_layers(
     array([[2., 5.],
            [2., 5.]])
     """
+    check_type("states", states, Layered, "LayerStates")
     random, repeats = generator("rng", rng), integer("repeats", repeats, low=2)
     if states.n_tokens < _FEWEST:
         raise ValueError(f"states must have at least {_FEWEST} tokens, got {states.n_tokens}")
@@ -574,6 +576,11 @@ def claims(ds: xr.Dataset) -> list[Claim]:
     -------
     list of Claim
 
+    Raises
+    ------
+    ValueError
+        If it is none.
+
     Examples
     --------
     >>> from meanfield.trained.synthetic import synthetic_layers
@@ -585,6 +592,9 @@ def claims(ds: xr.Dataset) -> list[Claim]:
     >>> verdicts["energy"], verdicts["attention"]
     ('holds', 'holds')
     """
+    check_type("ds", ds, xr.Dataset, "a dataset of measure_layers")
+    if "energy_share_drift_resampled" not in ds:
+        raise ValueError(f"ds must be a dataset of measure_layers, got variables {list(ds)[:4]}")
     betas = ds["beta"].values
     known = ds.attrs.get("model_beta", betas[len(betas) // 2])
     at_beta, verdicts = ds.sel(beta=known, method="nearest"), list[Claim]()

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
-from meanfield._checks import generator, integer, number, one_of, real_array, several, unit_rows
+from meanfield._checks import (
+    check_type,
+    generator,
+    integer,
+    number,
+    one_of,
+    real_array,
+    several,
+    unit_rows,
+)
 from meanfield.dynamics import FeedForward
 from meanfield.measures import Particles
 from meanfield.typing import Array, ArrayLike, NDArray, Rng
@@ -137,6 +146,8 @@ def synthetic_layers(
     step, noise = number("step", step, above=0), number("noise", noise, low=0)
     one_of("mask", mask, MASKS)
     random = generator("rng", rng)
+    if feed_forward is not None:
+        check_type("feed_forward", feed_forward, FeedForward, "a FeedForward")
     forms = np.eye(dim)[None] if matrices is None else real_array("matrices", matrices, 3)
     if forms.shape[1:] != (dim, dim) or len(forms) not in (1, len(betas)):
         raise ValueError(

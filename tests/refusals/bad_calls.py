@@ -81,6 +81,17 @@ LAYERS: dict[str, Any] = {
     "tokens": ["a", "b"],
 }
 
+FRAME = np.eye(3)
+SYNTHETIC = mf.trained.synthetic_layers(
+    mf.Particles.sample(mf.Uniform(3), 9, rng=0).points, 1, beta=1.0, step=0.1, rng=0
+)
+HEAD = {
+    "attention": np.ones((3, 3)) / 3.0,
+    "points": FRAME,
+    "allowed": np.ones((3, 3), dtype=bool),
+    "matrix": FRAME,
+}
+
 
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
@@ -175,6 +186,33 @@ OWN: dict[str, dict[str, Any]] = {
     "LayerStates.from_file": {"path": "none.npz"},
     "LayerStates.from_mapping": {"arrays": {"states": LAYERS["states"]}},
     "LayerStates.prompt": {"index": 0},
+    "trained.effective_beta": HEAD,
+    "trained.measure_layers": {"states": SYNTHETIC, "beta": 1.0, "repeats": 2, "rng": 0},
+    "trained.claims": {"ds": mf.trained.measure_layers(SYNTHETIC, beta=1.0, repeats=2, rng=0)},
+    "trained.symmetric_form": {name: HEAD[name] for name in ("attention", "points", "allowed")},
+    "trained.energy_shares": {"points": FRAME, "beta": 1.0},
+    "trained.least_shares": {"beta": 1.0, "n": 3, "dim": 3},
+    "trained.energy_gradient": {"points": FRAME, "beta": 1.0},
+    "trained.attribute_energy": {"before": FRAME, "after": FRAME, "beta": 1.0},
+    "trained.modes": {"points": FRAME, "beta": 1.0},
+    "trained.mean_cosine": {"points": FRAME},
+    "trained.inner_products": {"points": FRAME, "bins": 4},
+    "trained.effective_rank": {"points": FRAME},
+    "trained.couplings": {"before": FRAME, "after": FRAME},
+    "trained.find_sinks": {"states": FRAME, "attention": np.ones((1, 3, 3)) / 3.0},
+    "trained.shuffle_coordinates": {"points": FRAME, "rng": 0},
+    "trained.drift_to_mean": {"points": FRAME, "cosine": 0.5},
+    "trained.other_layers": {"n_layers": 2, "rng": 0},
+    "trained.synthetic_layers": {
+        "start": FRAME,
+        "n_layers": 1,
+        "beta": 1.0,
+        "step": 0.1,
+        "rng": 0,
+        "mask": "causal",
+        "matrices": np.eye(3)[None],
+        "noise": 0.1,
+    },
     **{
         f"LayerStates.{name}": {"layer": 0}
         for name in (
