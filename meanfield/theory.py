@@ -15,8 +15,9 @@ from scipy.special import erfcx
 
 from meanfield._checks import integer, is_of_package, is_single, number, real_array, shown
 from meanfield.dynamics import SA, USA, AnyDynamics, Isotropic, Sum, adapt_any
-from meanfield.dynamics.facts import check_dim, multiplied_out
+from meanfield.dynamics.facts import Dynamics, check_dim, multiplied_out
 from meanfield.dynamics.own import layer_step
+from meanfield.dynamics.schedule import refuse_schedules
 from meanfield.kernels import multipliers
 from meanfield.typing import Array
 
@@ -40,6 +41,7 @@ __all__ = [
 
 
 _MOST_DEGREES = 1 << 20
+_OF_TIME = "what holds of constant weights is asked for"
 
 
 def eigenvalues(beta: float | Array | Sequence[float], dim: int, kmax: int) -> Array:
@@ -144,7 +146,7 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
 
 def _with_kernel(dynamics: Any) -> Any:
     """The dynamics as equations know it; refused without a kernel."""
-    known = adapt_any(dynamics)
+    known = _constant(dynamics)
     terms = [dynamics] if known is None else [term for _, term in known._terms]
     lacking = [term for term in terms if getattr(term, "_kernel", None) is None]
     if lacking or layer_step(dynamics) is not None:
@@ -332,7 +334,7 @@ def energy_dirac(dynamics: Any) -> Any:
     """
     if not hasattr(dynamics, "noise"):
         return _each("beta", _dirac, dynamics)
-    known: Any = adapt_any(dynamics)
+    known: Any = _constant(dynamics)
     if known is None:
         raise ValueError(f"dynamics must be a number or a dynamics, got {shown(dynamics)}")
     if isinstance(known, Isotropic) and not known._balanced:
@@ -378,10 +380,24 @@ def _over_2_beta(value: Any, beta: float) -> float:
     raise ValueError(f"beta must be 0 or from 1e-307 to 709 for an energy in float64, got {beta:g}")
 
 
+def _constant(dynamics: Any) -> Dynamics | None:
+    """The dynamics that equations know of what may be none: then None.
+
+    Raises
+    ------
+    ValueError
+        If its weights vary in time.
+    """
+    known = adapt_any(dynamics)
+    if known is not None and known._varies:
+        raise ValueError(f"dynamics must not vary in time, since {_OF_TIME}, got {shown(known)}")
+    return known
+
+
 def _plain(dynamics: Any, **asked: Any) -> Isotropic:
     """The attention without matrices that a dynamics is; see `check_attention`."""
     # the discrete layers of a dynamics are not its flow
-    known = adapt_any(dynamics) if layer_step(dynamics) is None else None
+    known = _constant(dynamics) if layer_step(dynamics) is None else None
     return check_attention(known or dynamics, **asked)
 
 
@@ -409,6 +425,7 @@ def check_attention(
     ValueError
         Naming it.
     """
+    refuse_schedules("dynamics", (dynamics,), _OF_TIME)
     kinds = Isotropic if is_balanced else (SA, USA)
     if (
         not isinstance(dynamics, kinds)

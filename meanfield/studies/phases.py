@@ -12,6 +12,7 @@ import xarray as xr
 
 from meanfield import _checks
 from meanfield.dynamics import SA, USA, Attention
+from meanfield.dynamics.schedule import refuse_schedules
 from meanfield.equations.batch import LARGEST_BETA
 from meanfield.evolution.batch import evolve_batch
 from meanfield.laws.law import Uniform, uniform_frame, uniform_in_span
@@ -146,6 +147,7 @@ def _checked(dynamics: Any, dim: int) -> list[AnyAttention]:
     runs = _checks.several("dynamics", dynamics)
     if len({type(one) for one in runs}) > 1:
         raise ValueError(f"dynamics must be of one class, got {_checks.shown(runs)}")
+    refuse_schedules("dynamics", runs, "β is that of a row of the diagram")
     for one in runs:
         if type(one) not in (SA, USA, Attention) or one.noise > 0.0:
             raise ValueError(

@@ -90,7 +90,6 @@ def test_schedules_without_a_common_time_are_refused():
 
 def test_what_knows_no_time_refuses_it():
     for asked in (
-        lambda: mf.theory.growth_rates(mf.SA(BETA), 3, 4),
         lambda: batch_tendency(np.eye(2)[None], mf.SA(BETA)),
         lambda: adapt(mf.SA(BETA)).output(TOKENS, np.eye(3)),
         lambda: mf.SA(BETA).output(TOKENS, np.eye(3)),
@@ -98,6 +97,31 @@ def test_what_knows_no_time_refuses_it():
     ):
         with pytest.raises((ValueError, TypeError)):
             asked()
+
+
+LAW = mf.FourierSeries(cos=[0.5])
+
+
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        mf.theory.energy_dirac,
+        lambda dynamics: mf.theory.energy_uniform(dynamics, 2),
+        lambda dynamics: mf.theory.growth_rates(dynamics, 2, 3),
+        lambda dynamics: mf.theory.critical_noise(dynamics, 2),
+        mf.theory.dobrushin_constant,
+        lambda dynamics: mf.theory.orthogonal_tokens(dynamics, 3, 0.1),
+        lambda dynamics: mf.studies.mean_field_limit(LAW, dynamics, 0.4, [8]),
+        mf.studies.metastability,
+        lambda dynamics: mf.studies.phase_diagram(dynamics, 2, 4, 0.4),
+        lambda dynamics: mf.studies.stationary_states(dynamics, 2),
+        lambda dynamics: mf.studies.stationary_density(dynamics, 2),
+    ],
+)
+def test_theory_and_studies_of_constant_weights_refuse_weights_in_time(asked, kind):
+    with pytest.raises(ValueError, match="dynamics must not vary in time, since"):
+        asked(kind(BETA))
 
 
 def test_its_pieces_end_at_knots_and_at_the_end_itself():
