@@ -146,7 +146,8 @@ class OwnDynamics(Protocol):
     then the measure is None. With `energy(measure)` and `energy_gradient(measure, points)`, of
     which only P_x counts, shape (n, d), runs have its balance; `energy_dirac` is what its errors
     are relative to, else the largest value so far. If there is an output, kernel and heads are
-    ignored.
+    ignored. An output or a divergence with an argument `t` gets the time by that name; runs have no
+    balance then.
     """
 
     @property

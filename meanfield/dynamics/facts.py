@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -438,6 +439,17 @@ def _(term: Dynamics, measure: Any, points: Array) -> Array:
     return term.output(measure, points)
 
 
+@singledispatch
+def then_of(term: Any, t: float) -> Any:
+    """Any term at a time, itself where it is always the same; `own` has that of a user's own."""
+    raise NotImplementedError(f"{type(term)} at {t}")
+
+
+@then_of.register
+def _(term: Dynamics, t: float) -> Dynamics:
+    return term._at(t)
+
+
 # layers, heads and terms of one dynamics
 MOST_PARTS = 4096
 
@@ -561,12 +573,20 @@ class Sum(Dynamics):
 
     def _at(self, t: float) -> Dynamics:
         """The sum with its terms and weights at a time, of which none is dropped or turned."""
-        if not self._varies:
+        terms = tuple(then_of(term, t) for term in self.terms)
+        is_constant = all(map(operator.is_, terms, self.terms))
+        if is_constant and not isinstance(self.weights, Schedule):
             return self
         then: Sum = object.__new__(Sum)
         weights = tuple(np.asarray(at_time(self.weights, t)).tolist())
-        then._keep(at_time(self.terms, t), weights, self.noise)
+        then._keep(terms, weights, self.noise)
         return then
+
+    @cached_property
+    def _varies(self) -> bool:
+        """Whether a weight or a term does."""
+        vary = (getattr(term, "_varies", False) for term in self.terms)
+        return isinstance(self.weights, Schedule) or any(vary)
 
     @property
     def name(self) -> str:

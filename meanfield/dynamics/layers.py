@@ -436,7 +436,11 @@ class Layers(InTurn):
                     f"layers must be dynamics but Layers and LayerMap, without noise, in a "
                     f"sequence, got {shown(layer)}"
                 )
-        refuse_schedules("layers", layers, "each acts for a time of its own")
+            if known._varies:
+                raise ValueError(
+                    f"layers must not vary in time, since each acts for a time of its own, got "
+                    f"{shown(layer)}"
+                )
         # equal layers are one object, as it is hard to tell once they come from a file
         each: dict[Any, Any] = {}
         layers = tuple(
@@ -674,8 +678,11 @@ class LayerMap(Dynamics):
             raise ValueError(
                 f"dynamics must be one without noise, and no LayerMap, got {shown(self.dynamics)}"
             )
-        why = "it has no flow: take Layers, whose weights are those of each layer"
-        refuse_schedules("dynamics of a LayerMap", (self.dynamics,), why)
+        if known._varies:
+            raise ValueError(
+                f"dynamics of a LayerMap must not vary in time, since it has no flow: take Layers, "
+                f"whose weights are those of each layer, got {shown(self.dynamics)}"
+            )
         step = number("step", self.step, above=0)
         if isinstance(known, RandomLayers) and abs(step - known.step) > _ROUNDING * step:
             got, own = _checks.tell_apart(step, known.step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
@@ -19,7 +20,7 @@ from meanfield._checks import (
     unmasked,
 )
 from meanfield.dynamics.attention import Attention
-from meanfield.dynamics.facts import Dynamics, Energy, Sum, output_of
+from meanfield.dynamics.facts import Dynamics, Energy, Sum, output_of, then_of
 from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.varying import Varying
 from meanfield.spaces.geometry import project, turn_about
@@ -76,26 +77,59 @@ _EVEN, _ROUNDING = 1e-9, 1e-12
 _TRIED, _STEP, _ALIKE = 3, 1e-6, 1e-3
 
 
+_METHODS = ("output", "divergence", "energy", "energy_gradient")
+
+
+def _takes_time(method: Any) -> bool:
+    """Whether it has an argument t; a callable that hides its arguments has none."""
+    try:
+        return "t" in signature(method).parameters
+    except ValueError:
+        return False
+
+
 class Adapted(Dynamics):
     """A user's own dynamics of which nothing is known but what it answers.
 
     Parameters
     ----------
     own : OwnDynamics
+    t : float, optional
+        The time, which its methods with an argument t get; without it, it varies if one has that.
     """
 
     name = ""
-    _no_energy: ClassVar[str] = (
-        "nothing is known of it but its output, without energy(measure) and "
-        "energy_gradient(measure, points)"
-    )
 
-    def __init__(self, own: Any) -> None:
-        self._own, self.name, self.noise = own, own.name, own.noise
+    def __init__(self, own: Any, t: float | None = None) -> None:
+        self._own, self.name, self.noise, self._t = own, own.name, own.noise, t
         # a dynamics without a dimension fits any
         self.dim = getattr(own, "dim", None)
         reads = getattr(own, "reads_measure", True)
         self._reads = boolean(f"reads_measure of {shown(own)}", reads)
+
+    @cached_property
+    def _timed(self) -> frozenset[str]:
+        """Its methods that have an argument t."""
+        methods = ((name, getattr(self._own, name, None)) for name in _METHODS)
+        return frozenset(
+            name for name, method in methods if callable(method) and _takes_time(method)
+        )
+
+    @property
+    def _varies(self) -> bool:
+        return self._t is None and bool(self._timed)
+
+    def _at(self, t: float) -> Adapted:
+        return Adapted(self._own, t) if self._varies else self
+
+    @property
+    def _no_energy(self) -> str:  # type: ignore[override]
+        if self._timed:
+            return "it varies in time, and how its energy does is not known"
+        return (
+            "nothing is known of it but its output, without energy(measure) and "
+            "energy_gradient(measure, points)"
+        )
 
     @property
     def _sums(self) -> str:  # type: ignore[override]
@@ -110,9 +144,10 @@ class Adapted(Dynamics):
 
     @cached_property
     def _energy(self) -> Energy | None:
-        """What it says, where it says its gradient, too."""
+        """What it says, where it says its gradient, too, and does not vary in time."""
         own = self._own
-        if not all(callable(getattr(own, name, None)) for name in ("energy", "energy_gradient")):
+        methods = (getattr(own, name, None) for name in ("energy", "energy_gradient"))
+        if self._timed or not all(map(callable, methods)):
             return None
         size = number(f"energy_dirac of {shown(own)}", getattr(own, "energy_dirac", 0.0))
         formula = f"energy(mu) of {self.name}"
@@ -139,7 +174,8 @@ class Adapted(Dynamics):
             If it is not of this shape, not real or not finite.
         """
         told = f"{name} of {shown(self._own)}"
-        answer = getattr(self._own, name)(measure if self._reads else None, points)
+        time = {"t": self._t} if name in self._timed else {}
+        answer = getattr(self._own, name)(measure if self._reads else None, points, **time)
         values = unmasked(told, answer)
         if values.dtype.kind not in "iuf" or values.shape != shape or not np.isfinite(values).all():
             raise OutputError(
@@ -271,6 +307,20 @@ def adapt(dynamics: Any) -> Dynamics:
     >>> adapt(Square())
     Interaction(kernel=(1.0, 2.0, 1.0), normalised=False, sign=1, noise=0.0)
     """
+    known = _as_told(dynamics)
+    if isinstance(known, Sum):
+        # weights in time leave the kind of a term as it is at all times: heads stay heads
+        terms = [_as_told(term) for term in known.terms]
+        known = Sum(terms, weights=known.weights)
+        if not known._varies:
+            known = Sum([adapt(term) for term in terms], weights=known.weights)
+    if known._varies:
+        return known if isinstance(known, Varying) else Varying(known)
+    return getattr(known, "_plain", None) or known
+
+
+def _as_told(dynamics: Any) -> Dynamics:
+    """A dynamics of the package as it is, or what an own one tells, with weights in time."""
     if tells_facts(dynamics):
         if not is_of_package(dynamics):
             if not _has_own_output(dynamics):
@@ -280,17 +330,7 @@ def adapt(dynamics: Any) -> Dynamics:
                     f"parent"
                 )
             return Adapted(dynamics)
-        if isinstance(dynamics, Varying):
-            return dynamics
-        if dynamics._varies:
-            if isinstance(dynamics, Sum):
-                # the same kind of term at all times: heads stay heads
-                terms = [term if tells_facts(term) else adapt(term) for term in dynamics.terms]
-                dynamics = Sum(terms, weights=dynamics.weights)
-            return Varying(dynamics)
-        if isinstance(dynamics, Sum):
-            return Sum([adapt(term) for term in dynamics.terms], weights=dynamics.weights)
-        return getattr(dynamics, "_plain", None) or dynamics
+        return dynamics
     noise = number("noise of the dynamics", dynamics.noise, low=0)
     if callable(getattr(dynamics, "output", None)):
         return Adapted(dynamics)
@@ -311,6 +351,12 @@ def adapt(dynamics: Any) -> Dynamics:
     raise ValueError(
         f"dynamics must have a kernel, heads() or output(measure, points), got {shown(dynamics)}"
     )
+
+
+@then_of.register(object)
+def _(term: Any, t: float) -> Any:
+    known = adapt(term)
+    return known._at(t) if known._varies else term
 
 
 @output_of.register(object)

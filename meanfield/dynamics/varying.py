@@ -29,12 +29,12 @@ class Varying(Dynamics):
     Parameters
     ----------
     own : Dynamics
-        With schedules.
+        With schedules, or a user's own that gets the time.
 
     Attributes
     ----------
     knots : ndarray
-        The times of all schedules, as far as all of them go.
+        The times of all schedules, as far as all of them go; 0 where there are none.
 
     Raises
     ------
@@ -47,11 +47,14 @@ class Varying(Dynamics):
 
     def __init__(self, own: Dynamics) -> None:
         each = [np.asarray(schedule.times) for schedule in schedules(own)]
-        first, last = max(one[0] for one in each), min(one[-1] for one in each)
+        # one of a user's own may know all times
+        first = max((one[0] for one in each), default=0.0)
+        last = min((one[-1] for one in each), default=np.inf)
         if not first < last:
             raise ValueError(f"schedules must have times in common, got {own!r}")
-        times = np.unique(np.concatenate(each))
+        times = np.unique(np.concatenate([[first], *each]))
         self._own, self.knots = own, times[(times >= first) & (times <= last)]
+        self._last = float(last)
         self.name, self.dim, self.noise = own.name, own.dim, own.noise
         self.sign, self.normalised = own.sign, own.normalised
         # several ask for the same time; it hangs on nothing else, so that threads may share them
@@ -92,7 +95,8 @@ class Varying(Dynamics):
         """
         shares = np.linspace(0.0, 1.0, _POINTS)
         starts, steps = self.knots[:-1, None], np.diff(self.knots)[:, None]
-        return [self._at(t) for t in np.minimum(starts + shares * steps, self.knots[-1]).ravel()]
+        times = np.minimum(starts + shares * steps, self.knots[-1]).ravel()
+        return [self._at(t) for t in np.append(times, self.knots[-1])]
 
     def _of_all(self, name: str) -> bool:
         return all(getattr(one, name) for one in self._instances)
@@ -185,11 +189,11 @@ class Varying(Dynamics):
     @property
     def _depth(self) -> float:
         """The last time that all schedules know."""
-        return float(self.knots[-1])
+        return self._last
 
     def _between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
         """Itself, piece by piece: the steps of a run end at knots, and at the end."""
-        slack = _ROUNDING * float(np.diff(self.knots).min())
+        slack = _ROUNDING * float(np.diff(self.knots, append=np.inf).min())
         for knot in self.knots[(self.knots > start + slack) & (self.knots < end - slack)]:
             yield 0, float(knot)
         yield 0, end

@@ -117,7 +117,9 @@ def check_start(
     if not tells_facts(own):
         _check_name(own)
     check_moved(measure, known)
-    for _, term in (term for layer in known._representatives for term in layer._terms):
+    instances = [one for layer in known._representatives for one in layer._instances]
+    # one of a user's own is the same object at all knots
+    for term in {id(term): term for one in instances for _, term in one._terms}.values():
         if isinstance(term, Adapted):
             term.try_on(measure)
     if t_end > known._depth * (1.0 + ROUNDING):
@@ -143,7 +145,6 @@ def check_start(
             reach = known._reach if any(term._isotropic for term in terms) else 0.0
             measure._resolving(reach, known._steepness, measure.max_nodes)
     else:
-        instances = (one for layer in known._representatives for one in layer._instances)
         for _, term in (term for one in instances for term in one._terms):
             if not term._isotropic:
                 check_on_space(measure.space, term)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
 
 import meanfield as mf
 from meanfield.dynamics import adapt
@@ -122,6 +123,87 @@ LAW = mf.FourierSeries(cos=[0.5])
 def test_theory_and_studies_of_constant_weights_refuse_weights_in_time(asked, kind):
     with pytest.raises(ValueError, match="dynamics must not vary in time, since"):
         asked(kind(BETA))
+
+
+class Heads:
+    """An own dynamics whose heads have weights in time."""
+
+    name, noise = "heads", 0.0
+
+    def heads(self):
+        return [mf.Head(V=MATRIX)]
+
+
+RATE = Schedule(TIMES, [0.5, 1.0, -0.3, 0.2])
+TURN = np.array([[0.7, -0.3, 0.1], [0.4, 0.9, 0.0], [0.0, -0.5, 0.3]])
+
+
+class Drift:
+    """X = r(t) P_x W x, whose flow is that of W for the time ∫ r dt."""
+
+    name, noise, reads_measure = "drift", 0.0, False
+
+    def output(self, measure, points, t):
+        return RATE(t) * points @ TURN[: points.shape[1], : points.shape[1]].T
+
+    def divergence(self, measure, points, *, t):
+        d = points.shape[1]
+        along = np.einsum("ij,jk,ik->i", points, TURN[:d, :d], points)
+        return RATE(t) * (np.trace(TURN[:d, :d]) - d * along)
+
+
+def test_own_heads_may_have_weights_in_time():
+    inside = mf.Attention(1.0, [mf.Head(V=MATRIX)])
+    for own, then in ((Heads(), inside), (Heads() + mf.SA(1.0), inside + mf.SA(1.0))):
+        velocities = [adapt(one).velocity(TOKENS, np.eye(3), t=0.7) for one in (own, then)]
+        assert np.array_equal(*velocities)
+        ends = [mf.evolve(TOKENS, one, 0.7, 1).final.points for one in (own, then)]
+        assert np.array_equal(*ends)
+    # a sum of the user's own tells the time on as it is, too
+    whole = Heads() + mf.SA(1.0)
+    assert np.array_equal(whole.velocity(TOKENS, np.eye(3), t=0.7), velocities[0])
+
+
+def test_an_own_output_gets_the_time():
+    dim, t_end = 2, 0.7
+    starts = np.array([[1.0, 0.0], [0.6, -0.8], [0.0, 1.0]])
+    rate = RATE._spline.integrate(0.0, t_end)
+    there = starts @ expm(rate * TURN[:dim, :dim]).T
+    there /= np.linalg.norm(there, axis=1, keepdims=True)
+    tokens = mf.evolve(mf.Particles(starts), Drift(), t_end, 1, rtol=1e-12, atol=1e-13)
+    assert np.abs(tokens.final.points - there).max() < 1e-11
+    assert "energy" not in tokens.dataset
+    with pytest.raises(ValueError, match="it varies in time"):
+        mf.energy(mf.Particles(starts), Drift(), t=0.3)
+
+
+@pytest.mark.parametrize("others", [[], [mf.SA(1.0)], [mf.SA(BETA)]])
+def test_densities_under_an_own_output_in_time_are_those_of_flow_maps(others):
+    dynamics, x = sum([Drift(), *others], mf.SA(0.0)), np.array([[0.6, 0.8], [-1.0, 0.0]])
+    density = mf.evolve(mf.Density(mf.Circle(64), LAW), dynamics, 0.7, [0.4], rtol=1e-11)
+    flow = mf.evolve(mf.FlowMap(LAW, tol=1e-10), dynamics, 0.7, [0.4])
+    for t in (0.4, 0.5, 0.7):
+        assert np.abs(density.pdf(x, t) - flow.pdf(x, t)).max() < 1e-8
+    here = dynamics.velocity(flow.final, x, t=0.5)
+    assert np.abs(here - adapt(dynamics)._at(0.5).velocity(flow.final, x)).max() < 1e-14
+
+
+def test_own_terms_beside_weights_in_time_are_tried_before_a_run():
+    class Wrong(Drift):
+        def divergence(self, measure, points, *, t):
+            return np.full(len(points), 7.0)
+
+    for dynamics in (Wrong(), Wrong() + mf.SA(1.0), Wrong() + mf.SA(BETA)):
+        with pytest.raises(ValueError, match=r"divergence of .* must be that of P_x output"):
+            mf.evolve(mf.FlowMap(LAW), dynamics, 0.1)
+
+
+def test_layers_refuse_what_varies_in_time():
+    for layer in (mf.SA(BETA), Heads(), Drift(), Drift() + mf.SA(1.0)):
+        with pytest.raises(ValueError, match="layers must not vary in time, since"):
+            mf.Layers([mf.SA(1.0), layer])
+        with pytest.raises(ValueError, match="LayerMap must not vary in time, since"):
+            mf.LayerMap(layer, step=0.1)
 
 
 def test_its_pieces_end_at_knots_and_at_the_end_itself():
