@@ -370,3 +370,11 @@ def test_ctrl_c_ends_what_runs(explorer):
         explorer.process.send_signal(signal.SIGINT)
         assert explorer.process.wait(60) == 0
     assert explorer.errors.read_text() == ""
+
+
+def test_weights_in_time_have_no_slider():
+    """A slider has one number, and a schedule many."""
+    beta = {"type": "Schedule", "times": [0.0, 1.0], "values": [1.0, 2.0]}
+    weights = case(2, dynamics={"type": "SA", "beta": beta}, run={"t_end": 0.5})
+    with pytest.raises(ValueError, match=r"dynamics\.beta must be a number for a slider, got \{"):
+        Explorer(weights)

@@ -142,6 +142,11 @@ class Explorer:
         given["measure"]["dim"] = self.base._build_law()[0].dim
         parts = ((key, first, *key.split(".")) for key, (_, first, *_) in CONTROLS.items())
         self.start = {key: given[table].get(name, first) for key, first, table, name in parts}
+        if isinstance(self.start["dynamics.beta"], dict):
+            raise ValueError(
+                f"dynamics.beta must be a number for a slider, got "
+                f"{shown(self.start['dynamics.beta'])}"
+            )
         self.start["dynamics.kernel"] = str(self.start["dynamics.kernel"]).strip("[]")
         # transforms have buffers of their own, so one run is made at a time
         self.lock = Lock()
