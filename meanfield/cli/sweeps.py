@@ -158,8 +158,10 @@ class Outcome:
     dataset: xr.Dataset | None = None
 
 
-def outcome_of(found: Any) -> Outcome:
+def outcome_of(found: Any, terms: Sequence[int] = ()) -> Outcome:
     """The outcome of a call by what it returned: of a run its numbers over t, and at the last save.
+
+    Terms of sums get these numbers, if there are any.
 
     Raises
     ------
@@ -172,6 +174,10 @@ def outcome_of(found: Any) -> Outcome:
         kept = ("t",), ("t", TERM)
         over_t = [name for name, one in found.dataset.data_vars.items() if one.dims in kept]
         numbers = found.dataset[over_t]
+        if terms and TERM in numbers.dims and [*terms] != numbers[TERM].values.tolist():
+            # the comment has the numbers of the run
+            about = {"long_name": numbers[TERM].attrs["long_name"]}
+            numbers = numbers.assign_coords({TERM: (TERM, [*terms], about)})
         for name, one in numbers.isel(t=-1).reset_coords("t").items():
             what = f"final {one.attrs.get('long_name', name)}"
             numbers[f"{FINAL}{name}"] = one.assign_attrs(long_name=what)
@@ -200,17 +206,20 @@ class Cell:
     call : callable
         It returns what an outcome can be made of.
     file : Path or None
+    terms : sequence of int
+        The places in the case of those terms of its energy that have a weight.
     """
 
     name: str
     call: Callable[[], Any]
     file: Path | None = None
+    terms: Sequence[int] = ()
 
     def kept(self) -> Outcome | None:
         """The outcome if the run came to its end in an earlier call, else None."""
         with suppress(ValueError):
             if self.file is not None and (kept := loaded(self.file)).status != "interrupted":
-                return outcome_of(kept)
+                return outcome_of(kept, self.terms)
         return None
 
     def run(self) -> Outcome:
@@ -222,7 +231,7 @@ class Cell:
             If it is interrupted; then its file holds what it had.
         """
         try:
-            return outcome_of(self.call())
+            return outcome_of(self.call(), self.terms)
         except Exception as error:
             if str(error).startswith(f"{self.name}: "):
                 return Outcome(ERROR, str(error))
@@ -238,7 +247,7 @@ class Cell:
             return self.failed(f"the run is done, but {error}")
         if solution.status == "interrupted":
             return self.failed(f"the run is done, but {self.file} is not")
-        return outcome_of(solution)
+        return outcome_of(solution, self.terms)
 
     def failed(self, why: str) -> Outcome:
         """The outcome of a cell that has none."""
@@ -307,7 +316,7 @@ def assembled(
         for name, (about, column) in words.items()
         if name != "cell" or any(files)
     }
-    numbers, coords = _columns(_with_equal_terms(outcomes))
+    numbers, coords = _columns(outcomes)
     columns |= numbers
     names = dimension_names(list(axes), taken | {*_WORDS} | columns.keys() | coords.keys())
     over, shape = tuple(names.values()), tuple(map(len, axes.values()))
@@ -321,15 +330,16 @@ def assembled(
     return xr.Dataset(variables, coords=coords, attrs=attrs)
 
 
-def _with_equal_terms(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
-    """The outcomes without numbers of terms where runs have different numbers of terms."""
+def _have_equal_terms(outcomes: Sequence[Outcome]) -> bool:
+    """Whether all runs have equal numbers of terms, if any."""
     of_runs = [ds for one in outcomes if (ds := one.dataset) is not None and "term_energy" in ds]
-    if len({ds.sizes[TERM] for ds in of_runs}) < 2:
-        return outcomes
-    return [
-        replace(one, dataset=one.dataset and one.dataset.drop_dims(TERM, errors="ignore"))
-        for one in outcomes
-    ]
+    return len({ds.sizes[TERM] for ds in of_runs}) < 2
+
+
+def _totals(outcome: Outcome) -> Outcome:
+    """The outcome without numbers of terms."""
+    ds = outcome.dataset
+    return replace(outcome, dataset=None if ds is None else ds.drop_dims(TERM, errors="ignore"))
 
 
 Columns = dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]]
@@ -473,9 +483,10 @@ def sweep(
         `cell`, the name of the file. Of runs final_t, final_energy, final_mass, …, and over t, too,
         energy, mass, …; `t` has the times of all cells, and a cell is nan at the times of others.
         An energy is nan if the dynamics of the cell has none, or if it overflows; `energy_share`
-        does not overflow. Numbers of the terms of sums are over `term`, too, and left out if the
-        cells have different numbers of terms. A number that a function returns is called `value`; a
-        Dataset keeps its variables.
+        does not overflow. Numbers of the terms of sums are over `term`, too, the place in the
+        case's list, and nan where a term has weight 0; of runs of a function with different numbers
+        of terms there are totals only, as the attribute `comment` then says. A number that a
+        function returns is called `value`; a Dataset keeps its variables.
 
     Raises
     ------
@@ -551,6 +562,9 @@ def sweep(
                 outcomes[number] = tasks[number].seen(one)
                 bar.update()
     found = [one for one in outcomes if one is not None]
+    if callable(case_or_function) and not _have_equal_terms(found):
+        found = [_totals(one) for one in found]
+        about["comment"] = "numbers of terms are left out: runs have different numbers of them"
     files = [task.file.name if task.file else "" for task in tasks]
     coords = {key: _coordinate(values, as_word) for key, values in axes.items()}
     ds = assembled(found, files, coords, taken)
@@ -611,4 +625,13 @@ def _make(folder: Path) -> None:
 def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> Cell:
     case = base._with({cases.checked_key(key): one for key, one in settings.items()}, "--grid")
     file = folder and folder / f"{case._digest()[:_DIGITS]}.nc"
-    return Cell(case._name, partial(_ran, case, file), file)
+    return Cell(case._name, partial(_ran, case, file), file, _places(case))
+
+
+def _places(case: Case) -> Sequence[int]:
+    """The places of those terms of the energy of a case that have a weight, none of no sum."""
+    tables = case._tables
+    owner = tables.dynamics if tables.run.energy is None else tables.run.energy
+    terms, weights = getattr(owner, "terms", ()), getattr(owner, "weights", None)
+    is_constant = isinstance(weights, list)
+    return [i for i in range(len(terms)) if not is_constant or weights[i] != 0.0]

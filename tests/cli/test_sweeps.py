@@ -137,6 +137,39 @@ def test_a_sweep_over_the_energy_that_is_followed():
             assert ds.final_energy.values[i] == end
 
 
+@pytest.mark.parametrize("kept_in", [None, "kept"])
+@pytest.mark.parametrize("key", ["dynamics", "run.energy"])
+def test_terms_keep_their_places_where_a_weight_passes_zero(folder, key, kept_in):
+    """The first and the last cell have one term each, and these are different ones."""
+    terms = [{"type": "SA", "beta": 1.0}, {"type": "USA", "beta": 2.0}]
+    given = {key: {"type": "Sum", "terms": terms, "weights": [1.0, 1.0]}}
+    grid = {f"{key}.weights": [[1.0, 0.0], [1.0, 0.5], [0.0, 0.5]]}
+    ds = mf.sweep("case.toml", grid, overrides=given, folder=kept_in)
+    assert ds.term.values.tolist() == [0, 1]
+    assert ds.term.attrs == {"long_name": "term of the energy"}
+    known = np.isfinite(ds.term_energy.isel(t=-1)).values
+    assert known.tolist() == [[True, False], [True, True], [False, True]]
+    np.testing.assert_allclose(ds.term_energy.sum("term"), ds.energy, rtol=1e-14)
+    assert np.array_equal(ds.final_term_energy, ds.term_energy.isel(t=-1), equal_nan=True)
+    ds = mf.sweep("case.toml", {"law.cos": [[0.1], [0.2]]}, overrides=given)
+    assert ds.term.attrs["comment"].startswith("0: 1 ")
+
+
+def _of_terms(count):
+    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    return mf.evolve(mu, mf.Sum([mf.SA(1.0 + i) for i in range(count)]), 0.1)
+
+
+def test_runs_of_a_function_with_different_terms_have_totals_and_say_so():
+    ds = mf.sweep(_of_terms, {"count": [1, 2]})
+    assert np.isfinite(ds.final_energy).all()
+    assert "term" not in ds.dims
+    assert ds.attrs["comment"] == (
+        "numbers of terms are left out: runs have different numbers of them"
+    )
+    assert "comment" not in mf.sweep(_of_terms, {"count": [2]}).attrs
+
+
 def test_series_are_filled_up(folder):
     ds = mf.sweep("case.toml", {"run.save_at": [1, 3], "measure.space.n": [32, 64]})
     assert ds.sizes == {"save_at": 2, "n": 2, "t": 4}
