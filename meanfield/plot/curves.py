@@ -94,13 +94,20 @@ def title(sol: Solution, name: str) -> str:
     """What a variable is called, with the symbol of its energy if it has one."""
     about, called = sol._numbers[name].attrs, name.replace("_", " ")
     if about.get("role") in ("energy", "share"):
-        return f"{called} {about['symbol']}"
+        return f"{called} {about['symbol']}{followed_beta(sol)}"
     # noise has a part of its own in dE/dt
     if about.get("role") != "rate" or sol.dynamics.noise > 0.0:
         return called
     rate = f"d{about['symbol']}/dt"
     # of a sum whose terms have metrics of their own, or along another flow, it has either sign
-    return f"{called} ±{rate}" if (sol._numbers[name].values < 0.0).any() else f"{called} |{rate}|"
+    has_both_signs = (sol._numbers[name].values < 0.0).any()
+    return f"{called} {f'±{rate}' if has_both_signs else f'|{rate}|'}{followed_beta(sol)}"
+
+
+def followed_beta(sol: Solution) -> str:
+    """β of an energy that is not that of the dynamics, for a title; empty where there is none."""
+    beta = getattr(sol.energy, "beta", None)
+    return "" if beta is None else f" of β = {beta:g}"
 
 
 def bounded_title(sol: Solution, name: str) -> str:
@@ -111,7 +118,7 @@ def bounded_title(sol: Solution, name: str) -> str:
         return title(sol, name)
     symbol = "share" if about["role"] == "share" else about["symbol"]
     between = " ≤ ".join(part for part in (low, symbol, high) if part)
-    return f"{name.replace('_', ' ')}, {between}"
+    return f"{name.replace('_', ' ')}{followed_beta(sol)}, {between}"
 
 
 # roles of speeds of a run; of several the first

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import meanfield as mf
+from meanfield.plot import curves
 from tests.handmade import SERIES, bump, curve, run, texts
 from tests.plot.drawn import flow, held, mixed_run, titled
 from tests.tiers import rows
@@ -194,6 +195,19 @@ def test_a_run_without_an_energy_has_no_panel_of_it():
     assert not titled(figure, "energy")
     with pytest.raises(ValueError, match="sol must be of a dynamics with an energy"):
         mf.plot.energy(sol)
+
+
+def test_an_energy_that_is_followed_is_shown_with_its_own_beta():
+    """Beside the β of the dynamics its symbol E_β alone would be taken for that."""
+    mu = mf.Density(mf.Circle(32), mf.VonMisesFisher([0.0, 1.0], 2.0))
+    sol = mf.evolve(mu, mf.SA(4.0), 0.2, energy=2.0)
+    assert mf.plot.energy(sol).get_title(loc="left").startswith("energy of β = 2, ")
+    assert mf.plot.dissipation(sol).get_title(loc="left") == "dissipation |dE$_{β}$/dt| of β = 2"
+    assert curves.title(sol, "energy") == "energy E_β of β = 2"
+    own = mf.evolve(mu, mf.SA(4.0), 0.2)
+    assert "of β" not in mf.plot.energy(own).get_title(loc="left")
+    sol = mf.evolve(mu, mf.SA(4.0), 0.2, energy=mf.Kuramoto(1.0))
+    assert "of β" not in mf.plot.energy(sol).get_title(loc="left")
 
 
 def test_a_sum_that_is_no_gradient_flow_shows_its_fall_and_its_terms():

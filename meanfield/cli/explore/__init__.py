@@ -34,6 +34,7 @@ from meanfield.evolution import Solution
 from meanfield.evolution.recorder import with_role
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.measures.clusters import clusters
+from meanfield.plot.curves import followed_beta
 from meanfield.plot.frames import BLUE, GREEN, SKY, subscripts
 from meanfield.spaces import geometry
 from meanfield.typing import Array
@@ -281,7 +282,7 @@ class Explorer:
             lay_over(views[0], tokens_at, sol.measures[0].axis)
         energies, symbol = [energy_of(one)[0][np.isin(one.t, t)] for one in sols], energy_of(sol)[1]
         called = dict(zip(names, energies, strict=True))
-        title = subscripts(symbol, "<sub>%s</sub>")
+        title = subscripts(f"{symbol}{followed_beta(sol)}", "<sub>%s</sub>")
         views.append(over_t("energy", title, t, called, {}, has_legend=len(sols) > 1))
         masses = []
         for time_of, measure in zip(sol.t, sol.measures, strict=True):
