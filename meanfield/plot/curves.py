@@ -38,8 +38,9 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     E_β (3.5) lies between E_β(σ) = Λ_0/(2β) and E_β(δ) = e^β/(2β) (Proposition 3.4), E_DS between
     log Λ_0/(2β) and 1/2. Where it overflows, what is drawn is its share of that of a Dirac.
 
-    The title has the bounds; one that is near is drawn dashed. Of a sum of up to six terms a thin
-    line is the part of each, unless one is too large for float64.
+    The title has the bounds; one that is near is drawn dashed. Of a sum of up to six terms it is
+    what the energy has gained since the start, which the title has, and a thin line is what the
+    part of each term has, unless one is too large for float64.
 
     Parameters
     ----------
@@ -69,19 +70,36 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     if name is None:
         raise ValueError(f"sol must be of a dynamics with an energy, got {shown(sol)}")
     values, limits = sol._numbers[name].values, bounds(sol, name)
-    ax = panel(sol, ax, frames.subscripts(bounded_title(sol, name), "$_{%s}$"))
-    _curve(ax, sol, values)
     of_terms = _over(sol, "t", TERM) if name == "energy" else []
     if "term_energy" in of_terms and sol._numbers["term_energy"].values.shape[1] <= MOST_TERMS:
-        values = np.append(values, _term_curves(ax, sol, "term_energy", linewidth=0.8))
-    low, high = limits.window(values)
-    # below the curves there is room for a legend of the terms
-    share = _ENTRY * (len(ax.lines) - 1)
-    ax.set_ylim(low - share / (1.0 - share) * (high - low), high)
-    if share:
-        ax.legend(**frames.LEGEND, handlelength=1.4, labelspacing=0.2, loc="lower left")
+        return _gains(sol, ax)
+    ax = panel(sol, ax, frames.subscripts(bounded_title(sol, name), "$_{%s}$"))
+    _curve(ax, sol, values)
+    ax.set_ylim(*limits.window(values))
     for level in filter(np.isfinite, limits[:2]):
         ax.axhline(level, color=frames.GREY, linestyle="--", linewidth=0.8)
+    return ax
+
+
+def _gains(sol: Solution, ax: Axes | None) -> Axes:
+    """What the energy of a sum, and of each term, has gained since the start.
+
+    The energies of terms may be far apart where they gain as much as each other.
+    """
+    totals, symbol = sol._numbers["energy"].values, sol._numbers["energy"].attrs["symbol"]
+    ax = panel(sol, ax, f"energy {symbol}(t) - {symbol}(0), {symbol}(0) = {totals[0]:.4g}")
+    _curve(ax, sol, totals - totals[0], label=f"{symbol}, the sum")
+    terms = sol._numbers["term_energy"].values
+    _draw_terms(ax, sol, terms - terms[0], linewidth=0.8)
+    heights = np.concatenate([np.asarray(line.get_ydata()) for line in ax.lines])
+    low, high = Bounds(-np.inf, np.inf, ("", ""), "").window(heights)
+    # below the curves, and the axis, there is room for a legend
+    share = _ENTRY * len(ax.lines)
+    ax.set_ylim(low - share / (1.0 - share) * (high - low), high)
+    ticks = MaxNLocator(4).tick_values(low, high)
+    ax.set_yticks(ticks[(ticks >= low) & (ticks <= high)])
+    ax.spines["left"].set_bounds(low, high)
+    ax.legend(**frames.LEGEND, handlelength=1.4, labelspacing=0.2, loc="lower left")
     return ax
 
 
@@ -316,8 +334,9 @@ def check(sol: Solution) -> None:
         raise ValueError(f"sol must be a Solution, got {shown(sol)}")
 
 
-def _curve(ax: Axes, sol: Solution, values: Array) -> None:
-    ax.plot(sol.t, values, "-" if len(sol.t) > 1 else "o", color=frames.BLUE, linewidth=1.4)
+def _curve(ax: Axes, sol: Solution, values: Array, label: str = "") -> None:
+    line = "-" if len(sol.t) > 1 else "o"
+    ax.plot(sol.t, values, line, color=frames.BLUE, linewidth=1.4, label=label)
 
 
 def panel(sol: Solution, ax: Axes | None, title: str) -> Axes:
@@ -537,18 +556,16 @@ def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
         line = "-" if len(sol.t) > 1 else "o"
         ax.plot(sol.t, sol._numbers[name].values, line, color=frames.BLUE)
         return ax
-    _term_curves(ax, sol, name)
+    _draw_terms(ax, sol, sol._numbers[name].values)
+    ax.legend(**frames.LEGEND, handlelength=1.4)
     return ax
 
 
-def _term_curves(ax: Axes, sol: Solution, name: str, **look: Any) -> Array:
-    """A line for each term, shape (t, term), with a legend that says which it is."""
-    values = sol._numbers[name].values
+def _draw_terms(ax: Axes, sol: Solution, values: Array, **look: Any) -> None:
+    """A line for each term of values (t, term), with a label that says which it is."""
     owner = sol.dynamics if sol.energy is None else sol.energy
     names = term_names(owner) or [""] * values.shape[1]
     for i, (row, term, style) in enumerate(zip(values.T, names, cycle(_TERM_LINES), strict=False)):
         colour, dash = style
         called = shorten(f"{i}: {term}", _LONGEST, placeholder=" …")
         ax.plot(sol.t, row, dash if len(sol.t) > 1 else "o", color=colour, label=called, **look)
-    ax.legend(**frames.LEGEND, handlelength=1.4)
-    return values

@@ -272,6 +272,7 @@ class _Scene:
         panels = {kind: self.figure.add_subplot(grid[0], projection=kind) for kind in kinds}
         if self._energy is not None:
             ax = energy(self._sol, self.figure.add_subplot(grid[1]))
+            self._heights = np.asarray(ax.lines[0].get_ydata())
             (self._mark,) = ax.plot([], [], "o", markersize=5, **shared.MARK)
         shared.finish(self.figure, dynamics_title(self._sol.dynamics))
         self._panels = panels
@@ -314,6 +315,5 @@ class _Scene:
             ax.set_rlabel_position(self._label)
         ax.set_title(f"t = {self._sol.t[index]:.4g}", fontsize=shared.NORMAL)
         if self._mark is not None:
-            value = self._sol.dataset[self._energy].values[index]
-            self._mark.set_data([self._sol.t[index]], [value])
+            self._mark.set_data([self._sol.t[index]], [self._heights[index]])
         return [ax]

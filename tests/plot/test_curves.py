@@ -224,13 +224,17 @@ def test_a_sum_that_is_no_gradient_flow_shows_its_fall_and_its_terms():
     names = [f"0: {mf.SA(2.0)}", f"1: {hill}"]
     ax = mf.plot.energy(sol)
     heights = np.array([line.get_ydata() for line in ax.lines])
-    assert np.array_equal(heights[0], sol.dataset.energy)
-    assert np.array_equal(heights[1:].T, sol.dataset.term_energy)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == names
-    # the legend lies below all curves
+    data = sol.dataset
+    assert np.array_equal(heights[0], data.energy - data.energy[0])
+    assert np.array_equal(heights[1:].T, data.term_energy - data.term_energy[0])
+    assert ax.get_title(loc="left") == f"energy E(t) - E(0), E(0) = {data.energy[0]:.4g}"
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["E, the sum", *names]
+    # the legend and nothing else lies below all curves
     ax.figure.canvas.draw()
     top = ax.get_legend().get_window_extent().transformed(ax.transData.inverted()).y1
     assert top < heights.min()
+    assert ax.get_yticks().min() > top
     ax = sol.plot("term_energy")
     assert [text.get_text() for text in ax.get_legend().get_texts()] == names
     drawn = np.array([line.get_ydata() for line in ax.lines])
