@@ -16,6 +16,7 @@ from meanfield._checks import one_line
 from meanfield.cli.sweeps import FINAL, cells_beside
 from meanfield.dynamics import adapt
 from meanfield.dynamics.facts import term_names
+from meanfield.dynamics.followed import why_no_energy
 from meanfield.evolution import Solution
 from meanfield.evolution.files import is_being_written
 from meanfield.evolution.recorder import MOST_TERMS, with_role
@@ -139,6 +140,8 @@ def closing(solution: Solution) -> str:
             f"{whose}|E(t) - E(0) - work|{of} <= {error:.1e}, where work is the integral of {what}"
             f"{size}"
         )
+    elif solution.success and (why := why_no_energy(solution.dynamics, solution.energy)):
+        lines.append(f"no energy of {why}")
     return "\n".join(lines)
 
 
@@ -173,7 +176,7 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         "measure at the end": repr(solution.final),
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
         **{name.replace("_", " "): f"{a:.12g} to {b:.12g}" for name, (a, b) in ends.items()},
-        "balance error": "not available" if error is None else f"{error:.1e}",
+        "balance error": _no_balance(solution) if error is None else f"{error:.1e}",
         **_terms(solution),
         **({"mass error": f"{np.nanmax(np.abs(1.0 - mass)):.1e}"} if mass.size else {}),
         **({"steps": f"{int(np.nanmax(steps))}"} if steps.size else {}),
@@ -181,6 +184,11 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         "made by": ", ".join(other_versions(solution._versions)) or "this code, these libraries",
         **{str(name): f"{value}" for name, value in data.attrs.items()},
     }
+
+
+def _no_balance(solution: Solution) -> str:
+    why = why_no_energy(solution.dynamics, solution.energy)
+    return f"not available, no energy of {why}" if why else "not available"
 
 
 def _terms(solution: Solution) -> dict[str, str]:

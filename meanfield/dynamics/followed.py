@@ -120,6 +120,23 @@ class WithEnergy(Dynamics):
         return self._moves.output(measure, points)
 
 
+def why_no_energy(dynamics: Any, energy: Any = None) -> str:
+    """Why a dynamics has no energy and what to do, empty if there is one or one is followed.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import FeedForward
+    >>> print(why_no_energy(FeedForward([[1.0], [0.0]], [[0.0, 1.0]], [0.0])))
+    FeedForward(...): each column of W must ...; follow one with energy=, in a case run.energy
+    """
+    known = adapt_with(dynamics, energy)
+    if known._energy is not None:
+        return ""
+    # along weights in time no other can be followed
+    advice = "" if known._varies else "; follow one with energy=, in a case run.energy"
+    return f"{shown(known)}: {known._no_energy}{advice}"
+
+
 def adapt_with(dynamics: Any, energy: Any) -> Dynamics:
     """The dynamics that equations know, with the energy of another that is followed, if any.
 

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from meanfield._checks import one_of, shown
 from meanfield.dynamics.facts import term_names
-from meanfield.dynamics.followed import adapt_with
+from meanfield.dynamics.followed import adapt_with, why_no_energy
 from meanfield.evolution.arrays import TERM
 from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
 from meanfield.evolution.solution import Solution
@@ -68,7 +68,8 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     check(sol)
     name = energy_name(sol)
     if name is None:
-        raise ValueError(f"sol must be of a dynamics with an energy, got {shown(sol)}")
+        why = why_no_energy(sol.dynamics, sol.energy) or shown(sol)
+        raise ValueError(f"sol must be of a dynamics with an energy, got {why}")
     values, limits = sol._numbers[name].values, bounds(sol, name)
     of_terms = _over(sol, "t", TERM) if name == "energy" else []
     if "term_energy" in of_terms and sol._numbers["term_energy"].values.shape[1] <= MOST_TERMS:

@@ -322,7 +322,23 @@ def test_noisy_tokens_from_a_case(folder, capsys):
     assert "energy identity" not in capsys.readouterr().out
     assert mf.load("a.nc").dynamics.noise == 0.1
     assert main(["info", "a.nc"]) == 0
-    assert re.search(r"balance error +not available", capsys.readouterr().out)
+    assert re.search(r"balance error +not available\n", capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_without_an_energy_says_why_and_what_to_do(folder, capsys):
+    turned = 'dynamics={type = "Attention", beta = 1.0, heads = [{V = [[0, -1], [1, 0]]}]}'
+    (folder / "case.toml").write_text(PARTICLES)
+    settings = ["--set", turned, "--set", "law.dim=2"]
+    assert main(["run", "case.toml", "-o", "a.nc", *settings]) == 0
+    said = (
+        r"no energy of Attention\(.*\): only attention .*; follow one with energy=, in a case run"
+    )
+    assert re.search(f"^{said}", capsys.readouterr().out, re.MULTILINE)
+    assert main(["info", "a.nc"]) == 0
+    assert re.search(f"balance error +not available, {said}", capsys.readouterr().out)
+    assert main(["plot", "a.nc", "--name", "energy"]) == 2
+    assert "; follow one with energy=" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("undrawn")
