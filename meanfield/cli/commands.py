@@ -306,7 +306,8 @@ def plot(
 
     Of a run it draws the measure at several times, and its numbers over t; with --name one number.
     A sweep over one key is a curve, over two a map; without --name it shows the final energy as a
-    share of that of a Dirac. A figure of the same case is replaced, another file only with --force.
+    share of that of a Dirac, of runs without an energy the final root mean square velocity. A
+    figure of the same case is replaced, another file only with --force.
     """
     from meanfield.evolution.files import SOURCE
 

@@ -15,7 +15,10 @@ from meanfield.typing import Array
 _LINES = ("-", "--")
 # what is drawn of a comparison, and of a sweep by default
 _DISTANCES = {"w1": "$W_1$", "mmd": "mmd", "mean_difference": "distance of the means"}
-_FIRST = ("final_energy_share", "final_order_parameter", "final_energy", "value")
+_FIRST = (
+    *("final_energy_share", "final_order_parameter", "final_energy", "value"),
+    *("final_rms_velocity", "final_n_clusters"),
+)
 
 
 def comparison(ds: Any) -> Figure:
@@ -91,7 +94,8 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
     ds : xarray.Dataset
         Of `sweep`.
     name : str, optional
-        The variable; `final_energy_share` if it is there, else the first number over the grid.
+        The variable; `final_energy_share` if it is there, `final_rms_velocity` of runs without an
+        energy, else the first number over the grid.
     ax : matplotlib Axes, optional
         Made on a new figure if omitted.
 
@@ -184,6 +188,5 @@ def _map(ax: Any, found: Any, title: str) -> None:
     for values, scale in (along, ax.set_xscale), (down, ax.set_yscale):
         if frames.is_wide(values):
             scale("log")
-    ax.set(xlim=_cut(along, *ax.get_xlim()), ylim=_cut(down, *ax.get_ylim()))
     frames.label_axes(ax, y=_key(found, 0))
     frames.finish_bar(ax.figure.colorbar(drawn, ax=ax), title)

@@ -80,6 +80,22 @@ def test_a_sweep_over_one_key_is_a_curve():
     assert np.array_equal(curves(mf.plot.sweep(ds))[0], [[1.0, 2.0], [4.0, 5.0]])
 
 
+def test_a_sweep_without_energies_shows_velocities():
+    ds = mf.sweep(
+        lambda x: {"final_mass": 1.0, "final_n_clusters": 2.0, "final_rms_velocity": x},
+        {"x": [1.0, 2.0]},
+    )
+    assert mf.plot.sweep(ds).get_title(loc="left") == "final rms velocity"
+    ax = mf.plot.sweep(ds.drop_vars("final_rms_velocity"))
+    assert ax.get_title(loc="left") == "final n clusters"
+
+
+def test_cells_of_a_map_at_zero_are_whole():
+    ds = mf.sweep(lambda x, y: x + y, {"x": [0.0, 1.0, 2.0], "y": [0.0, 2.0]})
+    ax = mf.plot.sweep(ds)
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-1.0, 3.0), (-0.5, 2.5))
+
+
 def test_a_sweep_over_two_keys_is_a_map_or_a_curve_for_each_word(files):
     def product(x, y):
         return x * y if x * y != 6 else 1 / 0
