@@ -15,6 +15,7 @@ from meanfield._checks import (
     one_of,
     read_only,
     real_array,
+    shown,
     unit_rows,
     unmasked,
 )
@@ -145,6 +146,7 @@ class Particles(Measure):
         ValueError
             If law is none, n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
         """
+        _check_no_nodes(law)
         check_law("law", law, ": take Particles.sample(law, n, rng)")
         points = law.sample(integer("n", n, low=1), generator("rng", rng))
         return cls._of_points(points, None, sums)
@@ -169,6 +171,7 @@ class Particles(Measure):
             If the law lives elsewhere or has no density, n < 1, or rng is neither an integer >= 0
             nor a numpy Generator.
         """
+        _check_no_nodes(law)
         # a density, whose series may be negative, has its own
         own = getattr(law, "quantise", None)
         points = quantised_points(law, n, rng) if own is None else own(n, rng)
@@ -360,4 +363,20 @@ class Oscillators(Particles):
         raise ValueError(
             f"law must be drawn from by Particles, whose angles to take, since it tells no "
             f"frequencies, got {len(points)} points"
+        )
+
+
+def _check_no_nodes(law: Any) -> None:
+    """Refuse a flow map or tokens, which have points instead of a density.
+
+    Raises
+    ------
+    ValueError
+        Saying how to draw from them.
+    """
+    if not isinstance(law, Law) and isinstance(law, Measure):
+        turned = "" if law.axis is None else ", each turned about the axis"
+        raise ValueError(
+            f"law must be a law or a Density, got {shown(law)}: draw rows of its points with the "
+            f"probabilities weights{turned}"
         )

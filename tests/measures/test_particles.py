@@ -1,5 +1,7 @@
 """Tokens: their masses, places and order, and laws that they are drawn from."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -52,3 +54,16 @@ def test_what_is_handed_over_is_copied():
     cloud = mf.Particles(points, weights=shares, unit_mass=True)
     points[:], shares[:] = 0, 0
     assert cloud.mean().tolist() == [0.25, 0.75]
+
+
+@pytest.mark.parametrize("dim", [2, 4])
+def test_measures_of_nodes_are_refused_with_what_to_do(dim):
+    told = "law must be a law or a Density, got .*: draw rows of its points with .* weights"
+    ending = "weights$" if dim == 2 else "weights, each turned about the axis$"
+    nodes = mf.FlowMap(mf.VonMisesFisher(np.eye(dim)[-1], 2.0))
+    for call in (lambda mu: mf.Particles.sample(mu, 3, 0), lambda mu: mf.Particles.quantise(mu, 3)):
+        with pytest.raises(ValueError, match=f"{told}.*") as refusal:
+            call(nodes)
+        assert re.search(ending, str(refusal.value))
+        with pytest.raises(ValueError, match=f"{told}$"):
+            call(mf.Particles(np.eye(2)))
