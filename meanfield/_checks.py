@@ -653,11 +653,17 @@ MASS_TOLERANCE = 1e-8
 UNIT_MASS = "divide by it, or set unit_mass=True"
 
 
-def weights(name: str, values: ArrayLike | None, n: int, unit_mass: bool = False) -> Array:
+def weights(
+    name: str,
+    values: ArrayLike | None,
+    n: int,
+    unit_mass: bool = False,
+    remedy: str = UNIT_MASS,
+) -> Array:
     """Return `values` as n non-negative weights of sum 1; None means equal weights.
 
     The sum must be 1 within 1e-8, in less than double precision within `rounding`, and is made
-    exact; with `unit_mass` weights are divided by it.
+    exact; with `unit_mass` weights are divided by it. The remedy says what to do about another sum.
 
     Raises
     ------
@@ -692,7 +698,7 @@ def weights(name: str, values: ArrayLike | None, n: int, unit_mass: bool = False
     tolerance = max(MASS_TOLERANCE, rounding(values, n))
     if not is_scaled and abs(total - 1.0) > tolerance:
         raise ValueError(
-            f"{name} must have sum 1 within {tolerance:.2g}, got {total:.9g}: {UNIT_MASS}"
+            f"{name} must have sum 1 within {tolerance:.2g}, got {total:.9g}: {remedy}"
         )
     array /= largest
     return np.asarray(array / array.sum())

@@ -131,7 +131,7 @@ class VonMisesFisher(KnownLaw):
         (True, 50)
         """
         rows = unit_rows("points", points)
-        masses = checked_weights("weights", weights, len(rows))
+        masses = checked_weights("weights", weights, len(rows), remedy="divide by it")
         total = masses @ rows
         length = float(np.linalg.norm(total))
         if length <= rounding(points, len(rows)):

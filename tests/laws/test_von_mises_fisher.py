@@ -130,3 +130,8 @@ def test_fits_of_draws(dim, kappa):
 def test_what_no_law_of_the_family_fits_is_refused(points, message):
     with pytest.raises(ValueError, match=message):
         VonMisesFisher.fit(points)
+
+
+def test_weights_of_a_fit_of_another_sum_are_refused_without_an_argument_that_it_lacks():
+    with pytest.raises(ValueError, match=r"weights must have sum 1 .*, got 2: divide by it$"):
+        VonMisesFisher.fit(np.eye(2), [1.0, 1.0])
