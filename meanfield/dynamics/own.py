@@ -205,9 +205,10 @@ class Adapted(Dynamics):
                 gap = float(np.abs(project(turned, there) - expected).max())
                 if gap > max(_EVEN * float(np.abs(here).max()), _ROUNDING):
                     raise AsymmetryError(
-                        f"{name} of {shown(self._own)} must be symmetric about the axis of "
-                        f"{shown(measure)}, but it differs by {gap:.2g} between two meridians: "
-                        f"take a Sphere or Particles"
+                        f"{name} of {self.name} must be symmetric about the axis of "
+                        f"{shown(measure)}, whose points lie on one meridian, but it differs by "
+                        f"{gap:.2g} between two meridians: take "
+                        f"{'a Sphere or ' if len(axis) == 3 else ''}Particles"
                     )
         return vectors[0], vectors[1:]
 

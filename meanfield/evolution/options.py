@@ -231,9 +231,13 @@ def _check_kind(dynamics: Any) -> None:
     told = [name for name in ("kernel", "heads", "output") if hasattr(dynamics, name)]
     if isinstance(dynamics, type) or not isinstance(dynamics, OwnDynamics) or not told:
         names = ", ".join(kind.__name__ for kind in KNOWN)
+        lacking = [name for name in ("name", "noise") if not hasattr(dynamics, name)]
+        lacking += [] if told else ["a kernel, heads() or output()"]
+        # of what has none of them the rule says enough
+        without = f" without {' and '.join(lacking)}" if 0 < len(lacking) < 3 else ""
         raise ValueError(
             f"dynamics must be {names}, or an object with name, "
-            f"noise and a kernel, heads() or output(), got {shown(dynamics)}"
+            f"noise and a kernel, heads() or output(), got {shown(dynamics)}{without}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -154,6 +155,8 @@ def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
         (Copied(1.0, name=""), "got ''"),
         (Bounded(np.nan), "must be real, finite and of shape"),
         (object(), r"or an object with name, noise and a kernel, heads\(\) or output"),
+        (SimpleNamespace(name="nothing", noise=0.0), r"without a kernel, heads\(\) or output\(\)$"),
+        (SimpleNamespace(name="loud", kernel=[0.0, 1.0]), "without noise$"),
     ],
 )
 def test_what_does_not_fit_is_refused(tokens, dynamics, message):
@@ -456,8 +459,12 @@ KEPT = np.linalg.eig(turn_about(np.eye(4)[3]))[1][:, :3].real
 def test_what_has_no_axis_is_refused_about_one(vector, reads):
     law, push = mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], 1.0), Push(tuple(vector), reads)
     for measure in mf.Density(mf.Zonal(4, 16), law), mf.FlowMap(law):
-        with pytest.raises(ValueError, match="must be symmetric about the axis"):
+        with pytest.raises(ValueError, match="must be symmetric about the axis") as refusal:
             mf.evolve(measure, push, 0.1)
+        # no Sphere has d = 4
+        assert "output of push must" in str(refusal.value)
+        assert "whose points lie on one meridian" in str(refusal.value)
+        assert str(refusal.value).endswith("between two meridians: take Particles")
     along = Push((0.0, 0.0, 0.0, 1.0), reads)
     both = [
         mf.evolve(mu, along, 0.5).final
