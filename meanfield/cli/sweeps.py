@@ -633,5 +633,6 @@ def _places(case: Case) -> Sequence[int]:
     tables = case._tables
     owner = tables.dynamics if tables.run.energy is None else tables.run.energy
     terms, weights = getattr(owner, "terms", ()), getattr(owner, "weights", None)
-    is_constant = isinstance(weights, list)
-    return [i for i in range(len(terms)) if not is_constant or weights[i] != 0.0]
+    # weights in time have a table of their own, and keep all terms
+    numbers = weights if isinstance(weights, list) else [1.0] * len(terms)
+    return [place for place, weight in enumerate(numbers) if weight != 0.0]

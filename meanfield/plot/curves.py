@@ -97,7 +97,7 @@ def _gains(sol: Solution, ax: Axes | None) -> Axes:
     # below the curves, and the axis, there is room for a legend
     share = _ENTRY * len(ax.lines)
     ax.set_ylim(low - share / (1.0 - share) * (high - low), high)
-    ticks = MaxNLocator(4).tick_values(low, high)
+    ticks = np.asarray(MaxNLocator(4).tick_values(low, high))
     ax.set_yticks(ticks[(ticks >= low) & (ticks <= high)])
     ax.spines["left"].set_bounds(low, high)
     ax.legend(**frames.LEGEND, handlelength=1.4, labelspacing=0.2, loc="lower left")
