@@ -247,7 +247,7 @@ def test_terms_are_those_of_the_energy_that_is_followed():
     asked = mf.SA(1.0) + mf.USA(3.0)
     ax = mf.plot.energy(mf.evolve(mu, mf.SA(2.0), 0.1, 1, energy=asked))
     names = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert names == [f"0: {mf.SA(1.0)}", f"1: {mf.USA(3.0)}"]
+    assert names == ["E, the sum", f"0: {mf.SA(1.0)}", f"1: {mf.USA(3.0)}"]
     # of seven terms there is the whole alone
     many = mf.Sum([mf.SA(float(beta)) for beta in range(1, 8)])
     ax = mf.plot.energy(mf.evolve(mu, mf.SA(2.0), 0.1, 1, energy=many))

@@ -65,6 +65,19 @@ def test_a_movie_has_its_frames_its_times_and_nothing_beside_it(sol, tmp_path):
     assert names(tmp_path) == ["run.gif"]
 
 
+def test_the_mark_of_a_sum_is_on_its_curve():
+    """The panel has what the sum gained, and not its energy."""
+    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    sol = mf.evolve(mu, mf.SA(1.0) + mf.USA(2.0), 0.2, save_at=2)
+    moving = animated(sol)
+    curve = moving._fig.axes[1]
+    for number in range(len(sol.t)):
+        moving._func(number)
+        mark = curve.lines[-1].get_xydata()[0]
+        gained = sol.dataset.energy.values[number] - sol.dataset.energy.values[0]
+        assert mark.tolist() == [sol.t[number], gained]
+
+
 def test_layout_and_scale_stand_still(sol):
     moving = animated(sol)
     figure = moving._fig
