@@ -188,5 +188,6 @@ def _map(ax: Any, found: Any, title: str) -> None:
     for values, scale in (along, ax.set_xscale), (down, ax.set_yscale):
         if frames.is_wide(values):
             scale("log")
+    ax.set(xlim=_cut(along, *ax.get_xlim()), ylim=_cut(down, *ax.get_ylim()))
     frames.label_axes(ax, y=_key(found, 0))
     frames.finish_bar(ax.figure.colorbar(drawn, ax=ax), title)

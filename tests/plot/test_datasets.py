@@ -90,12 +90,6 @@ def test_a_sweep_without_energies_shows_velocities():
     assert ax.get_title(loc="left") == "final n clusters"
 
 
-def test_cells_of_a_map_at_zero_are_whole():
-    ds = mf.sweep(lambda x, y: x + y, {"x": [0.0, 1.0, 2.0], "y": [0.0, 2.0]})
-    ax = mf.plot.sweep(ds)
-    assert (ax.get_xlim(), ax.get_ylim()) == ((-1.0, 3.0), (-0.5, 2.5))
-
-
 def test_a_sweep_over_two_keys_is_a_map_or_a_curve_for_each_word(files):
     def product(x, y):
         return x * y if x * y != 6 else 1 / 0
