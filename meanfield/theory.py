@@ -147,8 +147,10 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
 def _with_kernel(dynamics: Any) -> Any:
     """The dynamics as equations know it; refused without a kernel."""
     known = _constant(dynamics)
-    terms = [dynamics] if known is None else [term for _, term in known._terms]
-    lacking = [term for term in terms if getattr(term, "_kernel", None) is None]
+    # a class, or a number, is no dynamics, whatever attributes it has
+    lacking: list[Any] = [dynamics]
+    if known is not None:
+        lacking = [term for _, term in known._terms if term._kernel is None]
     if lacking or layer_step(dynamics) is not None:
         raise ValueError(
             f"dynamics must have a kernel, as SA, USA, DoublyStochastic, Interaction or "

@@ -431,7 +431,7 @@ class Dynamics(ShownFields, ABC):
 @singledispatch
 def output_of(term: Any, measure: Any, points: Array) -> Array:
     """What any term adds to tokens at unit rows (n, d); `own` has it of one of a user's own."""
-    raise NotImplementedError(f"{type(term)} on {measure} at {points}")
+    raise TypeError(f"terms must be dynamics, got {type(term)} on {measure} at {points}")
 
 
 @output_of.register
@@ -442,7 +442,7 @@ def _(term: Dynamics, measure: Any, points: Array) -> Array:
 @singledispatch
 def then_of(term: Any, t: float) -> Any:
     """Any term at a time, itself where it is always the same; `own` has that of a user's own."""
-    raise NotImplementedError(f"{type(term)} at {t}")
+    raise TypeError(f"terms must be dynamics, got {type(term)} at {t}")
 
 
 @then_of.register

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -23,14 +24,14 @@ from meanfield.typing import NDArray
 Stream = Callable[[], AbstractContextManager[IO[bytes]]]
 
 
-class Stored:
+class Stored(ABC):
     """An array of which parts are read when they are asked for."""
 
     shape: tuple[int, ...]
 
+    @abstractmethod
     def __getitem__(self, index: tuple[int, ...]) -> NDArray[Any]:
         """The part at an index into the first axes; all of it at ``()``."""
-        raise NotImplementedError
 
 
 class Stack(Stored):
@@ -129,8 +130,8 @@ def open_arrays(path: str | os.PathLike[str]) -> dict[str, FileArray | str]:
         if head.startswith(b"PK"):
             return _in_npz(path)
         if head.startswith(b"\x80"):
-            raise ValueError(_pickle(path))
-        raise ValueError("it is no npz, npy or safetensors file")
+            raise ValueError(f"it is a pickle, {_advice(path)}")
+        raise ValueError(f"it is no npz, npy or safetensors file, and begins with {head!r}")
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -141,9 +142,9 @@ def _size(path: Path) -> int:
     return path.stat().st_size
 
 
-def _pickle(path: Path) -> str:
+def _advice(path: Path) -> str:
     return (
-        "it is a pickle, which may run anything; what can be read is written by "
+        "which may run anything; what can be read is written by "
         f"np.savez({path.stem + '.npz'!r}, **{{name: tensor.float().numpy() for name, tensor in "
         f"torch.load({path.name!r}, weights_only=True).items()}})"
     )
@@ -159,7 +160,7 @@ def _in_npz(path: Path) -> dict[str, FileArray | str]:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
     if any(member.filename.endswith(".pkl") for member in members):
-        raise ValueError(_pickle(path))
+        raise ValueError(f"it is a pickle, {_advice(path)}")
     arrays: dict[str, FileArray | str] = {}
     for member in members:
         name = member.filename.removesuffix(".npy")
@@ -237,7 +238,7 @@ def _in_safetensors(path: Path) -> dict[str, FileArray | str]:
         try:
             header = json.loads(file.read(length), object_pairs_hook=_without_twins)
         except RecursionError:
-            raise ValueError("its header is nested too deep") from None
+            raise ValueError(f"its header of {length} bytes is nested too deep") from None
     arrays: dict[str, FileArray | str] = {}
     arrays.update(_words(header.pop("__metadata__", {})))
     place = 0
@@ -267,7 +268,8 @@ def _in_safetensors(path: Path) -> dict[str, FileArray | str]:
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        raise ValueError("its header has a name twice")
+        twice = next(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)
+        raise ValueError(f"its header has a name twice, {shown(twice)}")
     return content
 
 

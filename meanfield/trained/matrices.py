@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meanfield._checks import Record, check_type, freeze, integer, number, one_of, real_array
+from meanfield._checks import Record, check_type, freeze, integer, number, one_of, real_array, shown
 from meanfield.typing import Array, ArrayLike, NDArray
 
 KINDS = "layer", "rms", "none"
@@ -233,7 +233,7 @@ class LayerMatrices(Record):
     def attend(self, attention: Array, inputs: Array) -> Array:
         """The output (n, d) of an attention (H, n, n) over inputs (n, d), with its bias."""
         if self.value is None or self.output is None:
-            raise ValueError("matrices must have value and output, got none")
+            raise ValueError(f"matrices must have value and output, got {shown(self)}")
         values = _by_head(inputs, self.value, self.value_bias)
         heads, n, _ = attention.shape
         mixed = attention.reshape(len(values), -1, n, n) @ values[:, None]

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import stdtrit
 
-from meanfield._checks import ascending, check_type, generator, integer
+from meanfield._checks import ascending, check_type, generator, integer, real_array
 from meanfield.measures import Particles
 from meanfield.measures.clusters import clusters
 from meanfield.trained.clusters import (
@@ -225,9 +225,9 @@ def measure_layers(
     if beta is None:
         betas = np.unique([*BETAS, *([] if model is None else [model])])
     else:
-        betas = ascending("beta", np.atleast_1d(np.asarray(beta)))
+        betas = ascending("beta", np.atleast_1d(real_array("beta", beta, None)))
         if betas[0] == 0.0:
-            raise ValueError("beta must be > 0, got 0")
+            raise ValueError(f"beta must be > 0, got {betas[0]:g}")
     data |= _states(states, kept, betas, repeats, random)
     data |= _moves(states, kept, betas)
     edges = np.linspace(-1.0, 1.0, _BINS + 1)

@@ -46,7 +46,7 @@ class LayerwiseMatrices(Sequence[Any]):
 
     def __getitem__(self, layer: Any) -> Any:
         if not 0 <= layer < self._n_layers:
-            raise IndexError(layer)
+            raise IndexError(f"layer must be in [0, {self._n_layers}), got {layer}")
         return self._make(layer)
 
 
@@ -100,7 +100,9 @@ def _from_layers(arrays: Arrays, names: Mapping[str, str]) -> dict[str, Any]:
     if attention is not None:
         count = attention.shape[-3]
     if count is None:
-        raise ValueError("arrays must have attention or n_heads where they have matrices")
+        raise ValueError(
+            f"arrays must have attention or n_heads where they have matrices, got {sorted(arrays)}"
+        )
     heads, conventions = int(count), _conventions(arrays)
 
     def make(layer: int) -> LayerMatrices | None:

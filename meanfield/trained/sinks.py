@@ -86,7 +86,7 @@ def find_sinks(states: ArrayLike, attention: ArrayLike | None = None) -> Sinks:
     norms = np.linalg.norm(real_array("states", states, 2), axis=1)
     median = float(np.median(norms))
     if median == 0.0:
-        raise ValueError("states must have a median norm > 0, got 0")
+        raise ValueError(f"states must have a median norm > 0, got {median:g}")
     if attention is None:
         return Sinks(None, norms / median)
     weights, n = real_array("attention", attention, 3), len(norms)

@@ -498,10 +498,14 @@ class LayerStates:
                 f"{' or '.join(map(str, shapes))}, got {shown(array)}"
             )
         if array.shape == (n, n) and not array.any(axis=1).all():
-            raise ValueError("mask must let each token see one, got a row of False")
+            raise ValueError(
+                f"mask must let each token see one, got a row of False in {shown(array)}"
+            )
         tokens = array if array.ndim == 2 else np.diagonal(array, axis1=1, axis2=2)
         if not tokens.any(axis=1).all():
-            raise ValueError("mask must leave each prompt a token, got one of padding alone")
+            raise ValueError(
+                f"mask must leave each prompt a token, got one of padding alone in {shown(array)}"
+            )
         return array
 
     def _rows(self, name: str, values: NDArray[Any] | Stored, layer: int) -> Array:
@@ -542,8 +546,9 @@ def _finite(name: str, values: NDArray[Any]) -> Array:
         return real_array(name, values, None)
     except ValueError as error:
         is_short = values.dtype == np.float16 and np.isinf(values).any()
-        remedy = ": float16 ends at 65504, store float32 or bfloat16" if is_short else ""
-        raise ValueError(f"{error}{remedy}") from None
+        if not is_short:
+            raise
+        raise ValueError(f"{error}: float16 ends at 65504, store float32 or bfloat16") from None
 
 
 def _check_attention(

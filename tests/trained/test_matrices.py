@@ -108,9 +108,9 @@ WRONG = {
     "position must be one of ('before', 'after'), got 'pre'": lambda: Norm(position="pre"),
     "eps must be a finite number >= 0, got nan": lambda: Norm(eps=np.nan),
     "gain must be finite, got inf at index (1,)": lambda: Norm(gain=[1.0, np.inf]),
-    "matrices must have value and output, got none": lambda: LayerMatrices(EYE, EYE).attend(
-        np.ones((2, 1, 1)), np.ones((1, 4))
-    ),
+    "matrices must have value and output, got LayerMatrices": lambda: LayerMatrices(
+        EYE, EYE
+    ).attend(np.ones((2, 1, 1)), np.ones((1, 4))),
 }
 
 
