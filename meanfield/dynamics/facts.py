@@ -429,25 +429,14 @@ class Dynamics(ShownFields, ABC):
 
 
 @singledispatch
-def output_of(term: Any, measure: Any, points: Array) -> Array:
-    """What any term adds to tokens at unit rows (n, d); `own` has it of one of a user's own."""
-    raise TypeError(f"terms must be dynamics, got {type(term)} on {measure} at {points}")
+def known_term(term: Any) -> Dynamics:
+    """The dynamics that a term is; `own` has it of a user's own."""
+    raise TypeError(f"terms must be dynamics, got {type(term)}")
 
 
-@output_of.register
-def _(term: Dynamics, measure: Any, points: Array) -> Array:
-    return term.output(measure, points)
-
-
-@singledispatch
-def then_of(term: Any, t: float) -> Any:
-    """Any term at a time, itself where it is always the same; `own` has that of a user's own."""
-    raise TypeError(f"terms must be dynamics, got {type(term)} at {t}")
-
-
-@then_of.register
-def _(term: Dynamics, t: float) -> Dynamics:
-    return term._at(t)
+@known_term.register
+def _(term: Dynamics) -> Dynamics:
+    return term
 
 
 # layers, heads and terms of one dynamics
@@ -573,7 +562,8 @@ class Sum(Dynamics):
 
     def _at(self, t: float) -> Dynamics:
         """The sum with its terms and weights at a time, of which none is dropped or turned."""
-        terms = tuple(then_of(term, t) for term in self.terms)
+        known = [(term, known_term(term)) for term in self.terms]
+        terms = tuple(one._at(t) if one._varies else term for term, one in known)
         is_constant = all(map(operator.is_, terms, self.terms))
         if is_constant and not isinstance(self.weights, Schedule):
             return self
@@ -714,7 +704,7 @@ class Sum(Dynamics):
     def output(self, measure: Any, points: Array) -> Array:
         """Σ_i w_i times what each term adds to tokens, shape (n, d), at unit rows (n, d)."""
         return np.asarray(
-            sum(weight * output_of(term, measure, points) for weight, term in self._terms)
+            sum(weight * known_term(term).output(measure, points) for weight, term in self._terms)
         )
 
 

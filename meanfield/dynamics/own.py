@@ -20,7 +20,7 @@ from meanfield._checks import (
     unmasked,
 )
 from meanfield.dynamics.attention import Attention
-from meanfield.dynamics.facts import Dynamics, Energy, Sum, output_of, then_of
+from meanfield.dynamics.facts import Dynamics, Energy, Sum, known_term
 from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.varying import Varying
 from meanfield.spaces.geometry import project, turn_about
@@ -354,12 +354,4 @@ def _as_told(dynamics: Any) -> Dynamics:
     )
 
 
-@then_of.register(object)
-def _(term: Any, t: float) -> Any:
-    known = adapt(term)
-    return known._at(t) if known._varies else term
-
-
-@output_of.register(object)
-def _(term: Any, measure: Any, points: Array) -> Array:
-    return adapt(term).output(measure, points)
+known_term.register(object, adapt)
