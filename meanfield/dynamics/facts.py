@@ -454,8 +454,50 @@ def _single(terms: Sequence[Any], weights: Sequence[float] | None = None) -> Dyn
     return whole if others or weight != 1.0 else term
 
 
+class Several(Dynamics):
+    """What several dynamics make together, at once or over time: what holds where it does of all.
+
+    Attributes
+    ----------
+    _each : sequence of Dynamics
+    """
+
+    @property
+    @abstractmethod
+    def _each(self) -> Sequence[Any]:
+        """The dynamics that it is made of."""
+
+    def _of_all(self, name: str) -> bool:
+        return all(getattr(one, name) for one in self._each)
+
+    @property
+    def _isotropic(self) -> bool:  # type: ignore[override]
+        return self._of_all("_isotropic")
+
+    @property
+    def _gram(self) -> bool:  # type: ignore[override]
+        return self._of_all("_gram")
+
+    @property
+    def _smooth(self) -> bool:  # type: ignore[override]
+        return self._of_all("_smooth")
+
+    @property
+    def _by_moments(self) -> bool:
+        return self._of_all("_by_moments")
+
+    @property
+    def _balanced(self) -> bool:  # type: ignore[override]
+        """Whether one has sources of its own."""
+        return any(one._balanced for one in self._each)
+
+    @property
+    def _fast(self) -> bool:
+        return any(one._fast for one in self._each)
+
+
 @dataclass(frozen=True)
-class Sum(Dynamics):
+class Sum(Several):
     """Several dynamics at once: X = Σ_i w_i X_i, and τ = Σ_i w_i τ_i.
 
     ``a + b``, ``2.0 * a``, ``a / 2.0``, ``a - b``, ``-a`` and ``sum([a, b])`` make one. Attention
@@ -596,29 +638,10 @@ class Sum(Dynamics):
             weights = weights.shape[0] * [weights]
         return tuple(zip(weights or (), self.terms, strict=True))
 
-    def _of_all(self, name: str) -> bool:
-        return all(getattr(term, name) for term in self.terms)
-
     @property
-    def _isotropic(self) -> bool:  # type: ignore[override]
-        return self._of_all("_isotropic")
-
-    @property
-    def _balanced(self) -> bool:  # type: ignore[override]
-        """Whether a term has sources of its own."""
-        return any(term._balanced for term in self.terms)
-
-    @property
-    def _gram(self) -> bool:  # type: ignore[override]
-        return self._of_all("_gram")
-
-    @property
-    def _smooth(self) -> bool:  # type: ignore[override]
-        return self._of_all("_smooth")
-
-    @property
-    def _by_moments(self) -> bool:
-        return self._of_all("_by_moments")
+    def _each(self) -> Sequence[Any]:
+        """The terms."""
+        return self.terms
 
     @property
     def _sums(self) -> str:  # type: ignore[override]
@@ -634,10 +657,6 @@ class Sum(Dynamics):
         for weight, factors in each:
             total[: len(factors)] += weight * factors
         return total
-
-    @property
-    def _fast(self) -> bool:
-        return any(term._fast for term in self.terms)
 
     @property
     def _log_size(self) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.dynamics.facts import Dynamics, Energy, Sum
+from meanfield.dynamics.facts import Dynamics, Energy, Several, Sum
 from meanfield.dynamics.schedule import Schedule, schedules
 from meanfield.typing import Array, Steepness
 
@@ -20,7 +20,7 @@ _KEPT = 16
 _ROUNDING = 1e-9
 
 
-class Varying(Dynamics):
+class Varying(Several):
     """What gives the dynamics that acts at each time, and facts that hold at all of them.
 
     It has no kernel, no heads and no matrices of its own: those are what `_at` gives. What is the
@@ -98,36 +98,14 @@ class Varying(Dynamics):
         times = np.minimum(starts + shares * steps, self.knots[-1]).ravel()
         return [self._at(t) for t in np.append(times, self.knots[-1])]
 
-    def _of_all(self, name: str) -> bool:
-        return all(getattr(one, name) for one in self._instances)
-
     @property
-    def _isotropic(self) -> bool:  # type: ignore[override]
-        return self._of_all("_isotropic")
-
-    @property
-    def _gram(self) -> bool:  # type: ignore[override]
-        return self._of_all("_gram")
-
-    @property
-    def _smooth(self) -> bool:  # type: ignore[override]
-        return self._of_all("_smooth")
+    def _each(self) -> Sequence[Dynamics]:
+        """The dynamics at the knots."""
+        return self._instances
 
     @property
     def _by_output(self) -> bool:
         return any(one._by_output for one in self._instances)
-
-    @property
-    def _by_moments(self) -> bool:
-        return self._of_all("_by_moments")
-
-    @property
-    def _balanced(self) -> bool:  # type: ignore[override]
-        return any(one._balanced for one in self._instances)
-
-    @property
-    def _fast(self) -> bool:
-        return any(one._fast for one in self._instances)
 
     @property
     def _sums(self) -> str:  # type: ignore[override]
