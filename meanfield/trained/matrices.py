@@ -70,6 +70,25 @@ class Norm(Record):
             scales = 1.0 / np.sqrt(squares + self.eps)
             return np.asarray(rows * scales[:, None])
 
+    def directions(self, rows: Array, name: str) -> Array:
+        """Rows of states (n, d) on the sphere, as the norm has them; they are changed in place.
+
+        Raises
+        ------
+        ValueError
+            If one has no direction, with the name of the states.
+        """
+        if self.kind == "layer":
+            rows -= rows.mean(axis=1, keepdims=True)
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        if not (lengths > 0.0).all():
+            raise ValueError(
+                f"{name} must have a direction, got length 0 of token {int(np.argmin(lengths))}, "
+                f"through the norm of kind {self.kind!r}"
+            )
+        rows /= lengths[:, None]
+        return rows
+
 
 @dataclass(frozen=True, eq=False)
 class Rotary(Record):

@@ -22,6 +22,7 @@ from meanfield.trained.clusters import (
     modes,
 )
 from meanfield.trained.energy import attribute_energy, energy_shares, least_shares
+from meanfield.trained.matrices import Norm
 from meanfield.trained.nulls import drift_to_mean, other_layers, shuffle_coordinates
 from meanfield.trained.sinks import find_sinks
 from meanfield.trained.temperature import LEAST_R2, EffectiveBeta, effective_beta, symmetric_form
@@ -498,10 +499,9 @@ def _moves(states: Layered, kept: list[Indices], betas: Array) -> dict[str, Any]
 
 def _on_sphere(states: Layered, layer: int) -> Array:
     """The states between the halves of a layer as unit rows, as the model's norm has them."""
-    rows = np.asarray(states.after_attention_at(layer))
-    if states.norm is not None and states.norm.kind == "layer":
-        rows = rows - rows.mean(axis=1, keepdims=True)
-    return np.asarray(rows / np.linalg.norm(rows, axis=1)[:, None])
+    norm: Norm = states.norm or Norm("none")
+    rows = np.array(states.after_attention_at(layer))
+    return norm.directions(rows, f"states after attention of layer {layer}")
 
 
 @dataclass(frozen=True)

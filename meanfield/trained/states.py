@@ -339,16 +339,7 @@ class LayerStates:
         rows = self.state(layer)
         if layer == self.n_layers and self._is_normalised(rows):
             rows = _without_gains(rows, self._norm)
-        if self._norm.kind == "layer":
-            rows -= rows.mean(axis=1, keepdims=True)
-        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        if not (lengths > 0.0).all():
-            raise ValueError(
-                f"states of layer {layer} must have a direction, got length 0 of token "
-                f"{int(np.argmin(lengths))}, through the norm of kind {self._norm.kind!r}"
-            )
-        rows /= lengths[:, None]
-        return rows
+        return self._norm.directions(rows, f"states of layer {layer}")
 
     def scores(self, layer: int) -> Array:
         """Scores of a layer, from its states and matrices; the mask is not applied.

@@ -145,6 +145,18 @@ def test_without_sinks_is_the_model_without_them():
     assert alone["energy_share"].values == pytest.approx(energy_shares(others, 4.0), rel=1e-14)
 
 
+def test_a_token_without_direction_between_the_halves_is_refused():
+    """Divided by its length it would be nan, and so would all that is made of it."""
+    layers = synthetic_layers(drawn(16, 4), 2, beta=3.0, step=0.3, rng=0)
+    after = layers.after_attention.copy()
+    after[1, 5] = 0.0
+    fields = {name: getattr(layers, name) for name in layers.__dataclass_fields__}
+    without = SyntheticLayers(**fields | {"after_attention": after})
+    told = "states after attention of layer 1 must have a direction, got length 0 of token 5"
+    with pytest.raises(ValueError, match=told):
+        measure_layers(without, beta=3.0, repeats=2, rng=0)
+
+
 def test_nothing_is_said_of_heads_without_attention():
     class Bare(SyntheticLayers):
         def attention_at(self, layer):
