@@ -16,7 +16,7 @@ from meanfield._checks import one_line
 from meanfield.cli.sweeps import FINAL, cells_beside
 from meanfield.dynamics import adapt
 from meanfield.dynamics.facts import term_names
-from meanfield.dynamics.followed import why_no_energy
+from meanfield.dynamics.with_energy import why_no_energy
 from meanfield.evolution import Solution
 from meanfield.evolution.files import is_being_written
 from meanfield.evolution.recorder import MOST_TERMS, with_role

@@ -12,8 +12,8 @@ import numpy as np
 from meanfield._checks import generator, number, one_of, shown, tell_apart
 from meanfield.dynamics import KNOWN, SA, OwnDynamics, adapt_any
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.followed import adapt_with
 from meanfield.dynamics.own import Adapted, layer_step, tells_facts
+from meanfield.dynamics.with_energy import adapt_with
 from meanfield.equations.density import check_on_space
 from meanfield.equations.tendency import check_carried, check_moved, check_sums
 from meanfield.kernels.direct import float32_error

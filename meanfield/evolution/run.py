@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from meanfield.dynamics import AnyDynamics
-from meanfield.dynamics.followed import adapt_with
 from meanfield.dynamics.own import layer_step
+from meanfield.dynamics.with_energy import adapt_with
 from meanfield.equations.tokens import joined
 from meanfield.evolution import density_system, flow_system, token_system
 from meanfield.evolution.arrays import Resumption

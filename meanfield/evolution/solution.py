@@ -27,7 +27,7 @@ from meanfield._checks import (
 )
 from meanfield._shown import ShownRun
 from meanfield.dynamics import AnyDynamics
-from meanfield.dynamics.followed import adapt_with
+from meanfield.dynamics.with_energy import adapt_with
 from meanfield.equations.history import History, density_on_line, transported
 from meanfield.equations.sphere import field_on_sphere
 from meanfield.evolution import arrays, netcdf

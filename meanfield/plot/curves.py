@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from meanfield._checks import one_of, shown
 from meanfield.dynamics.facts import term_names
-from meanfield.dynamics.followed import adapt_with, why_no_energy
+from meanfield.dynamics.with_energy import adapt_with, why_no_energy
 from meanfield.evolution.arrays import TERM
 from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
 from meanfield.evolution.solution import Solution

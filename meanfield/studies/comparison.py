@@ -21,7 +21,7 @@ from meanfield._checks import (
 )
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.dynamics.facts import multiplied_out
-from meanfield.dynamics.followed import adapt_with
+from meanfield.dynamics.with_energy import adapt_with
 from meanfield.evolution import Solution
 from meanfield.evolution.loop import save_times
 from meanfield.functionals.distances import mmd_with_error

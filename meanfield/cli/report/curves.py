@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meanfield.cli.report.view import LINE, View, axis, base_layout, packed
-from meanfield.dynamics.followed import adapt_with
+from meanfield.dynamics.with_energy import adapt_with
 from meanfield.evolution import Solution
 from meanfield.evolution.recorder import LOWER, PROVED, UPPER, with_role
 from meanfield.plot import curves, frames
