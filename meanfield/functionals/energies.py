@@ -64,15 +64,19 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
         flow, (row, factor) = measure._resolving(kernel.reach), kernel.primitive_row
         potential = LineSums(kernel.line(flow.dim), flow.angles)(flow.weights, row + 1)[row]
         return 0.5 * factor * float(flow.weights @ potential), kernel.log_unit
-    if energy.is_plain and isinstance(measure, SphereFlowMap):
-        nodes, basis = measure._resolving(kernel.reach)._quadrature, SphereAt(kernel.degree(3))
-        power = basis.power(basis.point_moments(*nodes))
-    elif energy.is_plain and isinstance(measure, Density):
-        power = measure._power
-    else:
+    if not energy.is_plain or not isinstance(measure, Density | SphereFlowMap):
         return kernel.energy(measure), kernel.log_unit
+    power = _power(measure, kernel)
     series = kernel.series(measure.dim, len(power) - 1)
     return series.energy(power), series.log_unit
+
+
+def _power(measure: Density | SphereFlowMap, kernel: Any) -> Array:
+    """The power of the measure by degree, as far as the kernel counts it."""
+    if isinstance(measure, Density):
+        return measure._power
+    nodes, basis = measure._resolving(kernel.reach)._quadrature, SphereAt(kernel.degree(3))
+    return basis.power(basis.point_moments(*nodes))
 
 
 def _potential_energy(measure: AnyMeasure, energy: Energy) -> float:
@@ -265,12 +269,8 @@ def _drift_of_beta(
         return slope * (along + float(masses @ balanced.log_u) / beta**2), 0.0
     kernel = energy.kernel
     if isinstance(measure, Density | SphereFlowMap):
-        if isinstance(measure, Density):
-            power = measure._power
-        else:
-            nodes, basis = measure._resolving(kernel.reach)._quadrature, SphereAt(kernel.degree(3))
-            power = basis.power(basis.point_moments(*nodes))
-        degrees, dim = np.arange(len(power)), measure.dim
+        power, dim = _power(measure, kernel), measure.dim
+        degrees = np.arange(len(power))
         series = kernel.series(dim, len(power))
         # of t e^{βt}, by the recurrence of Gegenbauer polynomials
         above, here = series.potential[1:], series.potential[:-1]
