@@ -31,6 +31,8 @@ from meanfield.typing import Array
 
 # of a potential that is not right relative to its own size
 _LOST = Lost(1e-6)
+# charges of a source that nothing is summed over
+_NONE = np.zeros(0)
 # a time step may leave a node of next to no mass in doubt by this angle
 _COARSEST = 1e-6
 
@@ -215,6 +217,8 @@ class FlowTendency(Steady):
         # on the circle atoms act on each other and on the nodes one by one, so that forces
         # between far clusters keep their digits beside the large ones within a cluster
         self._gathered = len(self._free) if self.field.line.dim == 2 else None
+        each = zip(field.parts, field.sources, strict=True)
+        self._summed = {source for part, source in each if part.line.tables}
         self.initial_state = np.concatenate(
             [
                 flow.angles[self._free],
@@ -278,11 +282,12 @@ class FlowTendency(Steady):
             for part in readers:
                 part.flow = flow
         nodes = Interpolation(field.line, angles)
-        charges = [nodes.gather(masses[: self._gathered]) for masses in sources]
+        # a drift sums over no measure
+        charges = {i: nodes.gather(sources[i][: self._gathered]) for i in self._summed}
         masses, tables = [sources[source] for source in field.sources], []
         for part, source, near in zip(field.parts, field.sources, masses, strict=True):
             sums = LineSums(part.line, angles, self._gathered, nodes)
-            tables.append(sums.evaluate(charges[source], near, part.tables))
+            tables.append(sums.evaluate(charges.get(source, _NONE), near, part.tables))
         self._rates = field.rates(tables, angles, masses)
         out[: self._count], out[self._count :] = self._rates.velocity, self._rates.divergence
 
