@@ -3,6 +3,7 @@
 from . import exceptions, plot, studies, theory, trained, typing
 from .cli.case import Case
 from .cli.sweeps import sweep
+from .dynamics.alignment import Alignment
 from .dynamics.attention import Attention, Head
 from .dynamics.doubly_stochastic import DoublyStochastic
 from .dynamics.facts import Sum
@@ -50,6 +51,7 @@ from .trained.states import LayerStates
 __version__: str
 
 __all__ = [
+    "Alignment",
     "Attention",
     "Bracket",
     "Case",

@@ -109,6 +109,7 @@ dynamics = st.one_of(
     st.builds(
         mf.Interaction, st.just([2.0, 1.0, 0.5]), normalised=truths, sign=signs, noise=noises
     ),
+    st.builds(mf.Alignment, st.floats(0.0, 100.0), noise=noises),
     st.builds(mf.CircleInteraction, small, small, coupling=steps, noise=noises),
     st.builds(mf.Kuramoto, steps, noise=noises),
 )
@@ -179,6 +180,7 @@ POSITIONAL = {
     mf.Attention: ["beta", "heads"],
     mf.Interaction: ["kernel"],
     mf.FeedForward: ["W", "A", "b"],
+    mf.Alignment: ["exponent"],
     mf.Layers: ["layers"],
     mf.LayerMap: ["dynamics"],
     mf.PointCloud: ["points", "weights"],

@@ -158,7 +158,8 @@ def test_names_that_are_gone_stand_nowhere():
 
 
 def test_few_names_are_public():
-    assert len(mf.__all__) <= 65
+    # 12 of them are kinds of dynamics, each with the names of its arguments
+    assert len(mf.__all__) <= 66
     members = set()
     for cls in (getattr(mf, name) for name in mf.__all__):
         bases = inspect.getmro(cls) if inspect.isclass(cls) else ()
@@ -171,4 +172,4 @@ def test_few_names_are_public():
             # an override is the same member
             definer = [base for base, names in own.items() if name in names][-1]
             members.add((definer.__qualname__, name))
-    assert 100 < len(members) <= 175
+    assert 100 < len(members) <= 176

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from meanfield.dynamics.alignment import Alignment
 from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import Sum
@@ -16,6 +17,6 @@ Field = MeanField | Attention | FeedForward | Sum | OwnDynamics
 AnyDynamics = Field | Layers | RandomLayers | LayerMap
 # all of the package, in the order of the case tables
 KNOWN = (
-    *(SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, CircleInteraction),
-    *(Kuramoto, Sum, Layers, RandomLayers, LayerMap),
+    *(SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, Alignment),
+    *(CircleInteraction, Kuramoto, Sum, Layers, RandomLayers, LayerMap),
 )

@@ -130,6 +130,7 @@ GOOD: dict[str, Any] = {
 DRAWN: dict[str, Any] = {"beta": 1.0, "dim": 2, "n_layers": 3, "step": 0.1, "rng": 1, "scale": 2.0}
 # the objects whose methods are called
 OBJECTS: dict[str, Any] = {
+    "Alignment": mf.Alignment(),
     "Attention": mf.Attention(1.0, [mf.Head()]),
     "Case": mf.Case(CASE),
     "Circle": CIRCLE,
@@ -162,6 +163,7 @@ OWN: dict[str, dict[str, Any]] = {
     "Case.from_file": {"path": "none.toml"},
     "Case.replace": {"changes": {"dynamics.beta": 2.0}},
     "Case.run": {"progress": False},
+    "Alignment": {"exponent": 2.0},
     "Attention": {"heads": [mf.Head()]},
     "Bracket": {"value": 0.5, "lower": 0.4, "upper": 0.6},
     "Circle": {"n": 16},
@@ -273,7 +275,7 @@ OWN: dict[str, dict[str, Any]] = {
 }
 # calls whose arguments have good ones by their names
 PLAIN = """
-Attention.velocity CircleInteraction.velocity Density.quantise Density.sample
+Alignment.velocity Attention.velocity CircleInteraction.velocity Density.quantise Density.sample
 FourierSeries.logpdf Mixture.logpdf PointCloud.logpdf Uniform.logpdf VonMisesFisher.fit
 VonMisesFisher.logpdf ZonalSeries.logpdf Density.pdf Density.moment Density.plot Density.resize
 DoublyStochastic DoublyStochastic.velocity FeedForward.velocity FlowMap.moment FourierSeries.pdf

@@ -287,6 +287,13 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
             "step must be that of the random layers, 0.1, .* got 0.2",
         ),
     ],
+    "Alignment": [
+        ({"exponent": -1.0}, "exponent must be a finite number >= 0 and <= 100, got -1"),
+        ({"exponent": 101.0}, "exponent must be a finite number >= 0 and <= 100, got 101"),
+    ],
+    "Alignment.velocity": [
+        ({"measure": mf.Particles([[1.0, 0.0], [-1.0, 0.0]])}, "measure must have a mean directi"),
+    ],
     "CircleInteraction": [
         ({"sin": [], "cos": []}, "sin and cos must hold at least one"),
         ({"sin": [[1.0]]}, "sin must be a non-empty array with 1"),

@@ -43,6 +43,7 @@ DYNAMICS = {
     mf.Attention: lambda kind: kind(1.0, [mf.Head()]),
     mf.Interaction: lambda kind: kind([1.0, 1.0]),
     mf.FeedForward: lambda kind: kind(np.eye(2), np.eye(2)),
+    mf.Alignment: lambda kind: kind(2.0),
     mf.Kuramoto: lambda kind: kind(1.0),
     mf.CircleInteraction: lambda kind: kind([1.0]),
     mf.Sum: lambda kind: kind([mf.SA(1.0)], weights=[2.0]),
