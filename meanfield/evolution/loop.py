@@ -314,7 +314,7 @@ def solve(
     progress = checked_progress(progress)
     max_step = None if max_step is None else number("max_step", max_step, above=0)
     asked = options.checked_energy(measure, energy)
-    known = options.check_start(measure, dynamics, times[-1], rng=rng, energy=asked)
+    known = options.check_start(measure, dynamics, times, rng=rng, energy=asked)
     if (step := layer_step(dynamics)) is not None:
         times = options.layer_times(times, step)
     choice = options.choose_on_unresolved(measure, known, on_unresolved)

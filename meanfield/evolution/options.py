@@ -93,7 +93,7 @@ def checked_energy(measure: AnyMeasure, given: Any) -> Dynamics | None:
 def check_start(
     measure: AnyMeasure,
     dynamics: OwnDynamics,
-    t_end: float,
+    times: Array,
     *,
     rng: Any,
     energy: Dynamics | None = None,
@@ -122,9 +122,14 @@ def check_start(
     for term in {id(term): term for one in instances for _, term in one._terms}.values():
         if isinstance(term, Adapted):
             term.try_on(measure)
+    t_start, t_end = float(times[0]), float(times[-1])
     if t_end > known._depth * (1.0 + ROUNDING):
         got, depth = tell_apart(t_end, known._depth)
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
+    # an output may have no value of this measure, and says so, as one of a user's own did above
+    for _, term in known._at(t_start)._terms:
+        if term._by_output and not isinstance(term, Adapted):
+            term.output(measure, measure.points[:1])
     if isinstance(measure, Particles):
         for layer in known._representatives if is_flow else ():
             for one in layer._instances:

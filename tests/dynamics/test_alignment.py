@@ -196,6 +196,30 @@ def test_without_a_mean_direction_it_is_refused_below_1():
     assert mf.energy(pair, mf.Alignment()) == 0.0
 
 
+@pytest.mark.parametrize(
+    "mu",
+    [
+        mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.0, 0.5])),
+        mf.Density(mf.Zonal(5, 8), mf.Uniform(5)),
+        mf.FlowMap(mf.FourierSeries(cos=[0.0, 0.5])),
+        mf.Particles([[1.0, 0.0], [-1.0, 0.0]]),
+    ],
+    ids=repr,
+)
+def test_a_run_is_refused_where_what_acts_first_has_no_direction(mu):
+    for dynamics in mf.Alignment(), mf.SA(1.0) + mf.Alignment(), mf.Layers([mf.Alignment()]):
+        with pytest.raises(ValueError, match="measure must have a mean direction"):
+            mf.evolve(mu, dynamics, t_end=1.0)
+    with pytest.raises(ValueError, match="measure must have a mean direction"):
+        mf.evolve(mu, mf.SA(1.0), t_end=1.0, energy=mf.Alignment())
+    later = mf.Layers([mf.SA(1.0), mf.Alignment()], step=0.5)
+    with pytest.warns(mf.exceptions.UnfinishedWarning, match="mean direction"):
+        sol = mf.evolve(mu, later, t_end=1.0)
+    assert sol.t[-1] == 0.5
+    with pytest.raises(ValueError, match="measure must have a mean direction"):
+        mf.evolve(mu, later, t_end=1.0, t_start=0.5)
+
+
 def test_a_repelling_run_ends_where_the_mean_is_lost():
     """Under p = 0 and -X of a Poisson kernel, tanh(artanh r(0) - t/2) is 0 at t = 2 artanh r(0)."""
     law = mf.FourierSeries(cos=2.0 * 0.1 ** np.arange(1, 16))
