@@ -188,10 +188,14 @@ def finish(figure: Figure, title: str, axes: Iterable[Axes] = (), colour: str = 
     return figure
 
 
-def scale_of(lowest: float, highest: float) -> Normalize:
-    """The scale for densities between these two: linear from 0, or logarithmic up to the cap."""
-    if highest > _CONCENTRATED:
-        return LogNorm(min(max(lowest, _EMPTY), 1.0), min(highest, CAP))
+def scale_of(lowest: float, highest: float, is_log: bool | None = None) -> Normalize:
+    """The scale for densities between these two: linear from 0, or logarithmic up to the cap.
+
+    It is logarithmic where they call for it, unless `is_log` decides.
+    """
+    if highest > _CONCENTRATED if is_log is None else is_log:
+        # around the uniform density, too, the scale has a length
+        return LogNorm(min(max(lowest, _EMPTY), 1.0), min(max(highest, 2.0), CAP))
     return Normalize(0.0, highest)
 
 

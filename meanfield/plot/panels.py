@@ -121,10 +121,13 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def look(drawn: Sequence[AnyMeasure], saves: Sequence[AnyMeasure]) -> Look:
+def look(
+    drawn: Sequence[AnyMeasure], saves: Sequence[AnyMeasure], is_log: bool | None = None
+) -> Look:
     """One scale for the measures that are drawn, and the plane of all that were saved."""
     lowest, highest = np.array([_extremes(measure) for measure in drawn]).T
-    return Look(frames.scale_of(float(lowest.min()), float(highest.max())), plane_of(saves))
+    scale = frames.scale_of(float(lowest.min()), float(highest.max()), is_log)
+    return Look(scale, plane_of(saves))
 
 
 def plane_of(measures: Sequence[AnyMeasure]) -> Plane:

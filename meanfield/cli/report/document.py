@@ -177,16 +177,21 @@ def source_of_page(sols: Sequence[Solution]) -> str:
 
 
 def measure_views(
-    sols: Sequence[Solution], labels: Sequence[str], saved: Array, room: int = _ROOM
+    sols: Sequence[Solution],
+    labels: Sequence[str],
+    saved: Array,
+    room: int = _ROOM,
+    shared: Look | None = None,
 ) -> tuple[Array, list[View]]:
     """The times of the slider, which all runs have saved, and figures of the measures.
 
-    The figures have as many of these times as there is room for, in characters.
+    The figures have as many of these times as there is room for, in characters. They share a scale,
+    that of the measures that are drawn if none is given.
     """
     saved = saved[thinned(len(saved), _MOST_TIMES)]
     chosen = [np.abs(sol.t - saved[:, None]).argmin(axis=1) for sol in sols]
     measures = [[sol.measures[i] for i in kept] for sol, kept in zip(sols, chosen, strict=True)]
-    together = look(list(chain(*measures)), _saves(sols))
+    together = shared or look(list(chain(*measures)), _saves(sols))
     seen_from = measures[0][len(measures[0]) // 2]
     pictures = [_drawing(some[0])(some, together) for some in measures]
     heaviest = max(weight(frame) for _, _, drawn, _ in pictures for frame in drawn)
