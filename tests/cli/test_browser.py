@@ -247,3 +247,83 @@ def test_the_explorer_on_a_phone_and_in_the_dark(explorer, browser):
                 assert complaints(page) == ([], [], [])
         page.tab.locator("[name='run.n']").fill("0")
         page.tab.wait_for_function("document.getElementById('measure0').data.length === 4")
+
+
+def slid(page, name, value, kind="input"):
+    """A slider as a hand moves it, which does not let it go before the event is a change."""
+    page.tab.locator(f"[name='{name}']").evaluate(
+        "(one, [value, kind]) => { one.value = value; "
+        "one.dispatchEvent(new Event(kind, { bubbles: true })); }",
+        [value, kind],
+    )
+
+
+SCALE = "document.getElementById('measure0')._fullLayout.yaxis.type"
+
+
+def test_the_setting_is_in_the_address(explorer, browser):
+    with browser.open(explorer.address, ready=READY) as page:
+        start = page.tab.evaluate(SHARE)
+        for key, away, back in (("dynamics.beta", "7", "4"), ("measure.dim", "6", "2")):
+            page.tab.locator(f"[name='{key}']").fill(away)
+            page.tab.wait_for_selector(READY, state="attached")
+            assert page.tab.evaluate(SHARE) != start
+            assert page.tab.evaluate("location.hash") == f"#{key}={away}"
+            page.tab.locator(f"[name='{key}']").fill(back)
+            page.tab.wait_for_selector(READY, state="attached")
+            assert page.tab.evaluate(SHARE) == start
+            assert page.tab.evaluate("location.hash") == ""
+        setting = "#dynamics.type=USA&dynamics.beta=1.5&run.t_end=0.4&measure.type=None"
+        page.tab.evaluate("setting => { location.hash = setting; }", setting)
+        page.tab.wait_for_function(f"{READ} === '1.5' && document.body.dataset.ready")
+        page.tab.reload()
+        page.tab.wait_for_selector(READY, state="attached")
+        with page.tab.expect_download() as saved:
+            page.tab.get_by_text("Save as case").click()
+        case = mf.Case.from_file(saved.value.path())
+        assert case._build()[1] == mf.USA(1.5)
+        assert isinstance(case._build()[0], mf.Density)
+        page.tab.get_by_text("Back to the start").click()
+        page.tab.wait_for_function(f"start => {SHARE} === start", arg=start)
+        assert page.errors == []
+
+
+READ = "document.querySelector(\"[name='dynamics.beta']\").value"
+
+
+def test_a_scale_stays_while_a_slider_is_held(explorer, browser):
+    with browser.open(explorer.address, ready=READY) as page:
+        assert page.tab.evaluate(SCALE) == "linear"
+        slid(page, "run.t_end", "6")
+        page.tab.wait_for_selector(READY, state="attached")
+        assert page.tab.evaluate(SCALE) == "linear"
+        slid(page, "run.t_end", "6", "change")
+        page.tab.wait_for_function(f"{SCALE} === 'log'")
+        page.tab.wait_for_selector(READY, state="attached")
+        slid(page, "run.t_end", "3")
+        page.tab.wait_for_selector(READY, state="attached")
+        assert page.tab.evaluate(SCALE) == "log"
+        slid(page, "run.t_end", "3", "change")
+        page.tab.wait_for_function(f"{SCALE} === 'linear'")
+
+
+def test_what_is_stale_is_dim_and_a_preview_comes_first(explorer, browser):
+    dim = "getComputedStyle(document.getElementById('measure0')).opacity"
+    with browser.open(explorer.address, ready=READY) as page:
+        page.tab.locator("[name='measure.dim']").fill("3")
+        assert page.tab.evaluate("document.body.classList.contains('stale')")
+        page.tab.wait_for_function("'scene' in document.getElementById('measure0').layout")
+        page.tab.wait_for_selector("body:not(.stale)")
+        assert page.tab.locator("#said").inner_text().startswith("preview")
+        page.tab.wait_for_function(f"{dim} === '1'")
+        # nobody is there who answers
+        page.tab.route("**/run?*", lambda route: route.abort())
+        page.tab.locator("[name='measure.dim']").fill("2")
+        page.tab.locator("#said.bad").wait_for()
+        assert "does not answer. Start it again" in page.tab.locator("#said").inner_text()
+        page.tab.wait_for_function(f"Number({dim}) < 0.5")
+        # an answer that breaks off is none either
+        page.tab.unroute("**/run?*")
+        page.tab.route("**/run?*", lambda route: route.fulfill(body='{"said": "t = 1"}\n'))
+        page.tab.locator("[name='measure.dim']").fill("4")
+        page.tab.locator("#said", has_text="the run was cut off").wait_for()

@@ -19,11 +19,10 @@ import meanfield as mf
 from meanfield.cli import explore
 from meanfield.cli.commands import main
 from meanfield.cli.explore import Explorer
-from meanfield.cli.report.document import part_of_page
 from tests.cli.pages import SINGLE, numbers, view
 
 SHORT = {"run.t_end": 0.4, "run.save_at": 4}
-START = mf.Case(part_of_page("explore/case.toml"))
+START = Explorer().base
 
 
 def case(dim, kind="Density", **keys):
@@ -42,6 +41,7 @@ def told(explorer, **changed):
     lines = []
     explorer.run({key.replace("_", ".", 1): one for key, one in changed.items()}, lines.append, int)
     assert all("t = " in one["said"] for one in lines[1:-1])
+    assert [one.get("done", False) for one in lines] == [False] * (len(lines) - 1) + [True]
     json.dumps(lines, allow_nan=False)
     return lines[0], lines[-1]
 
@@ -129,7 +129,9 @@ def test_a_case_of_its_own_and_its_kernel(tmp_path):
     own, about = explorer.moved({})
     assert about["toml"] == path.read_text()
     assert own._build()[1] == mf.Interaction([1.0, 0.5, 0.25], noise=0.01)
-    assert {*explore.CONTROLS} - {*about["used"]} == {"law.kappa", "dynamics.beta"}
+    assert {*explore.CONTROLS} - {*about["used"]} == {
+        *("law.kappa", "dynamics.beta", "dynamics.betas")
+    }
     typed, _ = explorer.moved({"dynamics.kernel": "1, 2"})
     assert typed._build()[1] == mf.Interaction([1.0, 2.0], noise=0.01)
     assert typed._tables.law == own._tables.law
@@ -361,6 +363,145 @@ def test_the_token_is_not_in_the_command_line_of_the_browser(monkeypatch, capsys
     assert not page.parent.exists()
 
 
+def schedule(*values):
+    return {"type": "Schedule", "times": [0.0, 1.0], "values": list(values)}
+
+
+MANY_BETAS = {
+    "a schedule": {"type": "SA", "beta": schedule(1.0, 2.0)},
+    "a sum": {"type": "Sum", "terms": [{"type": "SA", "beta": 4.0}, {"type": "USA", "beta": 1.0}]},
+    "layers": {
+        "type": "Layers",
+        "step": 0.2,
+        "layers": [{"type": "SA", "beta": 2.0}, {"type": "USA", "beta": 1.0}],
+    },
+}
+HALVED = {
+    "a schedule": mf.SA(mf.Schedule([0.0, 1.0], [0.5, 1.0])),
+    "a sum": mf.SA(2.0) + mf.USA(0.5),
+    "layers": mf.Layers([mf.SA(1.0), mf.USA(0.5)], step=0.2),
+}
+
+
+@pytest.mark.parametrize("name", MANY_BETAS)
+def test_one_slider_multiplies_every_beta(name):
+    """A slider of β has one number, and a schedule or terms have many."""
+    own = case(2, dynamics=MANY_BETAS[name])
+    explorer = Explorer(own)
+    assert explorer.start["dynamics.betas"] == 1
+    about, shown = told(explorer, run_n=3)
+    assert not shown["bad"], shown
+    # there is a number of an energy only where there is one
+    assert not any("nan" in one for one in shown["numbers"])
+    assert "dynamics.betas" in about["used"]
+    assert "dynamics.beta" not in about["used"]
+    assert mf.Case(about["toml"])._build()[1] == own._build()[1]
+    assert explorer.moved({"dynamics.betas": 0.5})[0]._build()[1] == HALVED[name]
+    # another dynamics has a β of its own
+    other, used = explorer.moved({"dynamics.type": "USA", "dynamics.betas": 0.5})
+    assert other._build()[1].beta == (4.0 if name != "a schedule" else other._build()[1].beta)
+    assert "dynamics.betas" not in used["used"]
+    with pytest.raises(ValueError, match=r"dynamics\.betas must be .* >= 0, got -1"):
+        explorer.moved({"dynamics.betas": -1})
+
+
+def test_a_slider_of_beta_needs_no_factor():
+    for own in (None, case(2, dynamics={"type": "Kuramoto", "coupling": 2.0})):
+        assert "dynamics.betas" not in Explorer(own).moved({})[1]["used"]
+
+
+@pytest.mark.parametrize("key", ["dynamics.beta", "law.kappa", "run.t_end", "law.bumps"])
+def test_a_slider_that_comes_back_leaves_the_case(key):
+    explorer = Explorer()
+    assert explorer.moved({key: explorer.start[key]})[0] == explorer.moved({})[0]
+    # and other sliders leave the law alone
+    assert explorer.moved({"dynamics.noise": 0.1})[0]._tables.law == START._tables.law
+    away, back = {"measure.dim": 3}, {"measure.dim": 2, key: explorer.start[key]}
+    assert explorer.moved(away)[0] != explorer.moved(back)[0] == START
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["Density", "FlowMap"])
+def test_a_preview_on_the_sphere_counts_its_work(kind):
+    """From the page's own start: saves 75 ms apart need a step each, of 12 evaluations."""
+    explorer = Explorer()
+    moved, _ = explorer.moved({"measure.dim": 3, "measure.type": kind})
+    sol = explore.preview_of(moved)._solve(monitors=None)
+    assert sol.success
+    assert sol.dataset.evaluations[-1] <= 15 * len(sol.t)
+    # nothing on the way costs more than the transforms of that degree
+    assert max(measure.space.lmax for measure in sol.measures) <= 127
+    exact = moved._solve(monitors=None).dataset.energy_share
+    np.testing.assert_allclose(sol.dataset.energy_share, exact, rtol=1e-3)
+
+
+def test_only_runs_on_the_sphere_have_a_preview():
+    others = [case(2), case(6), case(2, "FlowMap"), case(3, measure={"type": "Particles", "n": 5})]
+    assert [explore.preview_of(own) for own in others] == [None] * 4
+
+
+def test_saves_are_shown_as_they_come(monkeypatch):
+    """On S² at first those of a preview, then all of it, then the run."""
+    monkeypatch.setattr(explore, "_BETWEEN_WORDS", 0.0)
+    explorer, lines = Explorer(case(3)), []
+    explorer.run({"run.n": 5}, lines.append, int)
+    *early, preview, final = [one for one in lines if "views" in one]
+    assert early
+    for one in early:
+        assert one["early"]
+        assert one["said"] == f"preview, t = {one['t'][-1]:.3g} …"
+        assert one["t"] == final["t"][: len(one["t"])]
+        assert len(one["numbers"]) == len(one["t"]) < len(final["t"])
+        # the axis of times stays
+        assert view(one, "energy")["layout"]["xaxis"]["range"] == [0.0, 0.4]
+    assert early[0]["t"] == [0.0]
+    assert preview["said"] == "preview up to t = 0.4, refined now: …"
+    assert preview["t"] == final["t"]
+    assert final["done"]
+    # once more it is drawn alone
+    again = []
+    explorer.run({"run.n": 5}, again.append, int)
+    assert again == [lines[0], final]
+
+
+def test_a_scale_is_held_where_that_is_asked():
+    explorer = Explorer(case(2))
+    for is_log, expected in ((None, False), (True, True), (False, False)):
+        lines = []
+        explorer.run({"run.n": 0}, lines.append, int, is_log)
+        assert lines[-1]["log"] is expected
+        axis = view(lines[-1], "measure0")["layout"]["yaxis"]
+        assert (axis.get("type") == "log") is expected
+    uniform = [mf.Density(mf.Circle(32), mf.Uniform(2))]
+    scale = explore.look(uniform, uniform, True).scale
+    assert 0.0 < scale.vmin < scale.vmax
+
+
+def test_a_run_that_waits_says_so_and_can_leave():
+    explorer, lines = Explorer(case(2)), []
+
+    def leave():
+        raise ConnectionAbortedError
+
+    with explorer.lock, pytest.raises(ConnectionAbortedError):
+        explorer.run({}, lines.append, leave)
+    assert lines[-1]["said"] == "waits until a run before it ends …"
+    assert not told(explorer)[1]["bad"]
+
+
+def test_the_slider_of_tokens_is_that_of_a_case_of_tokens():
+    explorer = Explorer(case(2, measure={"type": "Particles", "n": 9}))
+    assert explorer.start["run.n"] == 9
+    about, shown = told(explorer, run_n=20)
+    assert mf.Case(about["toml"])._build()[0].points.shape == (20, 2)
+    assert [one["name"] for one in view(shown, "energy")["data"]] == [""]
+    # a cloud that is taken as it is has none
+    cloud = {"type": "PointCloud", "points": [[1.0, 0.0], [0.0, 1.0]]}
+    own = Explorer(START.replace({"law": cloud, "measure": {"type": "Particles"}} | SHORT))
+    assert "run.n" not in own.moved({"run.n": 30})[1]["used"]
+    assert own.moved({"run.n": 30})[0]._build()[0].points.shape == (2, 2)
+
+
 @pytest.mark.slow
 def test_ctrl_c_ends_what_runs(explorer):
     """The last test of the program, which is over then."""
@@ -370,11 +511,3 @@ def test_ctrl_c_ends_what_runs(explorer):
         explorer.process.send_signal(signal.SIGINT)
         assert explorer.process.wait(60) == 0
     assert explorer.errors.read_text() == ""
-
-
-def test_weights_in_time_have_no_slider():
-    """A slider has one number, and a schedule many."""
-    beta = {"type": "Schedule", "times": [0.0, 1.0], "values": [1.0, 2.0]}
-    weights = case(2, dynamics={"type": "SA", "beta": beta}, run={"t_end": 0.5})
-    with pytest.raises(ValueError, match=r"dynamics\.beta must be a number for a slider, got \{"):
-        Explorer(weights)

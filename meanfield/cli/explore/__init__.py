@@ -31,16 +31,32 @@ from meanfield.cli.report.document import filled, measure_views, part_of_page, p
 from meanfield.cli.report.measures import POINT_RADIUS
 from meanfield.cli.report.view import View, packed, places
 from meanfield.evolution import Solution
+from meanfield.evolution.checkpoint import Checkpoint
+from meanfield.evolution.loop import solve
 from meanfield.evolution.recorder import with_role
-from meanfield.measures import AnyMeasure, Particles
+from meanfield.evolution.run import Run
+from meanfield.measures import AnyMeasure, Particles, SphereFlowMap
 from meanfield.measures.clusters import clusters
 from meanfield.plot.curves import followed_beta
 from meanfield.plot.frames import BLUE, GREEN, SKY, subscripts
-from meanfield.spaces import geometry
+from meanfield.plot.panels import look
+from meanfield.spaces import Sphere, geometry
 from meanfield.typing import Array
 
-# seconds between two words of how far a run is
+# seconds between two words of how far a run is, and to the first picture of its saves
 _BETWEEN_WORDS = 0.3
+# on S² a series of bounded degree shows in a second what a flow map resolves in many
+_PREVIEW = {
+    "measure": {
+        "type": "Density",
+        "space": {"type": "Sphere", "lmax": 31},
+        "tail_tol": 1e-2,
+        "max_size": 127,
+    },
+    "run.rtol": 1e-4,
+    "run.atol": 1e-7,
+    "run.on_unresolved": "stop",
+}
 # characters of the figures of a measure, which go no farther than this machine
 _ROOM = 20_000_000
 # bytes of a request: controls have a line of text at most
@@ -55,10 +71,11 @@ CONTROLS: dict[str, tuple[Any, ...]] = {
     "dynamics.type": ("dynamics", "SA", "USA", "DoublyStochastic", "Interaction"),
     "dynamics.kernel": ("Taylor coefficients of the kernel s", "1, 1, 0.5"),
     "dynamics.beta": ("inverse temperature β", 4, 0, 12, 0.1),
+    "dynamics.betas": ("every β of the case, times", 1, 0, 3, 0.05),
     "dynamics.sign": ("sign, 1 attractive, -1 repulsive", 1, -1, 1, 2),
     "dynamics.noise": ("noise τ", 0, 0, 0.3, 0.005),
     "run.t_end": ("run until t", 3, 0.1, 20, 0.1),
-    "run.n": ("tokens over it, n", 100, 0, 500, 10),
+    "run.n": ("number n of tokens", 100, 0, 500, 10),
 }
 # which a request may not have larger than the page has them
 _SIZES = "law.bumps", "measure.dim", "run.n"
@@ -94,6 +111,64 @@ def measure_table(dim: int, kind: str) -> dict[str, Any]:
     if dim <= 3:
         space = {"type": "Circle", "n": 128} if dim == 2 else {"type": "Sphere", "lmax": 31}
     return {"type": kind, "space": space} | ({"max_size": 63} if dim == 3 else {})
+
+
+def multiplied(table: Any, factor: float) -> Any:
+    """A table of a dynamics with every β in it multiplied, those of its terms and layers, too.
+
+    Examples
+    --------
+    >>> multiplied({"terms": [{"type": "SA", "beta": 4.0}, {"type": "USA", "beta": 1.0}]}, 0.5)
+    {'terms': [{'type': 'SA', 'beta': 2.0}, {'type': 'USA', 'beta': 0.5}]}
+    """
+    if isinstance(table, list):
+        return [multiplied(entry, factor) for entry in table]
+    if not isinstance(table, dict):
+        return table
+    changed = {key: multiplied(entry, factor) for key, entry in table.items()}
+    match table.get("beta"):
+        case {"values": values}:
+            changed["beta"]["values"] = [factor * value for value in values]
+        case float() | int() as beta:
+            changed["beta"] = factor * beta
+    return changed
+
+
+def preview_of(case: Case) -> Case | None:
+    """On S² a case that is run within seconds for a first look; None where the case itself is."""
+    measure = case._build()[0]
+    is_slow = isinstance(measure, SphereFlowMap)
+    is_slow = is_slow or isinstance(getattr(measure, "space", None), Sphere)
+    return case.replace(_PREVIEW) if is_slow else None
+
+
+# the runs of a measure and of tokens over it, and the masses of clusters at each save of the first
+_Solved = tuple[list[Solution], list[Array]]
+
+
+class _Saves(Checkpoint):
+    """The masses of clusters at the saves of a run, which it shows at intervals that double."""
+
+    def __init__(self, step: Callable[[float], None], show: Callable[[Solution], None]) -> None:
+        super().__init__(None)
+        self.masses: list[Array] = []
+        self._step, self._show, self._start = step, show, time.monotonic()
+        self._due = self._start + _BETWEEN_WORDS
+
+    def gather(self, t: float, measures: Sequence[AnyMeasure]) -> None:
+        """Find the clusters of measures that are new, up to that of time t."""
+        for measure in measures[len(self.masses) :]:
+            self._step(t)
+            self.masses.append(clusters(measure).masses)
+
+    def keep(self, run: Run) -> None:
+        """Show what the run has, but for the last save: then the whole run is shown."""
+        super().keep(run)
+        self.gather(run.system.t, run.recorder.measures)
+        if run.system.t < run.plan.times[-1] and time.monotonic() >= self._due:
+            self._show(run.solution("interrupted", "", None))
+            now = time.monotonic()
+            self._due = now + (now - self._start)
 
 
 def energy_of(sol: Solution) -> tuple[Array, str]:
@@ -137,21 +212,25 @@ class Explorer:
     """
 
     def __init__(self, case: Case | None = None) -> None:
-        self.base = case or Case(part_of_page("explore/case.toml"), name="case")
+        self.base = case or Case(_start_text(), name="case")
         given = tomllib.loads(self.base.to_toml())
         given["law"] = {"bumps": 0} if case else {}
         given["measure"]["dim"] = self.base._build_law()[0].dim
+        given["run"] |= {"n": given["measure"]["n"]} if "n" in given["measure"] else {}
         parts = ((key, first, *key.split(".")) for key, (_, first, *_) in CONTROLS.items())
         self.start = {key: given[table].get(name, first) for key, first, table, name in parts}
-        if isinstance(self.start["dynamics.beta"], dict):
-            raise ValueError(
-                f"dynamics.beta must be a number for a slider, got "
-                f"{shown(self.start['dynamics.beta'])}"
-            )
+        self._given = given
+        # a slider has one number, and a schedule many: the case keeps it
+        self._fixed = {key for key, value in self.start.items() if isinstance(value, dict)}
+        self.start |= {key: CONTROLS[key][1] for key in self._fixed}
+        dynamics = given["dynamics"]
+        has_number = "beta" in dynamics and "dynamics.beta" not in self._fixed
+        if has_number or multiplied(dynamics, 2.0) == dynamics:
+            self._fixed.add("dynamics.betas")
         self.start["dynamics.kernel"] = str(self.start["dynamics.kernel"]).strip("[]")
         # transforms have buffers of their own, so one run is made at a time
         self.lock = Lock()
-        self._last: Any = None, None
+        self._last: tuple[Case | None, int, _Solved] = None, 0, ([], [])
 
     def page(self) -> str:
         """The page, which asks for all that it shows."""
@@ -177,16 +256,26 @@ class Explorer:
         # about an axis there are two places for them
         most = CONTROLS["law.bumps"][3] if dim <= 3 else 2
         bumps = min(told["law.bumps"], most)
-        fields = tables.TYPES[told["dynamics.type"]].model_fields
+        fields = {*tables.TYPES[told["dynamics.type"]].model_fields, "betas"}
         unused = set() if bumps else {"law.kappa"}
         dynamics = (one.removeprefix("dynamics.") for one in told if one.startswith("dynamics."))
         unused |= {f"dynamics.{one}" for one in dynamics if one not in fields}
+        is_own = told["dynamics.type"] == self.start["dynamics.type"]
+        unused |= self._fixed if is_own else {"dynamics.betas"}
+        has_count = "n" in self._given["measure"] or bumps
+        if kind == self.start["measure.type"] == "Particles" and not has_count:
+            unused.add("run.n")
         used = [key for key in told if key not in unused]
         with suppress(ValueError):
             told["dynamics.kernel"] = toml_value(f"[{told['dynamics.kernel']}]")
+        factor, changes = told.pop("dynamics.betas"), dict[str, Any]()
+        if "dynamics.betas" in used and factor != 1:
+            number("dynamics.betas", factor, low=0)
+            changes["dynamics"] = multiplied(self._given["dynamics"], factor)
         given = ("dynamics.", "run.t_end")
-        changes = {key: told[key] for key in used if changed and key.startswith(given)}
-        if changed and bumps:
+        moved = [key for key in used if changed and key in told and key.startswith(given)]
+        changes |= {key: told[key] for key in moved}
+        if bumps and {"law.bumps", "law.kappa", "measure.dim"} & changed.keys():
             changes["law"] = law_table(dim, bumps, told["law.kappa"])
         at_start = self.start["measure.dim"]
         if dim != at_start and not bumps:
@@ -196,11 +285,13 @@ class Explorer:
             )
         if kind == "Particles":
             # tokens of any law have their dimension from it, and need a number where it has none
-            is_other = "law" in changes and "n" not in tomllib.loads(self.base.to_toml())["measure"]
+            is_other = "law" in changes and "n" not in self._given["measure"]
         else:
             is_other = (dim, kind) != (at_start, self.start["measure.type"])
         if is_other:
             changes["measure"] = measure_table(dim, kind)
+        if kind == "Particles" and "run.n" in changed and "run.n" in used:
+            changes["measure.n"] = told["run.n"]
         text = overridden(self.base.to_toml(), changes, "case")
         case = Case(text, folder=self.base._folder, name="case")
         return case, {"toml": text, "used": used, "bumps": most}
@@ -232,84 +323,156 @@ class Explorer:
         changed: Mapping[str, Any],
         tell: Callable[[dict[str, Any]], None],
         check: Callable[[], None],
+        is_log: bool | None = None,
     ) -> None:
         """Tell the case, how far its run is now and then, and what the page shows of it.
 
-        `check` is called at each step, and ends the run by what it raises.
+        Where a run takes long, its saves are told as they come, and on S² a preview goes before it.
+        `check` is called at each step, and ends the run by what it raises. The scale of densities
+        is logarithmic or linear as `is_log` has it, or as fits the run. The last line has `done`.
         """
-        due = time.monotonic() + _BETWEEN_WORDS
+        due, phase = time.monotonic() + _BETWEEN_WORDS, ""
 
         def step(t: float) -> None:
             nonlocal due
             check()
             if time.monotonic() > due:
                 due = time.monotonic() + _BETWEEN_WORDS
-                tell({"said": f"t = {t:.3g} …"})
+                tell({"said": f"{phase}t = {t:.3g} …"})
+
+        def show(picture: dict[str, Any]) -> None:
+            tell(picture | {"early": True, "said": f"{phase}t = {picture['t'][-1]:.3g} …"})
 
         try:
             case, about = self.moved(changed)
             tell(about)
             n = {**self.start, **changed}["run.n"]
-            with self.lock:
-                tell(self._shown(case, n, step))
+            with self._turn(check, tell):
+                last, count, solved = self._last
+                if (last, count) != (case, n):
+                    rough = preview_of(case)
+                    if rough is not None:
+                        # what has no preview may have a run
+                        with suppress(ValueError, ArithmeticError):
+                            phase = "preview, "
+                            solved = self._solved(rough, n, step, show, is_log)
+                            picture = self._picture(*solved, is_log)
+                            phase = f"preview up to t = {picture['t'][-1]:.3g}, refined now: "
+                            tell(picture | {"said": f"{phase}…", "bad": False})
+                    later = show if rough is None else _nothing
+                    solved = self._solved(case, n, step, later, is_log)
+                    self._last = case, n, solved
+                tell(self._picture(*solved, is_log) | {"done": True})
         except (ValueError, ArithmeticError, MemoryError) as error:
-            tell({"said": one_line(str(error)), "bad": True})
+            tell({"said": one_line(str(error)), "bad": True, "done": True})
 
     def figure(self, changed: Mapping[str, Any], check: Callable[[], None]) -> bytes:
         """The figure of `meanfield plot`, as a PDF; `check` as in `run`."""
         case, _ = self.moved(changed)
         drawn = io.BytesIO()
-        with self.lock:
-            last, sol = self._last
-            if last != case:
+        with self._turn(check, _nothing):
+            last, _, solved = self._last
+            if last == case:
+                sol = solved[0][0]
+            else:
                 sol = case._solve(monitors=None, progress=lambda _: check())
             plot.solution(sol).savefig(drawn, format="pdf")
         return drawn.getvalue()
 
-    def _shown(self, case: Case, n: int, step: Callable[[float], None]) -> dict[str, Any]:
-        """The measure, n tokens over it, energies, clusters, and numbers at each time."""
-        sol = case._solve(monitors=None, progress=step)
-        self._last = case, sol
-        sols, names = [sol], [""]
-        if n and not isinstance(sol.final, Particles):
+    @contextmanager
+    def _turn(
+        self, check: Callable[[], None], tell: Callable[[dict[str, Any]], None]
+    ) -> Iterator[None]:
+        """Inside, no other run is made; who has to wait is told so."""
+        if not self.lock.acquire(blocking=False):
+            tell({"said": "waits until a run before it ends …"})
+            while not self.lock.acquire(timeout=_BETWEEN_WORDS):
+                check()
+        try:
+            yield
+        finally:
+            self.lock.release()
+
+    def _solved(
+        self,
+        case: Case,
+        n: int,
+        step: Callable[[float], None],
+        show: Callable[[dict[str, Any]], None],
+        is_log: bool | None,
+    ) -> _Solved:
+        """The runs of the measure and of n tokens over it, and the masses of clusters.
+
+        Pictures of the saves that are there are shown meanwhile.
+        """
+        sols: list[Solution] = []
+        if n and case._tables.measure.made is not Particles:
             tokens = case.replace({"measure": {"type": "Particles", "n": n}})
             sols.append(tokens._solve(monitors=None, progress=step))
-            names = ["measure", f"{n} tokens"]
+        saves = _Saves(step, lambda sol: show(self._picture([sol, *sols], saves.masses, is_log)))
+        with case._errors("run"):
+            measure, dynamics, keywords = case._build()
+            further = {"monitors": None, "progress": step, "checkpoint": saves}
+            sol = solve(measure, dynamics, **keywords | further)
+        # a run that ends early has one save more
+        saves.gather(float(sol.t[-1]), sol.measures)
+        return [sol, *sols], saves.masses
+
+    def _picture(
+        self, sols: list[Solution], masses: list[Array], is_log: bool | None
+    ) -> dict[str, Any]:
+        """The measure, tokens over it, energies, clusters, and numbers at each time."""
+        sol = sols[0]
+        names = ["measure", *(f"{len(one.final.weights)} tokens" for one in sols[1:])]
         saved = reduce(np.intersect1d, [one.t for one in sols])
-        t, views = measure_views([sol], [""], saved, _ROOM)
+        shared = look(sol.measures, sol.measures, is_log)
+        t, views = measure_views([sol], [""], saved, _ROOM, shared)
         for beside in sols[1:]:
             tokens_at = [beside.measures[i] for i in np.flatnonzero(np.isin(beside.t, t)).tolist()]
             lay_over(views[0], tokens_at, sol.measures[0].axis)
         energies, symbol = [energy_of(one)[0][np.isin(one.t, t)] for one in sols], energy_of(sol)[1]
-        called = dict(zip(names, energies, strict=True))
+        called = dict(zip(names if sols[1:] else [""], energies, strict=True))
         title = subscripts(f"{symbol}{followed_beta(sol)}", "<sub>%s</sub>")
         views.append(over_t("energy", title, t, called, {}, has_legend=len(sols) > 1))
-        masses = []
-        for time_of, measure in zip(sol.t, sol.measures, strict=True):
-            step(time_of)
-            if time_of in t:
-                masses.append(clusters(measure).masses)
+        held = [masses[i] for i in np.flatnonzero(np.isin(sol.t, t)).tolist()]
         dots = {
             "type": "scatter",
             "mode": "markers",
             "marker": {"color": BLUE, "size": 5},
-            "x": packed(np.repeat(t, list(map(len, masses))), "f8"),
-            "y": packed(np.concatenate(masses)),
+            "x": packed(np.repeat(t, list(map(len, held))), "f8"),
+            "y": packed(np.concatenate(held)),
         }
         scale = {"range": [0.0, 1.04]}
         views.append(over_t("clusters", "masses of clusters", t, {}, scale, further=[dots]))
+        for view in views[1:]:
+            # times to come have their place
+            view.layout["xaxis"]["range"] = [t[0], float(sol.dataset.attrs["t_end"])]
         numbers = [
-            _numbers({title: f"{energy:.6f}", "clusters": len(some), "masses": _listed(some)})
-            for energy, some in zip(energies[0], masses, strict=True)
+            _numbers(
+                ({title: f"{energy:.6f}"} if np.isfinite(energy) else {})
+                | {"clusters": f"{len(some)}", "masses": _listed(some)}
+            )
+            for energy, some in zip(energies[0], held, strict=True)
         ]
         notes = [note for view in views for note in view.notes]
         pictures = [view.as_read() for view in views]
-        said = {"said": sol.message, "bad": not sol.success}
-        return said | {"t": t.tolist(), "views": pictures, "numbers": numbers, "notes": notes}
+        told = {"said": sol.message, "bad": not sol.success, "log": bool(shared.scale.vmin)}
+        return told | {"t": t.tolist(), "views": pictures, "numbers": numbers, "notes": notes}
+
+
+def _nothing(_: Any) -> None:
+    """What is shown to nobody."""
+
+
+def _start_text() -> str:
+    """The case that a page begins with of itself: its law is that of the controls."""
+    bumps, kappa = (CONTROLS[key][1] for key in ("law.bumps", "law.kappa"))
+    law = {"law": law_table(2, bumps, float(kappa))}
+    return overridden(part_of_page("explore/case.toml"), law, "case")
 
 
 def _listed(masses: Array) -> str:
-    return " ".join(f"{mass:.3f}" for mass in masses[:5])
+    return " ".join([f"{mass:.3f}" for mass in masses[:5]] + ["…"] * (len(masses) > 5))
 
 
 def _numbers(told: Mapping[str, Any]) -> str:
@@ -369,7 +532,9 @@ class _Answer(BaseHTTPRequestHandler):
         with suppress(ConnectionError):
             if urlsplit(self.path).path == "/run":
                 self._begin("application/x-ndjson")
-                self.server.explorer.run(changed, self._tell, self._check)
+                held = parse_qs(urlsplit(self.path).query).get("log")
+                is_log = held == ["true"] if held else None
+                self.server.explorer.run(changed, self._tell, self._check, is_log)
                 return
             try:
                 drawn = self.server.explorer.figure(changed, self._check)
