@@ -275,7 +275,7 @@ class Explorer:
         given = ("dynamics.", "run.t_end")
         moved = [key for key in used if changed and key in told and key.startswith(given)]
         changes |= {key: told[key] for key in moved}
-        if bumps and {"law.bumps", "law.kappa", "measure.dim"} & changed.keys():
+        if changed and bumps:
             changes["law"] = law_table(dim, bumps, told["law.kappa"])
         at_start = self.start["measure.dim"]
         if dim != at_start and not bumps:
@@ -350,19 +350,18 @@ class Explorer:
             with self._turn(check, tell):
                 last, count, solved = self._last
                 if (last, count) != (case, n):
-                    rough = preview_of(case)
-                    if rough is not None:
-                        # what has no preview may have a run
+                    refined = ""
+                    if (rough := preview_of(case)) is not None:
+                        phase = "preview, "
+                        # a case may have a run but no preview
                         with suppress(ValueError, ArithmeticError):
-                            phase = "preview, "
-                            solved = self._solved(rough, n, step, show, is_log)
-                            picture = self._picture(*solved, is_log)
-                            phase = f"preview up to t = {picture['t'][-1]:.3g}, refined now: "
-                            tell(picture | {"said": f"{phase}…", "bad": False})
-                    later = show if rough is None else _nothing
-                    solved = self._solved(case, n, step, later, is_log)
+                            picture = _picture(*_solved(rough, n, step, show, is_log), is_log)
+                            refined = f"preview up to t = {picture['t'][-1]:.3g}, refined now: "
+                            tell(picture | {"said": f"{refined}…", "bad": False})
+                    phase = refined
+                    solved = _solved(case, n, step, _nothing if refined else show, is_log)
                     self._last = case, n, solved
-                tell(self._picture(*solved, is_log) | {"done": True})
+                tell(_picture(*solved, is_log) | {"done": True})
         except (ValueError, ArithmeticError, MemoryError) as error:
             tell({"said": one_line(str(error)), "bad": True, "done": True})
 
@@ -393,75 +392,74 @@ class Explorer:
         finally:
             self.lock.release()
 
-    def _solved(
-        self,
-        case: Case,
-        n: int,
-        step: Callable[[float], None],
-        show: Callable[[dict[str, Any]], None],
-        is_log: bool | None,
-    ) -> _Solved:
-        """The runs of the measure and of n tokens over it, and the masses of clusters.
 
-        Pictures of the saves that are there are shown meanwhile.
-        """
-        sols: list[Solution] = []
-        if n and case._tables.measure.made is not Particles:
-            tokens = case.replace({"measure": {"type": "Particles", "n": n}})
-            sols.append(tokens._solve(monitors=None, progress=step))
-        saves = _Saves(step, lambda sol: show(self._picture([sol, *sols], saves.masses, is_log)))
-        with case._errors("run"):
-            measure, dynamics, keywords = case._build()
-            further = {"monitors": None, "progress": step, "checkpoint": saves}
-            sol = solve(measure, dynamics, **keywords | further)
-        # a run that ends early has one save more
-        saves.gather(float(sol.t[-1]), sol.measures)
-        return [sol, *sols], saves.masses
+def _solved(
+    case: Case,
+    n: int,
+    step: Callable[[float], None],
+    show: Callable[[dict[str, Any]], None],
+    is_log: bool | None,
+) -> _Solved:
+    """The runs of the measure and of n tokens over it, and the masses of clusters.
 
-    def _picture(
-        self, sols: list[Solution], masses: list[Array], is_log: bool | None
-    ) -> dict[str, Any]:
-        """The measure, tokens over it, energies, clusters, and numbers at each time."""
-        sol = sols[0]
-        names = ["measure", *(f"{len(one.final.weights)} tokens" for one in sols[1:])]
-        saved = reduce(np.intersect1d, [one.t for one in sols])
-        shared = look(sol.measures, sol.measures, is_log)
-        t, views = measure_views([sol], [""], saved, _ROOM, shared)
-        for beside in sols[1:]:
-            tokens_at = [beside.measures[i] for i in np.flatnonzero(np.isin(beside.t, t)).tolist()]
-            lay_over(views[0], tokens_at, sol.measures[0].axis)
-        energies, symbol = [energy_of(one)[0][np.isin(one.t, t)] for one in sols], energy_of(sol)[1]
-        called = dict(zip(names if sols[1:] else [""], energies, strict=True))
-        title = subscripts(f"{symbol}{followed_beta(sol)}", "<sub>%s</sub>")
-        views.append(over_t("energy", title, t, called, {}, has_legend=len(sols) > 1))
-        held = [masses[i] for i in np.flatnonzero(np.isin(sol.t, t)).tolist()]
-        dots = {
-            "type": "scatter",
-            "mode": "markers",
-            "marker": {"color": BLUE, "size": 5},
-            "x": packed(np.repeat(t, list(map(len, held))), "f8"),
-            "y": packed(np.concatenate(held)),
-        }
-        scale = {"range": [0.0, 1.04]}
-        views.append(over_t("clusters", "masses of clusters", t, {}, scale, further=[dots]))
-        for view in views[1:]:
-            # times to come have their place
-            view.layout["xaxis"]["range"] = [t[0], float(sol.dataset.attrs["t_end"])]
-        numbers = [
-            _numbers(
-                ({title: f"{energy:.6f}"} if np.isfinite(energy) else {})
-                | {"clusters": f"{len(some)}", "masses": _listed(some)}
-            )
-            for energy, some in zip(energies[0], held, strict=True)
-        ]
-        notes = [note for view in views for note in view.notes]
-        pictures = [view.as_read() for view in views]
-        told = {"said": sol.message, "bad": not sol.success, "log": bool(shared.scale.vmin)}
-        return told | {"t": t.tolist(), "views": pictures, "numbers": numbers, "notes": notes}
+    Pictures of the saves that are there are shown meanwhile.
+    """
+    sols: list[Solution] = []
+    if n and case._tables.measure.made is not Particles:
+        tokens = case.replace({"measure": {"type": "Particles", "n": n}})
+        sols.append(tokens._solve(monitors=None, progress=step))
+    saves = _Saves(step, lambda sol: show(_picture([sol, *sols], saves.masses, is_log)))
+    with case._errors("run"):
+        measure, dynamics, keywords = case._build()
+        further = {"monitors": None, "progress": step, "checkpoint": saves}
+        sol = solve(measure, dynamics, **keywords | further)
+    # a run that ends early has one save more
+    saves.gather(float(sol.t[-1]), sol.measures)
+    return [sol, *sols], saves.masses
+
+
+def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> dict[str, Any]:
+    """The measure, tokens over it, energies, clusters, and numbers at each time."""
+    sol = sols[0]
+    names = ["measure", *(f"{len(one.final.weights)} tokens" for one in sols[1:])]
+    saved = reduce(np.intersect1d, [one.t for one in sols])
+    shared = look(sol.measures, sol.measures, is_log)
+    t, views = measure_views([sol], [""], saved, _ROOM, shared)
+    for beside in sols[1:]:
+        tokens_at = [beside.measures[i] for i in np.flatnonzero(np.isin(beside.t, t)).tolist()]
+        lay_over(views[0], tokens_at, sol.measures[0].axis)
+    energies, symbol = [energy_of(one)[0][np.isin(one.t, t)] for one in sols], energy_of(sol)[1]
+    called = dict(zip(names if sols[1:] else [""], energies, strict=True))
+    title = subscripts(f"{symbol}{followed_beta(sol)}", "<sub>%s</sub>")
+    views.append(over_t("energy", title, t, called, {}, has_legend=len(sols) > 1))
+    held = [masses[i] for i in np.flatnonzero(np.isin(sol.t, t)).tolist()]
+    dots = {
+        "type": "scatter",
+        "mode": "markers",
+        "marker": {"color": BLUE, "size": 5},
+        "x": packed(np.repeat(t, list(map(len, held))), "f8"),
+        "y": packed(np.concatenate(held)),
+    }
+    scale = {"range": [0.0, 1.04]}
+    views.append(over_t("clusters", "masses of clusters", t, {}, scale, further=[dots]))
+    for view in views[1:]:
+        # times to come have their place
+        view.layout["xaxis"]["range"] = [t[0], float(sol.dataset.attrs["t_end"])]
+    numbers = [
+        _numbers(
+            ({title: f"{energy:.6f}"} if np.isfinite(energy) else {})
+            | {"clusters": f"{len(some)}", "masses": _listed(some)}
+        )
+        for energy, some in zip(energies[0], held, strict=True)
+    ]
+    notes = [note for view in views for note in view.notes]
+    pictures = [view.as_read() for view in views]
+    told = {"said": sol.message, "bad": not sol.success, "log": bool(shared.scale.vmin)}
+    return told | {"t": t.tolist(), "views": pictures, "numbers": numbers, "notes": notes}
 
 
 def _nothing(_: Any) -> None:
-    """What is shown to nobody."""
+    """Show a picture to nobody."""
 
 
 def _start_text() -> str:

@@ -5,7 +5,7 @@
   const gone = "The explorer does not answer. Start it again with: meanfield explore";
   const controls = [...form.elements].filter((one) => one.name);
   const isNumber = (control) => control.type === "range";
-  // what a slider has at first, and the words beside it, which may have more digits
+  // the first value of each control, and the words beside it, which may have more digits
   const first = new Map(controls.map((one) => [one.name, {
     value: one.value, words: isNumber(one) ? one.previousElementSibling.textContent : "",
   }]));
