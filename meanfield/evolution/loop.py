@@ -145,97 +145,48 @@ def evolve(
 ) -> Solution[Any]:
     """Solve ∂_t mu + div(X[mu] mu) = 0, (3.4) for SA and (3.8) for USA, from `t_start` to `t_end`.
 
-    Time steps are those of DOP853 (Hairer, Nørsett & Wanner 1993), an explicit Runge-Kutta pair
-    of order 8. Stepping starts anew at every save.
-
-    The dataset has the `energy` that the dynamics increases or decreases, see `mf.energy`, or any
-    other that is asked for, by the argument `energy`.
-    Attention with KᵀQ = D = Dᵀ, V = ±D needs β|D| <= 350 and no noise for it; other attention,
-    feed-forward layers and `Layers` have no energy, an output of your own the one that it says,
-    whose balance is relative to its largest value so far. `energy_share` is the
-    energy as a share of that of a Dirac. `work` is the signed time integral of the `dissipation`,
-    so `balance_error` = (E(t) - E(0) - work)/|E(δ)| checks the run. Tokens with noise or between
-    layers have no work, oscillators with frequencies neither work nor dissipation. `energy`,
-    `dissipation` and `work` are dimensionless; each is left out if it overflows. Every variable has
-    an attribute `role`, and variables of an energy have its `symbol`.
-
-    With noise τ a density solves ∂_t f = -div(f X) + τ Δf, by an exponential Runge-Kutta method of
-    order 4 to which the Laplacian is exact (`evolution.steppers`); what the noise does to the
-    energy, τ ∫ u Δf dσ with u = (1/β) ∫ e^{β<·,y>} dmu, is then part of `work`,
-    and by itself `noise_work`.
-
-    Phases on the circle, θ' = ω + K ∫ h(φ - θ) dmu(φ), (7.2) and (7.5), take a `CircleInteraction`,
-    `Kuramoto` among them.
+    The page docs/running.md says how, and docs/limits.md how far β, d and n go.
 
     Parameters
     ----------
     measure : Density, FlowMap or Particles; OscillatorDensity or Oscillators
         The measure at `t_start`; the latter two under a CircleInteraction.
     dynamics : SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, Layers or Kuramoto
-        Noise is for densities and Particles. Measures about an axis need matrices that commute
-        with rotations about it. Flow maps take SA, USA and DoublyStochastic with β <= 150 about an
-        axis, 40 on S^2, and on the circle as far as `max_nodes` nodes resolve e^{β cos}, some 10000
-        by default, 20000 at most. Under matrices densities have β |KᵀQ| <= 10000 on the circle,
-        128 on S^2; flow maps <= 100 on the circle, 150 about an axis, 40 on S^2. There a flow map
-        of a law about an axis becomes one without where the matrices have another (tol 1e-9).
-        relu, which gives the density kinks, lets a flow map have a `tol` of 1e-7 on a line and 1e-6
-        on S^2 at best. An object of a class of your own moves every measure with a kernel or
-        heads(), Density and Particles with output(measure, points), and flow maps with divergence(
-        measure, points), too, see `mf.typing.OwnDynamics`. A
-        `LayerMap` takes Particles through discrete layers: `t_end` must be a whole number of its
-        steps, and saves are at the steps nearest to `save_at`.
+        Or a Sum of them, a LayerMap for Particles, or an object of your own class, see
+        `mf.typing.OwnDynamics`. Noise is for densities and Particles.
     t_end : float
-        > `t_start`. Times scale like e^{-β} under USA.
+        > `t_start`.
     save_at : int or array_like, optional
         That many equal intervals (default 20), or the times themselves, ascending in
         [t_start, t_end]; t_start and t_end are always saved.
     t_start : float
-        >= 0, the time on the clock of `Layers`, of the solution and of messages at which the run
-        begins; a whole number of the steps of a `LayerMap`.
+        >= 0, the time at which the run begins.
     rtol, atol : float
-        Relative and absolute tolerance of a time step, for each coefficient or coordinate. For
-        densities `atol` is relative to the L² norm of f up to the coefficient's degree, and
-        shared by the coefficients. Flow maps have a tolerance of their own instead, their `tol`.
+        Relative and absolute tolerance of a time step, for each coefficient or coordinate. Flow
+        maps have a tolerance of their own instead, their `tol`.
     max_step : float, optional
-        The largest time step of Particles under noise, default 0.02 over the largest rate of SA,
-        USA, DoublyStochastic or an interaction. Other runs need none, and leave it and `rng` aside.
+        The largest time step of Particles under noise. Other runs leave it and `rng` aside.
     on_unresolved : {'flow-map', 'stop'}, optional
-        What to do when a space of `max_size` no longer resolves a density. 'flow-map', the
-        default, continues with a `FlowMap` of the same law to `t_end`, in the same solution. 'stop'
-        ends the run as 'under-resolved', with its last resolved state. It is the default if no
-        flow map is possible: with noise, for an OscillatorDensity, and for `Layers` with doubly
-        stochastic attention.
+        How to go on when a space of `max_size` no longer resolves a density: as a `FlowMap` (the
+        default where there is one), or not.
     rng : int or numpy Generator, optional
-        Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `evolution.token_system` for
-        the scheme, of weak order 2. The same seed gives the same bits.
+        Needed for Particles with noise. The same seed gives the same bits.
     monitors : mapping of str to callable, optional
-        Further numbers of the measure, recorded at every save; see `DistanceTo`. A monitor may
-        return None where there is no such number; the dataset then has nan. It may return a number
-        with `lower` and `upper`, such as a `Bracket`; the dataset then also has name_lower and
-        name_upper, and name_proved (1 or 0) if the number has `proved`. If a monitor raises at
-        `t_start`, its exception is raised here, before any step. Later it ends the run as 'failed'.
+        Further numbers of the measure, recorded at every save; see `DistanceTo`.
     progress : bool, 'lines' or callable
-        Whether to show a bar with t, energy and size on standard error. 'lines' prints them as a
-        line each minute, for log files. A function is called with t after every step; if it
-        raises, the run ends, and its exception is raised here.
+        Whether to show a bar, print a line each minute, or call a function with t after every step.
     checkpoint : str or path-like, optional
-        NetCDF file (.nc) for the saves so far, written during the run in at most a twentieth of
-        its time, and for the whole solution at the end. If the process is killed, `resume`
-        continues from it. A file that exists is removed before the first step. If the file can't
-        be written, there is a warning, and the run continues. Only one run can write a file.
+        NetCDF file (.nc) that keeps the saves so far, from which `resume` continues a run that was
+        killed. A file that exists is replaced.
     energy : float or Dynamics, optional
         An energy to follow instead of the dynamics' own: β, for that of SA and USA, or a dynamics
-        that has one. Its value, `work` and `balance_error` are recorded, and as `dissipation`
-        ± ∫ <∇ δE/δmu, X> dmu, + where that dynamics climbs it; X may raise or lower it. The run
-        resolves the larger reach of both. Each stage of a step takes one more sum over the measure,
-        some 15 for DoublyStochastic. No free energy is recorded, and oscillators with frequencies
-        have no such energy.
+        that has one.
 
     Returns
     -------
     Solution
-        Of the kind of `measure`; a run of a Density may end as a FlowMap. A run that stopped early
-        returns what it has, too; see `status` and `message`.
+        It has the measures of the kind of `measure`; a run of a Density may end as a FlowMap. A run
+        that stopped early returns what it has, too; see `status` and `message`.
 
     Raises
     ------
@@ -248,6 +199,13 @@ def evolve(
     -----
     meanfield.exceptions.UnfinishedWarning
         If the run ends before `t_end`, with its `message`.
+
+    Notes
+    -----
+    Time steps are those of DOP853 (Hairer, Nørsett & Wanner 1993), of order 8; under noise of order
+    4 for densities, of weak order 2 for tokens. `balance_error` = (E(t) - E(0) - work)/|E(δ)|
+    checks the run where the dynamics has an energy: `energy` is computed from the measure, `work`
+    from the velocity.
 
     Examples
     --------
