@@ -93,27 +93,19 @@ def clusters(measure: Measure, radius: float | None = None, *, min_mass: float =
 
     A point is dense if the density there, smoothed over `radius`, is at least 2, twice that of the
     uniform measure. Dense points no further apart than `radius` belong to one cluster, and other
-    points within `radius` of a dense one to that of the nearest.
-    So the uniform measure has no cluster, a Dirac one of radius 0, and each of several atoms more
-    than two radii apart is one if its own smoothed density reaches 2: for the default radius if
-    it holds 0.052 on the circle, 0.0039 on S^2, and whatever it holds in many dimensions.
-    A trickle of mass between clusters joins none.
+    points within `radius` of a dense one to that of the nearest. So the uniform measure has no
+    cluster, and a Dirac has one of radius 0.
 
     Parameters
     ----------
     measure : Density, FlowMap or Particles
-        Tokens, and the nodes of a flow map on the circle, count as points of their weights, each
-        alike: k tokens in one place are one of their mass. A density or another flow map, and one
-        on the circle for less than the default radius, counts at points that are near to one
-        another on the scale of the radius. Of an axisymmetric one (d > 2) the points of one
-        meridian stand for their latitudes: a cluster away from the poles is a ring, its centre the
-        point of the ring on that meridian; one that holds a pole is a cap and has its centre there.
+        Of an axisymmetric one (d > 2) a cluster away from the poles is a ring, its centre a point
+        of the ring; one that holds a pole is a cap and has its centre there.
     radius : float, optional
-        In radians, up to 1; 0.1 if omitted, for every measure. Then on the circle up to 19 equal
-        atoms are a cluster each; 14, 0.45 apart, form from near uniform at β = 100.
+        In radians, up to 1; 0.1 if omitted, for every measure.
     min_mass : float
-        Least mass of a cluster, 0 to 1: lighter ones are outside. By default none is too light,
-        for of n tokens in many dimensions each that is alone has 1/n.
+        Least mass of a cluster, 0 to 1: lighter ones are outside. By default none is too light:
+        among n tokens in many dimensions each that is alone is a cluster of mass 1/n.
 
     Returns
     -------
@@ -127,15 +119,9 @@ def clusters(measure: Measure, radius: float | None = None, *, min_mass: float =
 
     Notes
     -----
-    The smoothed density at x is ∫ K(|x - y|) dmu(y) / ∫ K(|x - y|) dσ(y) with the kernel
-    K(s) = (1 - s²/h²)² for chords s < h, h = sqrt(7/3) radius, as wide as the interval of the
-    radius on the circle: both have the same mean of s². The interval itself would jump where a node
-    enters it: at nodes that are 3/4 of its radius apart by half of its mass, where K is right to
-    1 %.
-
-    A cluster about as broad as the radius ends at one of the points near which the density is 2.
-    So its mass is no sharper than the masses of these: on the circle that of a flow map, whose
-    nodes are few, is off by some per cent until the cluster has narrowed.
+    Tokens are points of their weights: k tokens in one place are one of their mass. The page
+    docs/howto/clusters.md has the kernel of the smoothing, and says which atoms are a cluster and
+    how sharp a mass is.
 
     Examples
     --------
