@@ -62,45 +62,10 @@ def wasserstein(
 ) -> Bracket:
     """W_p(mu, nu) = (inf ∫ dist(x, y)^p dπ)^{1/p} over plans π, dist the geodesic distance.
 
-    With equal ends, exact to about 1e-12 (an absolute error: angles are doubles), for
-
-    - any two measures on the circle (Delon, Salomon and Sobolevski 2010);
-    - two measures that are symmetric about one axis (densities on `Zonal` spaces, flow maps,
-      tokens on the axis): the distance of their polar angles;
-    - tokens in one point against tokens or a density.
-
-    With a lower and an upper end apart, for
-
-    - tokens in any dimension, n·m at most 2^26 pairs (2^24 on S^2 if p is 1 or 2): the network
-      simplex method of POT, refined until the bounds agree to 1e-12, however small the distances
-      of tokens that belong together. Both are proven. Where the mass that crosses a gap is
-      rounding of the weights, they may stay apart;
-    - tokens and a density on S^2 and p = 1 or 2, with a weight for each token: see
-      `transport.semidiscrete`. Both ends are proven. Up to some 10,000 tokens, fewer where they are
-      far from the density; of 2,000 beside their own law a bracket of 2 % takes a few seconds;
-    - other measures on S^2 and p = 1 or 2: see `transport.sphere`. A flow map without an axis has
-      the W_1 of the density with its moments: the value is that density's, and the bracket is wider
-      on both sides by an estimate of what that is off. A gap below the estimate's share of the
-      distance is not looked for. For other p, and where clusters are particles, it counts by its
-      nodes, and the bracket is wider on both sides by an estimate of W_p between them and the flow
-      map, each node's mass spread over its share of the patch. The value is nearer than that where
-      the distance is larger than the space between nodes. To a single token the nodes are a
-      quadrature, with its own estimate. No bracket of it is called proven but that of two with
-      the same nodes, which is 0.
-      W_1 of densities takes a second or so, more where they are sharp. W_2 needs POT and takes a
-      few to ten seconds of one core for a few bumps, up to lmax = 255 too, and longer where the
-      first of its three potentials misses the gap.
-      W_1 is proven. So are the lower ends of W_2; where a plan between cells does not reach the
-      gap, the upper end is an estimate, and the bracket is not `proved`: a larger gap gets a
-      proven one.
-      Measures that are much nearer to each other than the scale of their features have wide
-      brackets, and take up to a minute.
-
-    The error of a density or a flow map as such
-    comes on top: distances are those of the series, and of the panels. A mass error ε, of rounding
-    too, moves W_p by ε^{1/p} if it has to cross a gap without mass; where a truncated series is
-    negative, its mass there counts as ε. About an axis a pole of little density is such a gap, a
-    small one: W_14 of laws that differ by 1e-11 may be 1e-8.
+    The ends of the bracket are equal, to about 1e-12, for any two measures on the circle, for two
+    that are symmetric about one axis, and for tokens in one point against tokens or a density. They
+    are apart, each proven or an estimate, between tokens in any dimension and, for p = 1 or 2,
+    between any measures on S^2. Tokens beyond the circle, and W_2 of densities on S^2, need POT.
 
     Parameters
     ----------
@@ -109,14 +74,10 @@ def wasserstein(
         1 <= p <= 20.
     gap : float, optional
         (upper - lower)/upper that a bracket on S^2 shall have, in [1e-6, 1]; default 0.01, for W_1
-        of measures without tokens 0.002. Work ends when it is reached, or when more would not help:
-        ask the bracket what it has. Equal ends meet any gap.
+        of measures without tokens 0.002. Work ends when it is reached, or when more would not help.
     budget : int, optional
-        The most attempts at the gap that a bracket on S^2 may take; by default all that there are:
-        up to 5 at W_1 of densities (degrees 31 to 511), 4 at tokens beside a density (64 to 512
-        rows of cells), 3 else. Each starts from the result of the one before, has more degrees or
-        cells, and takes one to eight times its time. The bracket reached is returned, the same one
-        on every machine.
+        The most attempts at the gap that a bracket on S^2 may take; by default up to 5. Each takes
+        one to eight times the time of the one before.
     progress : bool, optional
         Whether to show a bar of these attempts, and the bracket that they have reached.
 
@@ -132,6 +93,11 @@ def wasserstein(
         no way to compute this pair, or there is a budget for a pair that takes no attempts.
     ArithmeticError
         If a lower bound on S^2 is found to exceed an upper one, which is a bug.
+
+    Notes
+    -----
+    The page docs/mathematics/transport.md has a table of pairs: how each is computed, which ends
+    are proven, the time, and what the errors of the measures themselves add.
 
     Examples
     --------
