@@ -468,8 +468,7 @@ def sweep(
         are found there are not run again, and killed cells are continued. Workers must see the
         folder.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the cells are run; here, one after the other, without it and `workers`. A function
-        travels there as the executor lets it: to 'processes' if a module has it.
+        Where the cells are run; here, one after the other, without it and `workers`.
     workers : int, optional
         How many processes of this machine; one for each core if omitted.
     progress : bool
@@ -478,15 +477,10 @@ def sweep(
     Returns
     -------
     xarray.Dataset
-        Over a dimension for each key, named by its last part: `status` ('error' where a cell has
-        no result, or its file can't be read afterwards), `message`, and of cells that are kept
-        `cell`, the name of the file. Of runs final_t, final_energy, final_mass, …, and over t, too,
-        energy, mass, …; `t` has the times of all cells, and a cell is nan at the times of others.
-        An energy is nan if the dynamics of the cell has none, or if it overflows; `energy_share`
-        does not overflow. Numbers of the terms of sums are over `term`, too, the place in the
-        case's list, and nan where a term has weight 0; of runs of a function with different numbers
-        of terms there are totals only, as the attribute `comment` then says. A number that a
-        function returns is called `value`; a Dataset keeps its variables.
+        Over a dimension for each key, named by its last part: `status`, `message`, and of runs
+        final_t, final_energy, …, and over t, too, energy, mass, …, nan at the times of other cells.
+        A number that a function returns is called `value`; a Dataset keeps its variables. The page
+        docs/cluster.md has all of them.
 
     Raises
     ------
