@@ -326,18 +326,11 @@ def two_token_correlation(
     Returns
     -------
     xarray.Dataset
-        Over (t, degree): `correlation`, the mean of cos k(θ_i - θ_j) over pairs and repeats, its
-        `standard_error` over repeats, and `linear`, (e^{2γ_k t} - 1)/(n - 1), for large n
-        while small (nan where above 1). Over (closure, t, degree): `closed`, right to 1e-11, nan
-        beyond what was reached. Over (closure, t, x): `psi`, with respect to dx, even in x, right
-        to 1e-9 of its largest value. Over (t, bin): `histogram` of |x| in 36 bins as values of ψ,
-        and `histogram_error`. Over (closure, t): `least_density`, the least ψ, and `tail` of the
-        spectrum. Over closure: `status`, one of
-        'finished', 'under-resolved' on 8192 modes, 'impossible' where some |E cos kx| > 1, and
-        'failed'; `reached`, the last time; and `breaks`, the first time at which some mode is off
-        by more than 0.02, and than chance alone makes in one study of 10⁴ (`break_errors`
-        standard errors), nan if it was followed to no such time; `mode_breaks` over
-        (closure, degree). `linear_break` is that of `linear`.
+        Over (t, degree): `correlation` of the tokens, its `standard_error`, and `linear`, the
+        correlation for large n while it is small. Over (closure, t, degree): `closed`, right to
+        1e-11. Over (closure, t, x): `psi`, right to 1e-9 of its largest value. Over (t, bin):
+        `histogram` of |x|, with `histogram_error`. Over closure: `status`, `reached` and `breaks`,
+        the first time at which some mode is off. The page docs/studies.md has all of them.
 
     Raises
     ------
@@ -348,10 +341,7 @@ def two_token_correlation(
 
     Notes
     -----
-    For β = 1 and 4 and n = 5, 20, 100, independent breaks near a third of ln(n)/(2 max γ_k), at
-    correlations of 0.04 to 0.15. For n = 20 and 100 both others break near one half of it, at
-    correlations near 0.1; for n = 5 kirkwood holds longer. No closure reaches the clusters, but
-    kirkwood stays a law, and its first mode stays near that of tokens for longer.
+    No closure reaches the clusters; docs/studies.md says when each breaks.
 
     Examples
     --------

@@ -199,17 +199,11 @@ def mean_field_limit(
     Returns
     -------
     xarray.Dataset
-        Over (n, repeat, t): one variable for each distance, `energy_error` |E(mu_n) - E(mu)| and
-        `mean_error` |∫ x d(mu_n - mu)|; `fluctuation` (n, repeat, t, axis), √n ∫ x d(mu_n - mu).
-        Over (quantity, t): `rate`, the slope of the root mean square error over n in logarithms,
-        and its interval from `rate_lower` to `rate_upper` (nan for one repeat). At each t all
-        quantities' intervals together have the `confidence` in the attributes, 95 %: of m
-        quantities, whose errors hang together, each is Student's of 100 - 5/m %, with the
-        jackknife's variance (Bonferroni).
-        Over (n, t): `dobrushin`, e^{Ct} times the mean of w1 at t = 0 (Remark 3.3), C in the
-        attributes, where w1 is measured. Over (t, axis): `normal_p`, of Shapiro and Wilk's test
-        that the fluctuations of the largest n are Gaussian (nan below 3 repeats). Over t:
-        `energy`, that of the limit.
+        Over (n, repeat, t): one variable for each distance, `energy_error`, `mean_error` and, along
+        an axis, too, `fluctuation` of the mean. Over (quantity, t): `rate`, the power of n, and its
+        interval from `rate_lower` to `rate_upper`. Over (n, t): `dobrushin`, where w1 is measured.
+        Over (t, axis): `normal_p`. Over t: `energy`, that of the limit. The page docs/studies.md
+        says what each is.
 
     Raises
     ------

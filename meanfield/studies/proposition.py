@@ -70,25 +70,12 @@ def proposition_3_4(
 ) -> xr.Dataset:
     """Whether σ is the only minimiser of E_β, and Diracs its only maximisers (Proposition 3.4).
 
-    E_β(mu) - E_β(σ) = 1/(2β) Σ_{k>=1} Λ_k |mu_k|², so it is, if and only if Λ_k > 0 for all k >= 1;
-    and E_β(δ) is then the maximum, since r_k = |mu_k|²/N_k <= 1, with r_1 = |∫ x dmu|² = 1 for
-    Diracs only. Each part looks at that in a way of its own:
+    They are if and only if Λ_k > 0 for all k >= 1. Four parts look at that: the coefficients prove
+    it or not; the identity of the energy with its series, a search for measures beyond a bound, and
+    flows to both bounds try to refute it.
 
-    - coefficients: Λ_k > 0 over the whole interval of β, by sums of positive terms that are rounded
-      down;
-    - identity: the equation above against the double integral;
-    - search: random measures, then gradients that try to beat either bound;
-    - flows: the repulsive flow ends at σ, the attractive one at a Dirac.
-
-    The verdict is about the statement, and claims no more than was shown. It is 'proved' where
-    Λ_k > 0 is, whatever floating point says: what differs there is the `note`, a fault of this
-    package or its libraries. 'refuted' needs a `witness`: Λ_k <= 0 for a degree, exactly or beyond
-    its rounding, or a measure beyond a bound by more than its error. All else is 'undecided', with
-    the `reason`: parts without the coefficients, which can't but fail to refute; and potentials
-    that are given as functions, since what is below rounding, or beyond kmax, may be 0.
-
-    Polynomials have Λ_k = 0 beyond their degree, so 1 + P_k has the energy of σ: never unique.
-    Below β = 1e-3 identity and flows are not looked at, below 1e-290 only the coefficients are.
+    The verdict claims no more than was shown: 'proved', 'refuted' with a `witness`, or 'undecided'
+    with the `reason`. The page docs/studies.md says when it is which.
 
     Parameters
     ----------
@@ -98,11 +85,9 @@ def proposition_3_4(
     dim : int
         Ambient dimension, 2 <= d <= 1024.
     potential : callable or array_like, optional
-        W in E(mu) = ½ ∬ W(<x,y>) dmu dmu in place of e^{βt}/β, the primitive of a kernel s as
-        `Interaction` has it, of e^{βt} there: a function of an array t in [-1, 1],
-        right to 1e-13 of its size, or coefficients a_0, a_1, … of Σ a_m t^m, at most 257, which
-        are taken as exact. For coefficients and search. Its largest value, without a_0, is between
-        1e-100 and 1e100.
+        W in E(mu) = ½ ∬ W(<x,y>) dmu dmu in place of e^{βt}/β: a function of an array t in
+        [-1, 1], right to 1e-13 of its size, or coefficients a_0, a_1, … of Σ a_m t^m, at most 257,
+        which are taken as exact. For coefficients and search.
     kmax : int, optional
         Largest degree of the coefficients that is looked at one by one; the bandwidth of e^{βt} if
         omitted, to which other parts sum at least. Of a function, 48 if omitted: it must have no

@@ -751,20 +751,13 @@ def stationary_states(
     Returns
     -------
     xarray.Dataset
-        Over (beta, branch, point), filled with nan: `noise` τ, `arclength` (from the uniform
-        state), `order_parameter` |∫ x dmu|, `moment` ∫ P_k dmu, `energy` E (nan beyond float64) and
-        `energy_share` E/E(δ), `entropy` ∫ f log f dσ, `growth_rate` and `n_unstable`, of
-        axisymmetric perturbations only (on S^{d-1} others may grow too; rotations are neutral;
-        growth like e^{-1/τ} counts, though its rate is lost in rounding), `residual` in moments on
-        twice the nodes, `event`, '', 'bifurcation', 'fold', 'equal free energy' or 'end'. Under USA
-        also `free_energy`, `free_energy_excess` F - F(σ), and `lowest`, 1 where F is lowest of all
-        states found, nan at noises that the branch of degree 1 was not followed to.
-        Over (beta, branch): `bifurcation_noise` τ_k; `fold_noise`, the largest, nan without;
-        `status`, 'complete', 'under-resolved' or 'cut short'.
-        Over beta: `critical_noise` τ_1; `nature`, 'continuous' or 'first order' (a fold at τ > τ_1,
-        to rounding); under USA `transition_noise` τ_c, and `jump` of the order parameter there.
-        Where the transition is first order, both states are stable from `critical_noise` to
-        `fold_noise`.
+        Over (beta, branch, point), filled with nan: `noise` τ, `arclength`, `order_parameter`,
+        `moment`, `energy`, `energy_share`, `entropy`, `growth_rate`, `n_unstable`, `residual` and
+        `event`; under USA also `free_energy`, `free_energy_excess` and `lowest`.
+        Over (beta, branch): `bifurcation_noise` τ_k; `fold_noise`, the largest, nan without; and
+        `status`. Over beta: `critical_noise` τ_1; `nature`, 'continuous' or 'first order'; under
+        USA `transition_noise` τ_c, and `jump` of the order parameter there. The page
+        docs/studies.md says what each is.
 
     Raises
     ------

@@ -65,7 +65,8 @@ def wasserstein(
     The ends of the bracket are equal, to about 1e-12, for any two measures on the circle, for two
     that are symmetric about one axis, and for tokens in one point against tokens or a density. They
     are apart, each proven or an estimate, between tokens in any dimension and, for p = 1 or 2,
-    between any measures on S^2. Two clouds beyond the circle, and W_2 of densities on S^2, need POT.
+    between any measures on S^2. Two clouds beyond the circle need POT, and so does W_2 of densities
+    on S^2.
 
     Parameters
     ----------
