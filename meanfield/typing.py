@@ -148,6 +148,19 @@ class OwnDynamics(Protocol):
     are relative to, else the largest value so far. If there is an output, kernel and heads are
     ignored. An output or a divergence with an argument `t` gets the time by that name; runs have no
     balance then.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> class Mean:  # the tangent of half the angle between two tokens decays like e^{-t}
+    ...     name, noise = "mean", 0.0
+    ...
+    ...     def output(self, measure, points):
+    ...         return np.broadcast_to(measure.mean(), points.shape)
+    >>> tokens = mf.Particles([[1.0, 0.0], [0.0, 1.0]])
+    >>> x, y = mf.evolve(tokens, Mean(), 1.0).final.points
+    >>> round(float(np.tan(np.arccos(x @ y) / 2.0) * np.e), 8)
+    1.0
     """
 
     @property

@@ -1,5 +1,6 @@
 """README and the pages of docs/ run as they stand, each in an empty folder."""
 
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -124,6 +125,26 @@ def test_api_lists_every_public_name():
     for module in (mf.exceptions, mf.plot, mf.studies, mf.theory, mf.trained):
         missing |= set(module.__all__) - listed
     assert not missing
+
+
+def test_each_public_callable_shows_an_example():
+    """Doctest runs them; exceptions, and the protocols of `typing`, are named and not called."""
+    found, without = 0, set()
+    for room in (mf, mf.studies, mf.theory, mf.trained, mf.plot):
+        for name in room.__all__:
+            thing = getattr(room, name)
+            makers = {
+                f"{name}.{key}": part.__func__
+                for key, part in (vars(thing).items() if inspect.isclass(thing) else ())
+                if isinstance(part, classmethod) and not key.startswith("_")
+            }
+            for word, part in ({name: thing} | makers).items():
+                if callable(part):
+                    found += 1
+                    # not getdoc, which would take a base's
+                    without |= {word} if ">>> " not in (part.__doc__ or "") else set()
+    assert found > 130
+    assert without == set()
 
 
 def test_benchmarks_show_every_result_with_its_machine():

@@ -356,6 +356,23 @@ class Case:
         ------
         meanfield.exceptions.CaseError
             If the file can't be read, is not TOML, or is no case.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> text = '''
+        ... law = {type = "FourierSeries", cos = [0.5]}
+        ... measure = {type = "Density", space = {type = "Circle", n = 32}}
+        ... dynamics = {beta = 1.0}
+        ... run = {t_end = 0.5, save_at = 2}
+        ... '''
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "case.toml"
+        ...     _ = path.write_text(text)
+        ...     case = Case.from_file(path)
+        >>> round(float(case.run().dataset.energy[-1]), 6)
+        0.687653
         """
         check_type("path", path, (str, os.PathLike), "the name of a case file")
         return read_case(path)

@@ -323,6 +323,14 @@ class Density(Measure):
         ValueError
             If the shape or type is not the space's, a coefficient is not finite, one of order 0
             is not real, or a limit is out of range.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+        >>> twin = mf.Density.from_coefficients(mu.space, mu.coefficients)
+        >>> twin.pdf([[1.0, 0.0]]).round(12)
+        array([1.5])
         """
         checked_space(space)
         given = unmasked("coefficients", coefficients)

@@ -145,6 +145,13 @@ class Particles(Measure):
         ------
         ValueError
             If law is none, n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> tokens = mf.Particles.sample(mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), 400, rng=0)
+        >>> tokens.dim, bool(np.linalg.norm(tokens.mean() - [0.0, 0.0, 0.8]) < 0.1)  # coth 5 - 1/5
+        (3, True)
         """
         _check_no_nodes(law)
         check_law("law", law, ": take Particles.sample(law, n, rng)")
@@ -170,6 +177,12 @@ class Particles(Measure):
         ValueError
             If the law lives elsewhere or has no density, n < 1, or rng is neither an integer >= 0
             nor a numpy Generator.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> mf.Particles.quantise(mf.FourierSeries(cos=[0.5]), 400).mean().round(6)
+        array([0.25, 0.  ])
         """
         _check_no_nodes(law)
         # a density, whose series may be negative, has its own

@@ -49,6 +49,13 @@ class FreeTokens:
         the tie, with weights that no choice of `tie` gives.
     switches : ndarray
         Times at which a token's set of largest scores changed, for 'hardmax'.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> tokens = mf.evolve_free([[1.0, 0.0], [0.0, 1.0]], 1.0, attention="frozen", save_at=2)
+    >>> tokens.status, tokens.points.shape[1:]
+    ('finished', (2, 2))
     """
 
     t: Array

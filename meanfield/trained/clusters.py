@@ -29,6 +29,13 @@ class Modes(Clusters):
     ----------
     n_moving : int
         How many tokens had not come to rest when the ascent ended: their ends are not yet modes.
+
+    Examples
+    --------
+    >>> from meanfield.trained import modes
+    >>> found = modes([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]], 4.0)
+    >>> found.labels, found.n_moving
+    (array([0, 0, 1]), 0)
     """
 
     n_moving: int
@@ -180,6 +187,13 @@ class Couplings:
         The least of that over permutations, which is W_2 of the two measures: never above `own`.
     targets : ndarray of int, shape (n,)
         The best permutation: x_i goes to y_{targets[i]}.
+
+    Examples
+    --------
+    >>> from meanfield.trained import couplings
+    >>> layer = couplings([[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]])
+    >>> layer.targets, layer.own > layer.optimal  # the tokens change places
+    (array([1, 0]), True)
     """
 
     own: float

@@ -119,6 +119,13 @@ class Attribution:
         <∇_i E, Δx_i>, to first order in the move.
     residual : float
         What first order leaves: of order |Δx|².
+
+    Examples
+    --------
+    >>> from meanfield.trained import attribute_energy
+    >>> move = attribute_energy([[1.0, 0.0], [0.0, 1.0]], [[0.8, 0.6], [0.0, 1.0]], 1.0)
+    >>> bool(abs(move.change - move.of_tokens.sum() - move.residual) < 1e-15)
+    True
     """
 
     change: float

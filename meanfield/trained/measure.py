@@ -527,6 +527,16 @@ class Claim:
         only'.
     sentence : str
         The finding, with its numbers.
+
+    Examples
+    --------
+    >>> from meanfield.trained import claims, measure_layers, synthetic_layers
+    >>> start = np.random.default_rng(0).standard_normal((24, 3))
+    >>> start /= np.linalg.norm(start, axis=1)[:, None]
+    >>> layers = synthetic_layers(start, 8, beta=4.0, step=0.5, rng=0)
+    >>> claim = claims(measure_layers(layers, beta=4.0, repeats=6, rng=0))[0]
+    >>> claim.name, claim.subset
+    ('energy', 'all tokens')
     """
 
     name: str

@@ -28,6 +28,14 @@ class Sinks:
         the median over heads; None without attention.
     norm_ratio : ndarray, shape (n,)
         Norms of the states over their median.
+
+    Examples
+    --------
+    >>> from meanfield.trained import find_sinks
+    >>> attention = np.full((2, 60, 60), 0.5 / 59)
+    >>> attention[:, :, 3] = 0.5  # all attend to the token 3
+    >>> find_sinks(np.ones((60, 2)), attention).attention_share[[2, 3]].round(3)
+    array([0.009, 0.5  ])
     """
 
     attention_share: Array | None

@@ -142,6 +142,14 @@ class LayerStates:
         ValueError
             If the file is none of these, does not hold what its headers say, or is a pickle: the
             message then has the line that writes what can be read.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     np.savez(f"{folder}/model.npz", states=np.ones((3, 4, 2)), mask="causal")
+        ...     LayerStates.from_file(f"{folder}/model.npz").n_tokens
+        4
         """
         arrays = open_arrays(path)
         with refusals(Path(path)):

@@ -39,6 +39,13 @@ class SyntheticLayers:
         Which entries the mask allows.
     beta : ndarray, shape (H,)
         The truth that `effective_beta` is to find.
+
+    Examples
+    --------
+    >>> from meanfield.trained import synthetic_layers
+    >>> layers = synthetic_layers([[1.0, 0.0], [0.0, 1.0]], 3, beta=[1.0, 2.0], step=0.1, rng=0)
+    >>> layers.states.shape, layers.attention.shape, layers.beta
+    ((4, 2, 2), (3, 2, 2, 2), array([1., 2.]))
     """
 
     states: Array

@@ -37,6 +37,14 @@ class EffectiveBeta:
     n_entries, n_rows, n_zero : ndarray of int, shape (...)
         Entries and rows of the fit, and the entries that are 0 where the mask allows more, which
         the fit leaves out.
+
+    Examples
+    --------
+    >>> from meanfield.trained import effective_beta
+    >>> points = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    >>> fit = effective_beta(np.exp(2.0 * points @ points.T), points)
+    >>> round(float(fit.beta), 12), round(float(fit.r2), 12), int(fit.n_entries)
+    (2.0, 1.0, 9)
     """
 
     beta: Array
@@ -184,6 +192,15 @@ class SymmetricForm:
         each row has already, and the entries of the fit less one for each row.
     reason : str
         Why there is no form, "" if there is one.
+
+    Examples
+    --------
+    >>> from meanfield.trained import symmetric_form
+    >>> points = np.stack([np.cos(np.arange(5.0)), np.sin(np.arange(5.0))], axis=1)
+    >>> nearest = symmetric_form(np.exp(points @ np.diag([1.0, -2.0]) @ points.T), points)
+    >>> nearest.form.round(8), nearest.reason
+    (array([[ 1.,  0.],
+           [ 0., -2.]]), '')
     """
 
     form: Array | None
