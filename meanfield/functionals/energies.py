@@ -499,11 +499,11 @@ def with_energy(
 def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
     """± dE/dt for the `energy` of a dynamics, without noise: + where X climbs it, - where it falls.
 
-    It is ± ∫ <∇ δE/δmu, X> dmu. Of a gradient flow that is ∫ |X|² dmu (Lemma 3.7), of what is
-    normalised, such as SA, ∫ |X|² G dmu (3.6), G(βx) = ∫ e^{β<x,y>} dmu(y) or with its own kernel;
-    under DoublyStochastic it is ∫ |X|² dmu. All dynamics with an energy are gradient flows but sums
-    of terms with metrics of their own: SA beside a feed-forward layer may lower their energy, and
-    the number is then negative.
+    It is ± ∫ <∇ δE/δmu, X> dmu. For USA, DoublyStochastic and other gradient flows in W_2 this is
+    ∫ |X|² dmu (Lemma 3.7). For a normalised dynamics such as SA it is ∫ |X|² G dmu (3.6), with
+    G(βx) = ∫ e^{β<x,y>} dmu(y), or the same with the dynamics' own kernel. A sum of terms with
+    different metrics is no gradient flow: SA beside a feed-forward layer may lower their energy,
+    and the number is then negative.
 
     Parameters
     ----------
