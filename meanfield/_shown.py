@@ -61,7 +61,7 @@ class ShownMeasure(Shown):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Of projection 'mollweide' on S^2 and 'polar' on the circle; made on a new figure,
+            Axes of projection 'mollweide' on S^2 and 'polar' on the circle; made on a new figure,
             `ax.figure`, if omitted.
 
         Returns
@@ -129,7 +129,7 @@ class ShownRun(Shown):
             To draw the measure on, cleared at each frame; without it a new figure shows the energy,
             too.
         frames : int, optional
-            Of so many saves; all, up to 500, if omitted.
+            The number of saves that it shows; all, up to 500, if omitted.
         fps : float
             Frames a second.
 

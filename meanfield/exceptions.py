@@ -35,7 +35,7 @@ class Interrupted(KeyboardInterrupt):
     ----------
     message : str
     solution : Solution, xarray.Dataset, FreeTokens or ndarray, optional
-        What the function that was interrupted would have returned, as far as it has come.
+        The result that the interrupted function would have returned, as far as it has come.
 
     Examples
     --------

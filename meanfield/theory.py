@@ -269,7 +269,7 @@ def energy_uniform(dynamics: Any, dim: int) -> Any:
     Returns
     -------
     float or ndarray
-        Of the shape of the β.
+        It has the shape of β.
 
     Raises
     ------
@@ -320,7 +320,7 @@ def energy_dirac(dynamics: Any) -> Any:
     Returns
     -------
     float or ndarray
-        Of the shape of the β.
+        It has the shape of β.
 
     Raises
     ------
@@ -448,7 +448,7 @@ def dobrushin_constant(dynamics: AnyDynamics) -> float:
     C bounds how fast the field varies with x and, in units of W_1, with the measure. USA: both
     are e^β, the largest derivative of P_x y e^{β<x,y>}. SA: its gradient is β Cov(y) - <x, ∇ log
     G>, of norm at most β + 1/(4β) (1 below β = 1/2), and e^{β<x,y>}/G varies by at most (1 + 2β)
-    e^{2β}. Both signs alike. What runs do is far better: see `studies.mean_field_limit`.
+    e^{2β}. Both signs alike. Runs do far better: see `studies.mean_field_limit`.
 
     Parameters
     ----------
@@ -746,7 +746,7 @@ def ott_antonsen(coupling: float, start: float, t: Any, *, width: float = 0.0) -
     Returns
     -------
     float or ndarray
-        Of the shape of t.
+        It has the shape of t.
 
     Raises
     ------

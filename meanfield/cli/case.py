@@ -309,7 +309,7 @@ class Case:
     folder : str or path-like, optional
         Where its files of tokens are looked for.
     name : str, optional
-        What errors call it.
+        The name of the case in errors.
 
     Raises
     ------

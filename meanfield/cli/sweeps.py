@@ -202,7 +202,7 @@ class Cell:
     Attributes
     ----------
     name : str
-        What errors call it.
+        The name in errors.
     call : callable
         It returns what an outcome can be made of.
     file : Path or None

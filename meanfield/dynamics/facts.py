@@ -511,7 +511,7 @@ class Sum(Several):
     Parameters
     ----------
     terms : sequence of dynamics
-        Of one dimension, but for `Layers` and `LayerMap`.
+        They have one dimension. `Layers` and `LayerMap` can't be among them.
     weights : sequence of float or Schedule, optional
         1 for each if omitted. A negative one is the dynamics with the other sign. The values of a
         Schedule are one for each term at each time, which may have no noise.

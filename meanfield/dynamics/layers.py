@@ -643,7 +643,7 @@ class LayerMap(Dynamics):
     Parameters
     ----------
     dynamics : SA, USA, DoublyStochastic, Attention, FeedForward, a Sum or Layers
-        Without noise; or an object of your own. Of `Layers` each acts once, one after the other,
+        Without noise; or an object of your own. Each of `Layers` acts once, one after the other,
         and for the step of this map.
     step : float
         > 0, the time that a layer counts for; of `Layers.random` their own step.

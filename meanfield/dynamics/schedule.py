@@ -40,13 +40,13 @@ class Schedule(Record):
     times : array_like, shape (k,)
         At least two, strictly ascending. It is not defined outside them.
     values : array_like, shape (k,), (k, m) or (k, m, n)
-        What it is at these times: numbers, vectors or matrices.
+        The values at these times: numbers, vectors or matrices.
 
     Attributes
     ----------
     knots : ndarray, shape (k,)
     shape : tuple of int
-        That of a value: () of a number.
+        The shape of a value: () for a number.
 
     Raises
     ------

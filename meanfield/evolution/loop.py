@@ -157,7 +157,7 @@ def evolve(
     t_end : float
         > `t_start`.
     save_at : int or array_like, optional
-        That many equal intervals (default 20), or the times themselves, ascending in
+        The number of equal intervals (default 20), or the times themselves, ascending in
         [t_start, t_end]; t_start and t_end are always saved.
     t_start : float
         >= 0, the time at which the run begins.

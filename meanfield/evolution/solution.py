@@ -113,11 +113,11 @@ class Solution(ShownRun, Generic[M_co]):
         'finished', 'clustered' (a flow map whose mass is all in atoms), 'under-resolved', 'failed'
         or 'interrupted'.
     message : str
-        What happened, at which t, with which number, what to try.
+        A sentence: how the run ended, at which t, with which number, what to try.
     dataset : xarray.Dataset
         energy, dissipation, work, mass and more over the dimension t.
     energy : dynamics or None
-        That whose energy was followed, see `evolve`; None where it is that of the dynamics itself.
+        The dynamics whose energy was followed, see `evolve`; None where it is `dynamics` itself.
 
     Raises
     ------

@@ -415,7 +415,7 @@ def energy(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0
     dynamics : float or Dynamics
         β >= 0, or a dynamics that has an energy.
     t : float, optional
-        Of `Layers`, the time at which the layer acts.
+        The time at which the layer of `Layers` acts.
 
     Returns
     -------
@@ -511,7 +511,7 @@ def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -
     dynamics : Dynamics
         With an energy.
     t : float, optional
-        Of `Layers`, the time at which the layer acts.
+        The time at which the layer of `Layers` acts.
 
     Returns
     -------

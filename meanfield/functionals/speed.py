@@ -38,7 +38,7 @@ def rms_velocity(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
     measure : Density, FlowMap or Particles
     dynamics : Dynamics
     t : float, optional
-        Of `Layers`, the time at which the layer acts.
+        The time at which the layer of `Layers` acts.
 
     Returns
     -------
@@ -67,10 +67,10 @@ def rms_velocity(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
 def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
     """|mu'|, the speed in W_2: lim W_2(mu_t, mu_{t+h})/h.
 
-    Of tokens it is `rms_velocity`, of phases with their frequencies. Of densities and flow maps it
-    is (∫ |X - τ ∇ log f|² dmu)^{1/2}, τ the noise, where X is the gradient of some function: under
-    SA, USA, DoublyStochastic, Interaction that is not normalised, CircleInteraction, and where in
-    each head V is a multiple of QᵀK. Else a part of X may move no mass.
+    For tokens it is `rms_velocity`, for phases with their frequencies. For densities and flow maps
+    it is (∫ |X - τ ∇ log f|² dmu)^{1/2}, τ the noise, where X is the gradient of some function:
+    under SA, USA, DoublyStochastic, Interaction that is not normalised, CircleInteraction, and
+    where in each head V is a multiple of QᵀK. Otherwise a part of X may move no mass.
 
     Under SA, and all that is normalised, it is not the speed in the metric of section 3.4, whose
     gradient flow of E_β is (SA), (3.15): that is the square root of the `dissipation` (3.6).
@@ -78,10 +78,10 @@ def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
     Parameters
     ----------
     measure : Density, FlowMap or Particles
-        Of tokens the noise is left out: paths of Brownian motion have no speed.
+        The noise of tokens is left out: paths of Brownian motion have no speed.
     dynamics : Dynamics
     t : float, optional
-        Of `Layers`, the time at which the layer acts.
+        The time at which the layer of `Layers` acts.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def slope(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> floa
     dynamics : Dynamics
         With an `energy`, without noise; its sign does not matter.
     t : float, optional
-        Of `Layers`, the time at which the layer acts.
+        The time at which the layer of `Layers` acts.
 
     Returns
     -------

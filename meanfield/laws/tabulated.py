@@ -249,7 +249,7 @@ class Tabulated(KnownLaw):
     axis : array_like, shape (d,), optional
         An axis about which f is symmetric: needed for d > 3.
     degree : int, optional
-        Of the series. If omitted, the largest that the points determine: n/2 of n equispaced
+        Degree of the series. If omitted, the largest that the points determine: n/2 of n equispaced
         angles, 0.9 π over the widest gap of others, on S^2 some sqrt(n)/2. A smaller one smooths.
     unit_mass : bool
         Whether values are divided by their mass. Otherwise it must be 1 within 1e-8.
@@ -260,7 +260,7 @@ class Tabulated(KnownLaw):
         Values after the division.
     degree : int
     misfit : float
-        What the series misses of the values, relative in their L² norm.
+        The part of the values that the series misses, relative in their L² norm.
 
     Raises
     ------

@@ -226,7 +226,7 @@ class Density(Measure):
         the space doubled. 1e-15 to 1e-2; values below about 1e-14 are lost in rounding.
     max_size : int, optional
         Largest size (n, lmax or kmax) of the space in a run; if omitted 16384 on the circle, 511 on
-        S^2, 1023 for zonal densities. What is done beyond it is said by `evolve`'s `on_unresolved`:
+        S^2, 1023 for zonal densities. `evolve`'s `on_unresolved` says how a run goes on beyond it:
         where that is a flow map, a density on the circle or about an axis grows 8-fold at most if
         this is omitted, for from there on nodes are faster.
     unit_mass : bool
@@ -236,14 +236,15 @@ class Density(Measure):
     ----------
     space : Circle, Sphere or Zonal
     axis : ndarray, shape (d,), or None
-        That of the space: None except for `Zonal`.
+        The axis of the space; None except for `Zonal`.
     coefficients : ndarray
         In the layout of the space; the first one is the mass.
     law : Law or None
         The law that the density was made from, if any.
     misfit : float
-        What the series misses of f, relative to its L² norm, on the grid and, for a law, between
-        its points too: harmonics show there that the grid takes for others. 0 for coefficients.
+        The part of f that the series misses, relative to its L² norm, on the grid and, for a law,
+        between its points too: harmonics show there that the grid takes for others. 0 for
+        coefficients.
     tail_tol : float
     max_size : int or None
 

@@ -148,8 +148,8 @@ class FlowMap(Measure):
     Parameters
     ----------
     law_or_density : Law or Density
-        On the circle, on S^2, or symmetric about an axis in d >= 3. Of a density it is the law
-        that it was made from, or else its series.
+        On the circle, on S^2, or symmetric about an axis in d >= 3. For a density it is the
+        law that it was made from, or else its series.
     tol : float, optional
         Error of the nodes' positions, weighted by mass; 1e-12 if omitted, 1e-9 in the second form.
     axis : array_like, shape (d,), optional
@@ -169,8 +169,8 @@ class FlowMap(Measure):
     weights : ndarray, shape (n,)
         Masses of the nodes.
     atoms : Clusters
-        Those that are held as points, the heaviest first. On S^2 without symmetry particles nearer
-        than 0.3 to one another are one.
+        Clusters that are held as points, the heaviest first. On S^2 without symmetry particles
+        nearer than 0.3 to one another are one.
     max_nodes, atom_radius : int, float
     log_density : ndarray, shape (n,)
         log f_t at the points; inf where what they stand for has none.

@@ -36,7 +36,7 @@ class OscillatorDensity(Density):
         mean. Its mode e^{ikθ} then decays at the rate |k| γ_j, exactly, if at t = 0 phases don't
         depend on the frequency within the node, and h has one harmonic only (Kuramoto).
     tail_tol, max_size : float, int, optional
-        As of a `Density`, for the largest tail of the parts.
+        As for a `Density`, for the largest tail of the parts.
     unit_mass : bool
         Whether the weights of frequencies, and values, are divided by their sum and mass.
 

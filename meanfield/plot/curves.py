@@ -248,7 +248,7 @@ def nodes(sol: Solution, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     sol : Solution
-        Of flow maps, or of densities first and then of flow maps.
+        A run of flow maps, or of densities first and then of flow maps.
     ax : matplotlib Axes, optional
         Made on a new figure if omitted; gets a twin with the scale of the contraction, where the
         labels lie on a line.

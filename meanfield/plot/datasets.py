@@ -29,7 +29,7 @@ def comparison(ds: Any) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `compare`.
+        Result of `compare`.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `sweep`.
+        Result of `sweep`.
     name : str, optional
         The variable; `final_energy_share` if it is there, `final_rms_velocity` of runs without an
         energy, else the first number over the grid.

@@ -73,10 +73,10 @@ def animation(
     ----------
     sol : Solution
     ax : matplotlib Axes, optional
-        Of the measures' projection, as for `density`; what is on it is cleared at each frame. A new
+        Axes of the measures' projection, as for `density`; they are cleared at each frame. A new
         figure, if omitted, shows the energy, if there is one, with a mark at the time, too.
     frames : int, optional
-        Of so many saves, evenly from the first to the last; all, up to 500, if omitted.
+        The number of saves, evenly from the first to the last; all, up to 500, if omitted.
     fps : float
         Frames a second, above 0 and at most 120.
 
@@ -123,9 +123,9 @@ def movie(
     path : str or path-like
         Ending in .mp4 or .gif.
     frames : int, optional
-        Of so many saves; all, up to 500, if omitted.
+        The number of saves that it shows; all, up to 500, if omitted.
     seconds : float, optional
-        How long it takes. Of frames, seconds and fps at most two may be given.
+        How long it takes. At most two of frames, seconds and fps may be given.
     fps : float, optional
         Frames a second, at most 120, in a GIF 50; 10 if omitted, or what `seconds` implies.
     progress : bool

@@ -91,7 +91,7 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     ----------
     measure : Density, FlowMap or Particles
     ax : matplotlib Axes, optional
-        Of projection 'mollweide' on S^2 and 'polar' on the circle; made on a new figure if
+        Axes of projection 'mollweide' on S^2 and 'polar' on the circle; made on a new figure if
         omitted.
 
     Returns

@@ -182,11 +182,11 @@ def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "
     Parameters
     ----------
     figure : matplotlib Figure or Axes
-        Of axes the whole figure is written.
+        For axes the whole figure is written.
     path : str or path-like
         Ending in .png, .pdf or .svg.
     source : str, optional
-        What it was made from; the file keeps it among its keywords.
+        The origin of the figure; the file keeps it among its keywords.
 
     Raises
     ------

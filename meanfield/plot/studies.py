@@ -34,7 +34,7 @@ def energy_extremisers(ds: Any) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `studies.energy_extremisers`, for matrices on the circle.
+        Result of `studies.energy_extremisers`, for matrices on the circle.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def stationary_states(ds: Any, index: int = 0) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `studies.stationary_states`.
+        Result of `studies.stationary_states`.
     index : int
         Which β of it.
 
@@ -236,7 +236,7 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `studies.metastability`.
+        Result of `studies.metastability`.
     run : int
         Which run of it.
 
@@ -346,7 +346,7 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `studies.proposition_3_4`.
+        Result of `studies.proposition_3_4`.
     index : int
         Which β of it.
 
@@ -556,7 +556,7 @@ def limits_without_normalisation(ds: Any) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `studies.limits_without_normalisation`.
+        Result of `studies.limits_without_normalisation`.
 
     Returns
     -------
@@ -623,7 +623,7 @@ def phase_diagram(ds: Any) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset or sequence of them
-        Of `studies.phase_diagram`; a panel each, on axes of their own.
+        Result of `studies.phase_diagram`; a panel each, on axes of their own.
 
     Returns
     -------
@@ -740,7 +740,7 @@ def mean_field_limit(ds: Any) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `studies.mean_field_limit`.
+        Result of `studies.mean_field_limit`.
 
     Returns
     -------
@@ -867,7 +867,7 @@ def two_token_correlation(ds: Any) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `studies.two_token_correlation`.
+        Result of `studies.two_token_correlation`.
 
     Returns
     -------

@@ -313,8 +313,8 @@ class Sphere(Grid):
     lmax : int
         Largest degree, 3 <= lmax <= 2047.
     library : {"shtns", "ducc0"}, optional
-        What transforms on the grid for 20 <= lmax <= 127; beyond, and at other points, it is
-        ducc0. The default is SHTns where it can be imported, else ducc0. Both are right to
+        The library of transforms on the grid for 20 <= lmax <= 127; beyond, and at other points, it
+        is ducc0. The default is SHTns where it can be imported, else ducc0. Both are right to
         rounding and repeat to the bit; a larger or smaller space made of this one keeps it.
 
     Attributes

@@ -313,7 +313,7 @@ def two_token_correlation(
     kmax : int
         Largest k, 1 <= kmax <= 256.
     save_at : int or array_like
-        That many equal intervals of [0, t_end], or the times themselves, ascending.
+        The number of equal intervals of [0, t_end], or the times themselves, ascending.
     rng : int or numpy Generator
         For the starts; they do not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional

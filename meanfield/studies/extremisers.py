@@ -535,7 +535,7 @@ def energy_maximiser(matrix: ArrayLike, beta: float = 1.0) -> Extremiser:
     Returns
     -------
     Extremiser
-        Of kind 'dirac' at an eigenvector of λ_max, or 'pair' at ± one of λ_min.
+        It has the kind 'dirac' at an eigenvector of λ_max, or 'pair' at ± one of λ_min.
 
     Raises
     ------

@@ -95,8 +95,8 @@ def evolve_free(
         n >= 2 rows of any length, at t = 0.
     t_end : float
     save_at : int or array_like
-        That many equal intervals of [0, t_end], or the times themselves, ascending; the start and
-        the end are kept, too.
+        The number of equal intervals of [0, t_end], or the times themselves, ascending; the start
+        and the end are kept, too.
     beta : float
         β >= 0; does not count for 'hardmax'.
     Q, K : array_like, shape (m, d), or float
@@ -104,10 +104,10 @@ def evolve_free(
     V : array_like, shape (d, d), or float
     attention : {'softmax', 'rescaled', 'frozen', 'hardmax'}
     tie : {'average', 'first', 'last'}
-        What a token does whose largest score is tied, where Filippov's theory allows any average:
+        The move of a token whose largest score is tied, where Filippov's theory allows any average:
         go to the mean of C_i, or to its first or last token.
     rtol, atol : float
-        Of a step, for each coordinate.
+        Tolerances of a step, for each coordinate.
 
     Returns
     -------

@@ -188,7 +188,7 @@ def mean_field_limit(
     rng : int or numpy Generator
         The same one gives the same result, however many workers there are.
     rtol : float
-        Of the tokens' runs.
+        Relative tolerance of the tokens' runs.
     executor : concurrent.futures.Executor or 'processes', optional
         Where the runs of tokens are done; here, one after the other, without it and `workers`.
     workers : int, optional

@@ -69,7 +69,7 @@ def phase_diagram(
     delta : float
         1e-9 <= δ < 1.
     save_at : int or array_like
-        That many equal intervals of [0, t_end], or the times themselves, ascending.
+        The number of equal intervals of [0, t_end], or the times themselves, ascending.
     rtol : float, optional
         Error of a step in an inner product; δ/1000, at most 1e-6, if omitted.
     rng : int or numpy Generator

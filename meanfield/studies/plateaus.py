@@ -55,9 +55,9 @@ def metastability(
     t_start, t_end : float
         First time saved and last one, in units of the fastest growth, 1/max γ_k.
     save_at : int
-        That many times from `t_start` to `t_end`, in equal steps of log t.
+        The number of times from `t_start` to `t_end`, in equal steps of log t.
     radius : float
-        Of `clusters`, in radians.
+        The radius of `clusters`, in radians.
     rng : int or numpy Generator
         For the start, where no law is given.
     executor : concurrent.futures.Executor or 'processes', optional

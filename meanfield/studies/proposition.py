@@ -99,7 +99,7 @@ def proposition_3_4(
     parts : sequence of str
         Which parts.
     rng : int or numpy Generator
-        What is found does not depend on the executor.
+        The result does not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional
         Where the parts are done; here, one after the other, without it and `workers`.
     workers : int, optional

@@ -114,11 +114,11 @@ class Attribution:
     Attributes
     ----------
     change : float
-        Of the energy, as a share of that of a Dirac mass.
+        The change of the energy, as a share of that of a Dirac mass.
     of_tokens : ndarray, shape (n,)
         <∇_i E, Δx_i>, to first order in the move.
     residual : float
-        What first order leaves: of order |Δx|².
+        The part that first order leaves: it is of order |Δx|².
 
     Examples
     --------

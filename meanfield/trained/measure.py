@@ -519,7 +519,7 @@ class Claim:
     value, error : float
         The number and its standard error.
     null, null_error : float
-        That of the null, and the standard error of the difference.
+        The number of the null, and the standard error of the difference.
     null_name : str
     verdict : str
         'holds', beyond its null; 'holds, but no more than its null'; 'undecided' within two
@@ -580,7 +580,7 @@ def claims(ds: xr.Dataset) -> list[Claim]:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `measure_layers`.
+        Result of `measure_layers`.
 
     Returns
     -------

@@ -371,7 +371,7 @@ class SlicedDistance:
     ----------
     value : float
     standard_error : float
-        Of the value, from the scatter over the circles.
+        Standard error of the value, from the scatter over the circles.
 
     Examples
     --------
@@ -476,27 +476,27 @@ class DistanceTo:
     Parameters
     ----------
     to : {'uniform', 'centre', 'start'}, Law, Density, FlowMap or Particles
-        What ν is. 'uniform' is σ; 'centre' the Dirac at the direction of the present mean
+        The measure ν. 'uniform' is σ; 'centre' the Dirac at the direction of the present mean
         ∫ x dmu_t, there is none where that is shorter than 1e-8; 'start' the first measure of the
         run. A law becomes a flow map on the circle and about the axis of mu_t, or for tokens in
         d >= 4 about its own; else a density on S^2.
     distance : {'wasserstein', 'mmd', 'sobolev'}, optional
         Which one.
     p : float, optional
-        Of 'wasserstein', 1 <= p <= 20.
+        The order of 'wasserstein', 1 <= p <= 20.
     gap : float, optional
-        Of 'wasserstein', of brackets on S^2.
+        For 'wasserstein', the width of brackets on S^2.
     beta : float, optional
-        Of 'mmd', which needs it.
+        For 'mmd', which needs it.
     s : float, optional
-        Of 'sobolev', -1 if left out.
+        The order of 'sobolev', -1 if left out.
     every : int, optional
         Computed at the first and at every so many-th save after it.
 
     Attributes
     ----------
     long_name : str
-        What it measures, in words.
+        A description of the number, in words.
     units : str
 
     Raises
