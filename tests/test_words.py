@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import meanfield as mf
+from meanfield.cli import text
 from meanfield.cli.case import json_schema
 from tests.small_studies import SLOW, STUDIES, study
 from tests.tiers import rows
@@ -125,6 +126,22 @@ def test_variables_of_runs_and_files_are_in_the_table(name, tmp_path):
     if sol.final._has_density:
         ds = sol.to_dataset(16)
         assert {*map(str, ds.variables), *map(str, ds.dims)} <= {*known, *table(GRID)}
+
+
+PRINTED = "What commands print"
+
+
+@pytest.mark.parametrize("name", rows(RUNS, *{*RUNS} - {"mesh"}))
+def test_what_a_run_prints_is_in_the_table(name, tmp_path):
+    sol, known = RUNS[name](), set(table(PRINTED))
+    # a variable or an attribute of the dataset stands under its own name
+    variables = {str(word).replace("_", " ") for word in (*sol.dataset, *sol.dataset.attrs, "t")}
+    heads = text.table(sol).splitlines()[0]
+    for word in known | variables | {str(word) for word in sol.dataset}:
+        heads = re.sub(rf"(?<!\S){re.escape(word)}(?!\S)", "", heads)
+    assert heads.split() == []
+    lines = {word.replace("_", " ") for word in text.summary(sol, tmp_path / "run.nc")}
+    assert lines - variables <= known
 
 
 @pytest.mark.parametrize("name", rows(STUDIES, *{*STUDIES} - SLOW))
