@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy
@@ -26,12 +27,10 @@ _FINE, _COARSE = 1 / 64, 1 / 8
 _MANY = 20_000
 # trees find what is near in up to this many dimensions, and at distances that products round away
 _MOST_DIMENSIONS, _SHORTEST = 16, 1e-5
-# places that look for what is near together, by trees and by products
-_NEIGHBOURS, _ROWS, _COLUMNS = 64, 256, 2048
+# the most places that look for what is near together, by trees and by products
+_NEIGHBOURS, _ROWS, _COLUMNS = 96, 256, 2048
 # shares of distances and masses that rounding takes at most
 _ROUNDING = 1e-12
-# edges of a graph that are held at once
-_MOST_EDGES = 1_000_000
 # the two ends of an axis
 _ENDS = 1.0, -1.0
 # means shorter than this are 0 to rounding
@@ -181,8 +180,12 @@ class _Chords:
         return points
 
     def weights(self, first: Array, second: Array, squared: Array) -> Array:  # noqa: ARG002
-        """K at squared distances (n, m) of the places (n, d) and (m, d)."""
-        return np.asarray(np.maximum(1.0 - squared / self.width**2, 0.0) ** 2)
+        """K at squared distances (n, m) of the places (n, d) and (m, d), in their place."""
+        squared *= -1.0 / self.width**2
+        squared += 1.0
+        np.maximum(squared, 0.0, out=squared)
+        squared *= squared
+        return squared
 
 
 class _Latitudes:
@@ -271,15 +274,16 @@ class _Neighbours:
         order = self._tree.indices
         rank = np.empty(n, dtype=np.intp)
         rank[order] = np.arange(n)
-        for start in range(0, n, _NEIGHBOURS):
-            # leaf by leaf, these lie beside one another
-            rows = order[start : start + _NEIGHBOURS]
+        # the tree halves its places in this order: such parts are branches, and so compact
+        parts = 1 << (max(n - 1, 0) // _NEIGHBOURS).bit_length()
+        for start, end in pairwise(np.unique(np.arange(parts + 1) * n // parts)):
+            rows = order[start:end]
             centre = self.places[rows].mean(axis=0)
             widest = float(np.linalg.norm(self.places[rows] - centre, axis=1).max())
             within = (1.0 + _ROUNDING) * (distance + widest)
             near = np.asarray(self._tree.query_ball_point(centre, within), dtype=np.intp)
             yield rows, rows
-            if len(later := near[rank[near] >= start + _NEIGHBOURS]):
+            if len(later := near[rank[near] >= end]):
                 yield rows, later
 
     def squared(self, rows: Indices, columns: Indices) -> Array:
@@ -300,7 +304,8 @@ class _Neighbours:
             row, column = np.nonzero(joined)
             edges.append(np.stack([rows[row], columns[column]]))
             count += len(row)
-            if count > _MOST_EDGES:
+            # what is one by now has no more edges: a blob of many places has few
+            if count > len(labels):
                 labels, edges, count = _united(labels, edges), edges[:1], 0
         return _united(labels, edges)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
-from tests.handmade import slow
+from tests.handmade import slow, unit_points
 
 # the name in the package is that of the function
 module = importlib.import_module("meanfield.measures.clusters")
@@ -197,8 +197,38 @@ def test_many_tokens_in_many_dimensions_take_little_memory(spread):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(clusters) == (n if spread == 1.0 else 9)
-    # edges of the graph, of which 1e6 are held at once
-    assert peak < 120e6
+    # beside a few tiles of distances no more edges are held than there are places
+    assert peak < 64e6
+
+
+def test_what_is_one_has_few_edges(monkeypatch):
+    """A graph of all pairs of 4000 places in one cap within the distance would have 8e6 edges."""
+    rng, n, counts = np.random.default_rng(2), 4000, []
+    united = module._united
+
+    def spy(labels, edges):
+        counts.append(sum(part.shape[1] for part in edges))
+        return united(labels, edges)
+
+    monkeypatch.setattr(module, "_united", spy)
+    cap = unit(np.array([0.0, 0.0, 1.0]) + 0.04 * rng.uniform(-1.0, 1.0, size=(n, 3)))
+    assert module._Neighbours(cap, 0.15).components(0.15).max() == 0
+    # once the first tile is one, each later place has an edge to the places of one tile at most
+    assert sum(counts) < module._NEIGHBOURS * n
+    # a tile more may come before the next count
+    assert max(counts) < n + module._NEIGHBOURS * n
+
+
+def test_tiles_are_compact():
+    """Pairs that are looked at are few times those within the distance, as parts are branches."""
+    points, distance = unit_points(3, 20_000, 3), 0.15
+    tiles = list(module._Neighbours(points, distance).tiles(distance))
+    pairs = sum(len(rows) * len(columns) for rows, columns in tiles)
+    # each pair in a tile once, of a share (chord/2)² of the sphere
+    within = 0.5 * len(points) ** 2 * 0.25 * distance**2
+    # 78 places fill a square with half a diagonal of 0.16: (0.31/0.15)² = 4.3; boxes are longer
+    assert pairs < 6.0 * within
+    assert max(len(rows) for rows, _ in tiles) <= module._NEIGHBOURS
 
 
 @pytest.mark.parametrize("dim", [3, slow(40)])
@@ -208,7 +238,7 @@ def test_components_are_those_of_all_pairs(dim, monkeypatch):
     steps = np.cumsum(0.02 * rng.normal(size=(400, dim)), axis=0)
     points = unit(rng.normal(size=(6, 1, dim)) + steps.reshape(4, 100, dim)[[0, 1, 2, 3, 0, 1]])
     points = points.reshape(-1, dim)[rng.permutation(600)]
-    for name, size in ("_MOST_EDGES", 100), ("_ROWS", 50), ("_COLUMNS", 70):
+    for name, size in ("_NEIGHBOURS", 20), ("_ROWS", 50), ("_COLUMNS", 70):
         monkeypatch.setattr(module, name, size)
     apart = np.linalg.norm(points[:, None] - points, axis=2)
     for distance in (0.05, 0.15, 0.5):
