@@ -216,7 +216,8 @@ def _by_time(
 
 AnyField = SphereField | SphereDepthField
 
-_BLOCK = 8192
+# the most points of a block; points up to the second number are not divided
+_BLOCK, _LEAST = 8192, 1024
 _WORKERS = 2
 
 
@@ -258,7 +259,8 @@ def follow(
     state = np.column_stack([points, np.zeros(len(points))])
     kept = np.ones(len(points))
     steps = _steps(history, start, end)
-    parts = list(blocks(len(points), 1, _BLOCK))
+    share = -(-len(points) // _WORKERS)
+    parts = list(blocks(len(points), 1, min(_BLOCK, max(_LEAST, share))))
 
     def block(part: slice) -> tuple[Array, Array]:
         return _follow_block(field, history, state[part], steps, absorbed)
@@ -312,19 +314,20 @@ def _step(
     """One step of length h, in place; the positions are put back on the sphere."""
     start = state[:, :3].copy()
     velocities: list[Array] = []
+    at, part = np.empty_like(start), np.empty_like(start)
     stages = zip(DOP853.A, DOP853.B, fields, moments, strict=False)
     for row, weight, field, known in stages:
-        at = start.copy()
+        at[:] = start
         for coefficient, velocity in zip(row, velocities, strict=False):
             if coefficient != 0.0:
-                at += (h * coefficient) * velocity
+                at += np.multiply(h * coefficient, velocity, out=part)
         places = Places.of(at)
         if weight == 0.0:
             velocities.append(field.velocity(known, places, loose))
             continue
         velocity, divergence, _ = field.rates(known, places, None, loose)
         velocities.append(velocity)
-        state[:, :3] += (h * weight) * velocity
+        state[:, :3] += np.multiply(h * weight, velocity, out=part)
         state[:, 3] += (h * weight) * divergence
     state[:, :3] /= np.linalg.norm(state[:, :3], axis=1, keepdims=True)
 

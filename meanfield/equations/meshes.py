@@ -36,8 +36,8 @@ _LEAST_SHARE = 2e-2
 # of the error of a mesh, the mass of the leaves that are left out of it
 _LEFT_OUT = 1e-3
 # of the error of a mesh, what a patch of a label map may have; and of the mass of the patch, since
-# what is little now may later be all that is left
-_LABEL_SHARE, _LABEL_DIGITS = 3e-2, 1e-3
+# what is little now may later be all that is left: ten maps miss 3 % of it, a mesh may miss 4 %
+_LABEL_SHARE, _LABEL_DIGITS = 0.1, 3e-3
 # of the tolerance, the mass of a patch that never counts
 _NEGLIGIBLE = 1e-4
 # the most nodes of a label map for each node of the mesh before
