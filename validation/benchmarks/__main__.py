@@ -27,6 +27,7 @@ BENCHMARKS = [
     "phase_diagram",
     "line_sums",
     "flow_map",
+    "sphere_flow",
     "growth",
     "lax_friedrichs",
     "transport",
