@@ -495,11 +495,10 @@ def report(
         Path | None,
         options.optional_file("[OTHER.nc]", "Result file of a second run."),
     ] = None,
-    page: Annotated[
+    output: Annotated[
         Path | None,
-        Option(
-            metavar="RUN.html",
-            help="Page; by default RUN.html or RUN-OTHER.html beside the result file.",
+        options.output(
+            "RUN.html", "Page; by default RUN.html or RUN-OTHER.html beside the result file."
         ),
     ] = None,
     force: options.Force = False,
@@ -516,8 +515,8 @@ def report(
 
     given = [file] if other is None else [file, other]
     sols = [runs.loaded_run(path) for path in given]
-    place = page or file.with_name(f"{'-'.join(path.stem for path in given)}.html")
-    with _made(place, "--page", (".html",), reports.source_of_page(sols), force, quiet):
+    place = output or file.with_name(f"{'-'.join(path.stem for path in given)}.html")
+    with _made(place, "--output", (".html",), reports.source_of_page(sols), force, quiet):
         reports.save(place, *sols, names=_names(given))
 
 

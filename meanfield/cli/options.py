@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 
 def output(metavar: str = "RESULT.nc", about: str = "Result file.") -> Any:
-    """The option of the dataset that a command writes."""
+    """The option of what a command writes beside figures: a dataset, or a page."""
     return Option("--output", "-o", metavar=metavar, help=about)
 
 

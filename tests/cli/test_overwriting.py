@@ -62,7 +62,7 @@ COMMANDS = {
     "run": (["run", "{case}.toml", "-o", "out.nc", "-q"], ["out.nc", "out.png"]),
     "plot": (["plot", "{case}.nc", "--figure", "out.svg"], ["out.svg"]),
     "plot pdf": (["plot", "{case}.nc", "--figure", "out.pdf"], ["out.pdf"]),
-    "report": (["report", "{case}.nc", "--page", "out.html"], ["out.html"]),
+    "report": (["report", "{case}.nc", "--output", "out.html"], ["out.html"]),
     "movie": (["movie", "{case}.nc", "--figure", "out.gif", "--frames", "1"], ["out.gif"]),
     "sweep": (["sweep", "{case}.toml", "--grid", "dynamics.beta=1,2", "-o", "out.nc"], ["out.nc"]),
 }
@@ -89,7 +89,7 @@ def test_the_same_is_replaced_and_another_is_not(name, folder, capsys):
     capsys.readouterr()
     before = contents(folder)
     assert call("other") == 2
-    key = next(key for key in ("--figure", "--page", "--output") if key in [*command, "--output"])
+    key = next(key for key in ("--figure", "--output") if key in [*command, "--output"])
     assert re.fullmatch(REFUSED.format(key, re.escape(written[0])), capsys.readouterr().err)
     assert contents(folder) == before
     assert call("other", "--force") == 0

@@ -194,7 +194,7 @@ def test_command(capsys):
     for _ in range(2):
         assert main(["report", "run.nc", "again.nc"]) == 0
         assert capsys.readouterr().out == "wrote run-again.html\n"
-    assert main(["report", "again.nc", "--page", "run-again.html"]) == 2
+    assert main(["report", "again.nc", "-o", "run-again.html"]) == 2
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ WRITERS = {
     "figure of compare": ("compare a.nc b.nc --figure out.png", "--figure"),
     "plot": ("plot a.nc --figure out.png", "--figure"),
     "movie": ("movie a.nc --frames 1 --figure out.gif", "--figure"),
-    "report": ("report a.nc --page out.html", "--page"),
+    "report": ("report a.nc -o out.html", "--output"),
 }
 
 

@@ -75,7 +75,7 @@ COMMANDS = [
     ("resume good.toml", "meanfield run good.toml makes a result of it"),
     ("report none.nc", "there is no file none.nc"),
     ("report damaged.nc", "can't read damaged.nc: coefficients must be"),
-    ("report good.nc --page run.txt", "--page must be a file name that ends in .html"),
+    ("report good.nc -o run.txt", "--output must be a file name that ends in .html"),
     ("validate --quick", "validate must be run in a checkout"),
     (
         "movie good.nc --figure a.avi",
