@@ -177,7 +177,7 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
         **{name.replace("_", " "): f"{a:.12g} to {b:.12g}" for name, (a, b) in ends.items()},
         "balance error": _no_balance(solution) if error is None else f"{error:.1e}",
-        **_terms(solution),
+        **terms(solution),
         **({"mass error": f"{np.nanmax(np.abs(1.0 - mass)):.1e}"} if mass.size else {}),
         **({"steps": f"{int(np.nanmax(steps))}"} if steps.size else {}),
         "case": f"{lines} lines, see meanfield run {file} --print-case" if lines else "none",
@@ -191,7 +191,7 @@ def _no_balance(solution: Solution) -> str:
     return f"not available, no energy of {why}" if why else "not available"
 
 
-def _terms(solution: Solution) -> dict[str, str]:
+def terms(solution: Solution) -> dict[str, str]:
     """The energy of each term of a sum at both ends, and the error of its balance."""
     data = solution._numbers
     if "term_energy" not in data:

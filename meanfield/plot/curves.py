@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from meanfield._checks import one_of, shown
 from meanfield.dynamics.facts import term_names
@@ -21,7 +21,7 @@ from meanfield.evolution.solution import Solution
 from meanfield.kernels.multipliers import log_eigenvalues
 from meanfield.measures import Density, FlowMap, LineFlowMap
 from meanfield.plot import frames
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 Draw = Callable[[Solution, Axes | None], Axes]
 # a bound nearer to an energy than this part of the way that it moves is drawn beside it
@@ -316,17 +316,17 @@ def _tolerance(ax: Axes, tolerance: float, values: Array) -> None:
 
 def _sizes(sol: Solution, ax: Axes, name: str) -> None:
     """Bands of t, in turn white and grey, in which the space had one size."""
-    sizes, length = sol._numbers["size"].values, sol.t[-1] - sol.t[0]
+    sizes = sol._numbers["size"].values
     starts = np.flatnonzero(np.append(True, np.diff(sizes) != 0))
     ends = np.append(sol.t[starts[1:]], sol.t[-1])
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         first = sol.t[start]
         if number % 2:
             ax.axvspan(first, end, color="0.93", linewidth=0.0, zorder=0)
-        if end - first >= _ROOM * length:
+        left, right = along(ax, [first, end]) if len(sol.t) > 1 else (0.5, 0.5)
+        if right - left >= _ROOM or len(sol.t) == 1:
             label, name = f"{name}{sizes[start]}", ""
-            place = (first + end) / 2, 0.97
-            frames.write(ax, label, place, ax.get_xaxis_transform(), ha="center", va="top")
+            frames.write(ax, label, ((left + right) / 2, 0.97), ax.transAxes, ha="center", va="top")
 
 
 def check(sol: Solution) -> None:
@@ -352,7 +352,19 @@ def panel(sol: Solution, ax: Axes | None, title: str) -> Axes:
     ax.spines[["top", "right"]].set_visible(False)
     if len(sol.t) > 1:
         ax.set_xlim(sol.t[0], sol.t[-1])
+    if frames.is_decades(sol.t):
+        ax.set(xscale="log", xlim=(sol.t[sol.t > 0.0][0], sol.t[-1]))
+        ax.xaxis.set_major_locator(LogLocator(numticks=5))
+        ax.xaxis.set_minor_formatter(NullFormatter())
     return ax
+
+
+def along(ax: Axes, t: ArrayLike) -> Array:
+    """Where times are on the axis of t, from 0 at its left end to 1; those before it at its end."""
+    ends = np.array(ax.get_xlim())
+    times, scale = np.clip(t, *ends), np.log if ax.get_xscale() == "log" else np.asarray
+    left, right = scale(ends)
+    return np.asarray((scale(times) - left) / (right - left))
 
 
 class Bounds(NamedTuple):

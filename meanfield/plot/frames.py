@@ -38,7 +38,9 @@ _CONCENTRATED = 20.0
 _EMPTY = 0.1
 # numbers that are so many times apart have a logarithmic axis
 _WIDE = 30.0
-# and it ends here: a flow map's density has no bound, and 1e30 would hide all others
+# times of which half are before this part of the last are closer to geometric than to even ones
+_CROWDED = 5.0
+# where a scale of densities ends: a flow map's density has no bound, and 1e30 would hide all others
 CAP = 1e4
 # half the angle that a number on the scale takes, and the margin beside the poles of a profile
 _LABEL, _MARGIN = np.pi / 10, 0.02 * np.pi
@@ -229,6 +231,18 @@ def is_wide(values: Array, least: float = 0.0) -> bool:
     """
     known = values[np.isfinite(values)].astype(np.float64)
     return bool(known.max(initial=0.0) > _WIDE * known.min(initial=np.inf) > _WIDE * least)
+
+
+def is_decades(t: Array) -> bool:
+    """Whether times crowd towards the first, as where they span decades: their axis is a logarithm.
+
+    Examples
+    --------
+    >>> is_decades(np.geomspace(0.1, 100.0, 20)), is_decades(np.linspace(0.0, 100.0, 2001))
+    (True, False)
+    """
+    later = t[t > 0.0]
+    return bool(t[0] >= 0.0 and is_wide(later) and np.median(later) < t[-1] / _CROWDED)
 
 
 def height(values: Array, scale: Normalize) -> Array:

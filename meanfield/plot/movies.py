@@ -315,5 +315,7 @@ class _Scene:
             ax.set_rlabel_position(self._label)
         ax.set_title(f"t = {self._sol.t[index]:.4g}", fontsize=shared.NORMAL)
         if self._mark is not None:
-            self._mark.set_data([self._sol.t[index]], [self._heights[index]])
+            # a logarithmic axis has no time 0
+            time = max(self._sol.t[index], self._mark.axes.get_xlim()[0])
+            self._mark.set_data([time], [self._heights[index]])
         return [ax]

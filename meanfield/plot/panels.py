@@ -122,10 +122,17 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
 
 
 def look(
-    drawn: Sequence[AnyMeasure], saves: Sequence[AnyMeasure], is_log: bool | None = None
+    drawn: Sequence[AnyMeasure],
+    saves: Sequence[AnyMeasure],
+    is_log: bool | None = None,
+    *,
+    axis: Array | None = None,
 ) -> Look:
-    """One scale for the measures that are drawn, and the plane of all that were saved."""
-    lowest, highest = np.array([_extremes(measure) for measure in drawn]).T
+    """One scale for the measures that are drawn, and the plane of all that were saved.
+
+    Where there is an axis, tokens are drawn by their polar angles.
+    """
+    lowest, highest = np.array([_extremes(measure, axis) for measure in drawn]).T
     scale = frames.scale_of(float(lowest.min()), float(highest.max()), is_log)
     return Look(scale, plane_of(saves))
 
@@ -181,9 +188,10 @@ def draw(measure: AnyMeasure, ax: Any, shared: Look) -> None:
 
 
 @singledispatch
-def _extremes(measure: Any) -> tuple[float, float]:
+def _extremes(measure: Any, axis: Array | None) -> tuple[float, float]:
     """Smallest and largest of the densities that are drawn; of tokens, of their histogram."""
-    values = _histogram(measure) if measure.dim == 2 else np.ones(1)
+    has_angles = measure.dim == 2 or axis is not None
+    values = histogram(measure, axis)[1] if has_angles else np.ones(1)
     return float(values.min()), float(values.max())
 
 
@@ -193,8 +201,8 @@ def _paint(measure: Any, ax: Any, shared: Look) -> None:
     if ax.name == "mollweide":
         _points(ax, *_on_map(measure.points), measure)
     elif ax.name == "polar":
-        heights = frames.height(_histogram(measure), shared.scale)
-        angles = np.asarray(_TURN / BINS * (np.arange(BINS) + 0.5))
+        angles, densities = histogram(measure)
+        heights = frames.height(densities, shared.scale)
         ax.bar(angles, heights, _TURN / BINS, color=frames.BLUE, alpha=0.35, linewidth=0.0)
         _points(
             ax, geometry.circle_angles(measure.points), np.full(len(measure.points), -0.12), measure
@@ -212,11 +220,24 @@ def _paint(measure: Any, ax: Any, shared: Look) -> None:
         ax.spines[:].set_visible(False)
 
 
-def _histogram(measure: Particles) -> Array:
-    """The density of tokens on the circle in equal bins."""
-    angles = geometry.circle_angles(measure.points)
-    counts, _ = np.histogram(angles, BINS, (0.0, _TURN), weights=measure.weights)
-    return np.asarray(counts * BINS)
+def histogram(measure: Particles, axis: Array | None = None) -> tuple[Array, Array]:
+    """Middles of equal bins, and there the density of the tokens' angles.
+
+    Around the circle it is relative to the uniform density; of polar angles from an axis it has the
+    integral 1 over [0, π].
+    """
+    end, unit = (_TURN, 1.0) if axis is None else (np.pi, np.pi)
+    angles = angles_of(measure, axis)
+    counts, _ = np.histogram(angles, BINS, (0.0, end), weights=measure.weights)
+    middles: Array = end / BINS * (np.arange(BINS) + 0.5)
+    return middles, np.asarray(counts * BINS / unit)
+
+
+def angles_of(measure: Particles, axis: Array | None = None) -> Array:
+    """The tokens' angles around the circle, or from an axis."""
+    if axis is None:
+        return geometry.circle_angles(measure.points)
+    return geometry.polar_angles(measure.points, axis)
 
 
 def _on_map(points: Array) -> tuple[Array, Array]:
@@ -235,7 +256,7 @@ def _points(ax: Axes, x: Array, y: Array, measure: Particles) -> None:
 
 
 @_extremes.register
-def _(measure: Density) -> tuple[float, float]:
+def _(measure: Density, axis: Array | None) -> tuple[float, float]:  # noqa: ARG001 (of tokens)
     values: Array = measure.values
     space: Any = measure.space
     if space.axis is not None:
@@ -315,7 +336,7 @@ def _centres(count: int, half_width: float) -> Array:
 
 
 @_extremes.register
-def _(measure: SphereFlowMap) -> tuple[float, float]:
+def _(measure: SphereFlowMap, axis: Array | None) -> tuple[float, float]:  # noqa: ARG001 (of tokens)
     density = measure._density_at_nodes[: measure.n_nodes]
     return float(density.min()), max(1.0, float(density.max()))
 
@@ -335,7 +356,7 @@ def _(measure: SphereFlowMap, ax: Any, shared: Look) -> None:
 
 
 @_extremes.register
-def _(measure: LineFlowMap) -> tuple[float, float]:
+def _(measure: LineFlowMap, axis: Array | None) -> tuple[float, float]:  # noqa: ARG001 (of tokens)
     """Of the curve, or twice the uniform one where that is more."""
     _, logs = log_curve(measure)
     equator, least = np.array([np.pi / 2]), 0.0

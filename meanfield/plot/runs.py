@@ -15,7 +15,15 @@ from matplotlib.figure import Figure
 
 from meanfield._checks import integer, shown
 from meanfield._shown import table
-from meanfield.dynamics import AnyDynamics, CircleInteraction, FeedForward, LayerMap, adapt
+from meanfield.dynamics import (
+    AnyDynamics,
+    CircleInteraction,
+    FeedForward,
+    LayerMap,
+    Sum,
+    adapt,
+)
+from meanfield.dynamics.schedule import Schedule
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.solution import Solution
 from meanfield.functionals.transport import Bracket
@@ -43,6 +51,23 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
         return dynamics.name
     beta = getattr(known, "beta", None)
     return frames.heading(dynamics.name, beta, known.sign, dynamics.noise)
+
+
+def term_titles(dynamics: AnyDynamics) -> list[str]:
+    """A title for each term of a sum, with its weight; none of what is no sum.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA, USA
+    >>> term_titles(SA(1.0) + 0.5 * USA(2.0))
+    ['SA, β = 1', '0.5 USA, β = 2']
+    """
+    if not isinstance(dynamics, Sum):
+        return []
+    vary = isinstance(dynamics.weights, Schedule)
+    weights = ["w(t) " if vary else "" if w == 1.0 else f"{w:g} " for w, _ in dynamics._terms]
+    titles = map(dynamics_title, dynamics.terms)
+    return [weight + title for weight, title in zip(weights, titles, strict=True)]
 
 
 def run_title(sol: Solution) -> str:
@@ -145,14 +170,16 @@ def _draw_measures(
 def _mark(ax: Axes, chosen: list[int]) -> None:
     """Mark the panels' times on the energy."""
     t, values = np.asarray(ax.lines[0].get_data())
-    ax.plot(t[chosen], values[chosen], "o", markersize=4, **frames.MARK)
+    # a logarithmic axis has no time 0
+    at = np.maximum(t, ax.get_xlim()[0])
+    ax.plot(at[chosen], values[chosen], "o", markersize=4, **frames.MARK)
     slopes = np.gradient(values) if len(t) > 1 else np.zeros(1)
     for number, index in enumerate(chosen):
         # left of the dot and above a curve that rises; right and below where there is the edge
-        is_right = t[index] - t[0] < _EDGE * (t[-1] - t[0])
+        is_right = curves.along(ax, t[index]) < _EDGE
         is_below = (slopes[index] < 0.0) != is_right
         ha, va = "left" if is_right else "right", "top" if is_below else "bottom"
-        shift, place = (4 if is_right else -3, -2 if is_below else 2), (t[index], values[index])
+        shift, place = (4 if is_right else -3, -2 if is_below else 2), (at[index], values[index])
         frames.write(ax, _LETTERS[number], place, ha=ha, va=va, shift=shift, color=frames.ORANGE)
 
 

@@ -284,16 +284,16 @@ def _verdict(ds: xr.Dataset) -> str:
     told = {
         "mmd": "mmd",
         "w1_upper": "W_1",
-        "mean_difference": "means",
-        "energy_difference": "E/E(δ)",
+        "mean_difference": "distance of the means",
+        "energy_difference": "difference of E/E(δ)",
     }
     largest = {name: float(np.abs(ds[name]).max()) for name in told if name in ds}
     size, worst = max((value, name) for name, value in largest.items())
     absent = [name for name in ("mmd", "w1_upper") if name not in ds or ds[name].isnull().any()]
-    what = f"the same to {size:.1e}" if size < _SAME else f"{told[worst]} up to {size:.1e}"
+    what = f"the same to {size:.2g}" if size < _SAME else f"{told[worst]} up to {size:.2g}"
     if size < _SAME and "w1_upper" in absent:
         what = f"no difference seen without {' and '.join(told[name] for name in absent)}"
     others = (name for name in largest if size < _SAME or name != worst)
-    parts = ", ".join(f"{told[name]} {largest[name]:.1e}" for name in others)
+    parts = ", ".join(f"{told[name]} {largest[name]:.2g}" for name in others)
     first, last = ds["t"].values[[0, -1]]
     return f"{what} at {ds.sizes['t']} times from t = {first:g} to {last:g}: {parts}"

@@ -33,6 +33,12 @@ RUNS = {
     "under-resolved": (SMALL, mf.SA(4.0), OUTGROWN | {"on_unresolved": "stop"}),
     "tokens on S^2": (tokens(3, 60), mf.SA(4.0), {"t_end": 1.0}),
     "Kuramoto": (mf.Density(mf.Circle(64), LAW), mf.Kuramoto(2.0, noise=0.1), {"t_end": 0.5}),
+    "decades": (
+        mf.FlowMap(LAW),
+        mf.SA(9.0),
+        {"t_end": 1e3, "save_at": np.geomspace(0.01, 1e3, 21)},
+    ),
+    "sum": (SMALL, mf.SA(4.0) + 0.5 * mf.USA(2.0) + mf.Kuramoto(0.5), {"t_end": 0.2}),
     "tokens in d = 8": (tokens(8, 30), mf.DoublyStochastic(2.0), {"t_end": 1.0}),
 }
 PAIR = "two runs"
@@ -46,7 +52,7 @@ def solution_of(name):
     start, dynamics, asked = RUNS[name]
     if name == "under-resolved":
         return unfinished(mf.evolve, start, dynamics, save_at=5, **asked)
-    return mf.evolve(start, dynamics, save_at=5, **asked)
+    return mf.evolve(start, dynamics, **{"save_at": 5, **asked})
 
 
 @cache

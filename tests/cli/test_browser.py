@@ -90,6 +90,8 @@ OPENED = {
     "tokens in d = 8": "dark",
     "S^2": "phone",
     PAIR: "wide",
+    "decades": "phone",
+    "sum": "phone",
 }
 READY = "body[data-ready]"
 # figures follow the width of the window a moment later
@@ -122,6 +124,20 @@ def opened(browser, tmp_path_factory):
         yield turned
 
 
+# texts of a figure that lie on each other by more than the margin around their letters
+OVERPRINTED = """() => [...document.querySelectorAll(".plot")].flatMap((figure) => {
+  const texts = [...figure.querySelectorAll("text")].filter((e) => e.textContent.trim());
+  const boxes = texts.map((e) => e.getBoundingClientRect());
+  return texts.flatMap((one, i) => texts.slice(0, i).flatMap((other, j) => {
+    const [a, b] = [boxes[i], boxes[j]];
+    const width = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+    const height = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+    return width > 2 && height > 4
+      ? [`${figure.id}: ${one.textContent} on ${other.textContent}`] : [];
+  }));
+})"""
+
+
 def complaints(view):
     return view.errors, view.overflows(), view.blanks()
 
@@ -133,6 +149,7 @@ def test_nothing_is_cut_or_blank_and_nothing_complains(name, way, opened):
     assert complaints(view) == ([], [], [])
     seen = [view.tab.locator(each).first.is_visible() for each in ("#time", "#play", ".stills")]
     assert seen == ([False, False, True] if way == "print" else [True, True, False])
+    assert view.tab.evaluate(OVERPRINTED) == []
     if "dark" in WAYS[way]:
         colours = view.tab.evaluate(DARK)
         assert colours["page"] == "rgb(22, 24, 27)"
@@ -141,6 +158,12 @@ def test_nothing_is_cut_or_blank_and_nothing_complains(name, way, opened):
         # what scrolls on a screen is whole on paper
         (case,) = view.tab.locator("pre").all()
         assert case.evaluate("e => e.scrollHeight - e.clientHeight") == 0
+
+
+def test_overprint_is_seen(shown):
+    figure = "<div class=plot id=a><svg><text y=20 x={}>one</text><text y=20>two</text></svg></div>"
+    assert shown(figure.format(8)).tab.evaluate(OVERPRINTED) == ["a: two on one"]
+    assert shown(figure.format(80)).tab.evaluate(OVERPRINTED) == []
 
 
 @pytest.mark.parametrize("name", ["circle", "S^2"])

@@ -12,8 +12,8 @@ import pytest
 import meanfield as mf
 from meanfield.cli import report
 from meanfield.cli.commands import main
-from meanfield.cli.report.document import _outcome, checks
-from meanfield.cli.report.measures import eye, sphere_view, tokens_view
+from meanfield.cli.report.document import _outcome, checks, measure_views
+from meanfield.cli.report.measures import angles_view, eye, sphere_view
 from meanfield.cli.text import table
 from meanfield.evolution.system import System
 from meanfield.plot.panels import look
@@ -135,7 +135,7 @@ def test_a_save_that_is_cut_short_fails_no_check_but_the_status(kind, monkeypatc
     page = report.page(sol)
     assert [check.name for check in checks(sol) if not check.passed] == ["status"]
     first, last = sol.dataset.energy.values[:2]
-    assert f"goes from {first:.4g} to {last:.4g}." in page
+    assert f"goes from {first:.4g} to {last:.4g}; its bounds are " in page
 
 
 def test_a_flow_map_is_held_against_its_own_tolerance():
@@ -214,6 +214,61 @@ def test_two_runs_are_seen_at_the_same_times():
             np.testing.assert_allclose(np.transpose(drawn), height * points, atol=SINGLE)
 
 
+def sum_run():
+    start = mf.Density(mf.Circle(32), LAW)
+    return mf.evolve(start, mf.SA(4.0) + 0.5 * mf.Kuramoto(0.5), 0.2, 2)
+
+
+def test_the_terms_of_a_sum_are_on_its_page():
+    """Gains of energy and dissipation, a curve for each term, add up to those of the sum."""
+    sol = sum_run()
+    page = report.page(sol)
+    labels = ["the sum", "0: SA, β = 4", "1: 0.5 Kuramoto, K = 0.5"]
+    for name in ("energy", "dissipation"):
+        figure = view(data(page), name)
+        assert [curve["name"] for curve in figure["data"]] == labels
+        total, *terms = (numbers(curve["y"]) for curve in figure["data"])
+        assert np.sum(terms, axis=0) == pytest.approx(total, rel=1e-12, abs=1e-15)
+    assert "The terms are (SA, β = 4) and (0.5 Kuramoto, K = 0.5)." in page
+    first, last = sol.dataset.term_energy.values[[0, -1], 1]
+    told = f"energy {first:.12g} to {last:.12g}, balance error "
+    assert told in re.search('<th scope="row">term 1</th><td>(.*?)</td>', page)[1]
+
+
+def test_time_is_logarithmic_where_saves_span_decades():
+    """And every axis of powers of ten has few enough numbers to be read."""
+    page = report.page(solution_of("decades"))
+    shown = data(page)
+    curves = [each for each in shown["views"] if not each["frames"]]
+    assert len(curves) == 4
+    for each in curves:
+        axis = each["layout"]["xaxis"]
+        assert axis["type"] == "log"
+        assert 10.0 ** np.array(axis["range"]) == pytest.approx([0.01, 1000.0])
+    for each in shown["views"]:
+        for axis in (each["layout"][name] for name in ("xaxis", "yaxis")):
+            if axis.get("type") == "log":
+                assert 2 <= len(axis["tickvals"]) <= 6
+    even = view(data(page_of("circle")), "energy")["layout"]["xaxis"]
+    assert even["range"] == [0.0, 1.0]
+    assert "type" not in even
+
+
+def test_masses_have_even_ticks():
+    axis = view(data(report.page(solution_of("decades"))), "measure0")["layout"]["yaxis2"]
+    assert (axis["tickmode"], axis["tick0"], axis["dtick"]) == ("linear", 0.0, 0.2)
+
+
+def test_no_number_is_minus_zero():
+    sol = solution_of("circle")
+    ds = sol.dataset.assign(energy=-0.0 * sol.dataset.energy, dissipation=-0.0 * sol.dataset.mass)
+    for name in ("energy", "dissipation"):
+        ds[name].attrs = sol.dataset[name].attrs
+    page = report.page(replace(sol, dataset=ds))
+    outside = re.sub(r"<(script|style)[^>]*>.*?</\1>|<img[^>]*>", "", page, flags=re.DOTALL)
+    assert re.findall(r".{20}(?<![\de])[-−]0(?![.\d]).{9}", outside) == []
+
+
 def test_two_runs_must_be_on_one_sphere():
     with pytest.raises(ValueError, match="b must be on the sphere of a"):
         report.page(solution_of("circle"), solution_of("S^2"))
@@ -238,15 +293,17 @@ def test_the_page_opens_with_what_came_out():
     clusters = [mf.clusters(measure) for measure in solution_of("flow map").measures]
     assert solution_of("flow map").dataset.n_clusters.values.tolist() == [*map(len, clusters)]
     first, second = clusters[-1].masses
-    lead = "At the end there are 2 clusters on the scale of 0.1 radian, of mass"
-    assert f"{lead} {first:.3g} and {second:.3g}." in page
+    lead = "At the end there are 2 clusters on the scale of 0.1 radian, with"
+    assert f"{lead} {100 * first:.3g} % and {100 * second:.3g} % of the mass." in page
     assert "whose density is f = 1 everywhere" in page
     assert 0 < data(page)["start"] < len(data(page)["t"]) - 1
     none = "At the end there is no cluster on the scale of 0.1 radian."
     flat = mf.evolve(mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.1])), mf.SA(1.0), 0.1, 2)
     assert _outcome(flat).endswith(none)
     many = mf.evolve(tokens(3, 60), mf.SA(4.0), 0.01, 2)
-    assert _outcome(many).endswith("0.0167, …")
+    assert ", 1.67 % and … of the mass." in _outcome(many)
+    apart = mf.evolve(tokens(30, 10), mf.SA(4.0), 0.01, 2)
+    assert _outcome(apart).endswith("no two tokens are in one cluster on the scale of 0.1 radian.")
 
 
 @pytest.mark.parametrize("mean", [[0.6, 0.8, 0.0], [-0.8, 0.0, 0.6], [0.0, 0.0, -1.0]])
@@ -273,18 +330,50 @@ def test_stems_are_as_high_as_the_mass_of_their_atoms():
     assert stems["layout"]["yaxis2"]["visible"]
 
 
+POLE = np.eye(5)[4]
+
+
+@pytest.mark.parametrize(
+    ("start", "law"),
+    [
+        (mf.Density(mf.Circle(64), LAW), LAW),
+        (mf.Density(mf.Zonal(5, 31), mf.VonMisesFisher(POLE, 3.0)), mf.VonMisesFisher(POLE, 3.0)),
+        (mf.FlowMap(mf.VonMisesFisher(POLE[2:], 3.0)), mf.VonMisesFisher(POLE[2:], 3.0)),
+    ],
+    ids=["circle", "axis", "axis of S^2"],
+)
+def test_tokens_beside_a_density_have_its_form_axes_and_scale(start, law):
+    """The histogram of many tokens is the curve of the density, to the error of sampling."""
+    cloud = mf.Particles.sample(law, 20_000, rng=0)
+    sols = [
+        mf.evolve(start, mf.SA(1.0), 0.01, 1),
+        # 20,000 tokens would take a while to move
+        mf.evolve(cloud, mf.FeedForward(W=np.eye(start.dim), A=np.eye(start.dim)), 0.01, 1),
+    ]
+    _, (curve, bars) = measure_views(sols, ["density", "tokens"], sols[0].t)
+    for name in ("xaxis", "yaxis"):
+        for fact in ("range", "type", "title", "tickvals", "ticktext"):
+            assert curve.layout[name].get(fact) == bars.layout[name].get(fact), (name, fact)
+    density, histogram = curve.frames[0][1], bars.frames[0][1]
+    assert bars.data[1]["type"] == "bar"
+    middles, heights = (numbers(histogram[name]) for name in "xy")
+    expected = np.interp(middles, *(numbers(density[name]) for name in "xy"))
+    # five standard errors of a count in the fullest bar
+    mass_of_bar = heights.max() / heights.sum()
+    error = 5.0 * np.sqrt(1.0 / (20_000 * mass_of_bar)) * heights.max()
+    assert np.abs(heights - expected).max() < error
+
+
 def test_tokens_are_where_they_are_and_as_large_as_their_weights():
-    """x and y on the circle, x, y and z on S^2; diameters grow with the root of the weight."""
+    """Angles on the circle, x, y and z on S^2; diameters grow with the root of the weight."""
     weights = np.array([0.1, 0.2, 0.3, 0.4])
     flat = mf.Particles(circle_points([0.3, 2.0, 2.02, 4.0]), weights)
-    data, _, (frame,), _ = tokens_view([flat], look([flat], [flat]))
-    assert np.column_stack([numbers(frame[1][name]) for name in "xy"]) == pytest.approx(
-        flat.points, abs=SINGLE
-    )
-    diameters = numbers(data[1]["marker"]["size"])
+    data, _, (frame,), _ = angles_view([flat], look([flat], [flat]), None)
+    assert numbers(frame[2]["x"]) == pytest.approx([0.3, 2.0, 2.02, 4.0])
+    diameters = numbers(data[2]["marker"]["size"])
     assert diameters**2 / diameters[-1] ** 2 == pytest.approx(weights / 0.4, rel=SINGLE)
     # the histogram has the mass of each bar, as a density with respect to σ
-    heights = numbers(frame[2]["y"])
+    heights = numbers(frame[1]["y"])
     assert heights[heights > 0.0] / len(heights) == pytest.approx([0.1, 0.5, 0.4], rel=SINGLE)
     round_ = mf.Particles(mf.Uniform(3).sample(4, np.random.default_rng(1)), weights)
     _, _, (frame,), _ = sphere_view([round_], look([round_], [round_]))

@@ -1,6 +1,7 @@
 """Curves over the time of a run are its numbers, between bounds and on scales that show them."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from matplotlib.figure import Figure
 import meanfield as mf
 from meanfield.plot import curves
 from tests.handmade import SERIES, bump, curve, run, texts
-from tests.plot.drawn import flow, held, mixed_run, titled
+from tests.plot.drawn import animated, flow, held, mixed_run, titled
+from tests.small_studies import density_run
 from tests.tiers import rows
 
 KAPPAS = 0.5, 2.0, 5.0, 30.0
@@ -268,3 +270,19 @@ def test_numbers_that_a_run_does_not_have_are_refused():
     ]:
         with pytest.raises(ValueError, match=re.escape(message)):
             call()
+
+
+def test_time_is_logarithmic_where_saves_span_decades():
+    """The first save, at 0, is marked at the left end; saves at equal steps keep a linear axis."""
+    t = np.append(0.0, np.geomspace(0.01, 100.0, 7))
+    sol = replace(run([SERIES["circle"](kappa) for kappa in np.linspace(0.5, 4.0, 8)]), t=t)
+    ax = mf.plot.energy(sol)
+    assert ax.get_xscale() == "log"
+    assert ax.get_xlim() == pytest.approx((0.01, 100.0))
+    assert mf.plot.energy(density_run()).get_xscale() == "linear"
+    (energy,) = titled(mf.plot.solution(sol, panels=2), "energy")
+    assert energy.lines[-1].get_xdata()[0] == pytest.approx(0.01)
+    moving = animated(sol)
+    moving._func(0)
+    (mark,) = (line.get_xdata() for line in moving._fig.axes[1].lines if line.get_marker() == "o")
+    assert mark == pytest.approx([0.01])

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.cli.report.view import LINE, View, axis, base_layout, packed
+from meanfield.cli.report.view import LINE, View, axis, base_layout, log_axis, packed
 from meanfield.dynamics.with_energy import adapt_with
 from meanfield.evolution import Solution
-from meanfield.evolution.recorder import LOWER, PROVED, UPPER, with_role
+from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
 from meanfield.plot import curves, frames
 from meanfield.plot.frames import ORANGE
+from meanfield.plot.runs import term_titles
 from meanfield.typing import Array
 
 
@@ -42,6 +43,10 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
 
 
 MOST_POINTS = 4000
+# a factor beside curves on a logarithmic axis
+_MARGIN = 1.5
+# height of a row of a legend
+_ROW = 20
 _DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 
 
@@ -64,6 +69,8 @@ def comparison_views(ds: Any, labels: Sequence[str]) -> list[View]:
     found = []
     untold = {f"{name}{end}" for name in ds.data_vars for end in (LOWER, UPPER, PROVED)}
     untold |= {"energy_share"} if "energy" in ds else set()
+    # on most pairs it is nothing
+    untold |= set() if "mmd_error" in ds and ds["mmd_error"].any() else {"mmd_error"}
     for name in map(str, ds.data_vars):
         values, t = ds[name].values, ds["t"].values
         if name in untold or ds[name].dims not in (("t",), ("run", "t")):
@@ -75,7 +82,7 @@ def comparison_views(ds: Any, labels: Sequence[str]) -> list[View]:
             bands[name] = ds[f"{name}{LOWER}"].values, ds[f"{name}{UPPER}"].values
         title = frames.subscripts(str(ds[name].attrs.get("long_name", name)), "<sub>%s</sub>")
         title = title.replace("a and b", " and ".join(labels))
-        scale = scale_of(values)
+        scale = _window(values) if name in ("energy", "energy_share") else scale_of(values)
         view = over_t(name, title, t, numbers, scale, bands=bands, has_legend=is_pair)
         found.append(view)
     return found
@@ -88,10 +95,32 @@ def drawn_energies(sol: Solution) -> list[str]:
 
 def _energy(sol: Solution, name: str) -> View:
     values, limits = sol.dataset[name].values, curves.bounds(sol, name)
+    if name == "energy" and (terms := _of_terms(sol, "term_energy")):
+        # those of terms may be far apart where they gain as much as each other
+        symbol = sol.dataset[name].attrs["symbol"]
+        gains = {"the sum": values - values[0]} | {of: e - e[0] for of, e in terms.items()}
+        title = f"energy {symbol}(t) − {symbol}(0), {symbol}(0) = {values[0]:.4g}"
+        scale = _window(np.concatenate([*gains.values()]))
+        return over_t(name, title, sol.t, gains, scale, has_legend=True)
     shapes = [_level(level) for level in limits[:2] if np.isfinite(level)]
     title = frames.subscripts(curves.bounded_title(sol, name), "<sub>%s</sub>")
     scale = {"range": list(limits.window(values))}
     return over_t(name, title, sol.t, {name: values}, scale, shapes=shapes)
+
+
+def _window(values: Array) -> dict[str, Any]:
+    """From below the lowest of all values to above the highest."""
+    return {"range": list(curves.Bounds(-np.inf, np.inf, ("", ""), "").window(values))}
+
+
+def _of_terms(sol: Solution, name: str) -> dict[str, Array]:
+    """A number of each term of a sum over t, under the title of the term; none of too many."""
+    if name not in sol.dataset or sol.dataset[name].shape[1] > MOST_TERMS:
+        return {}
+    titles = term_titles(sol.dynamics if sol.energy is None else sol.energy)
+    columns = sol.dataset[name].values.T
+    called = [f"{i}: {title}" for i, title in enumerate(titles or [""] * len(columns))]
+    return dict(zip(called, columns, strict=True))
 
 
 def _level(value: float) -> dict[str, Any]:
@@ -102,18 +131,18 @@ def _level(value: float) -> dict[str, Any]:
 
 def _rate(sol: Solution) -> View:
     name = with_role(sol.dataset, *curves.RATES)[0]
-    values = sol.dataset[name].values
+    values, terms = sol.dataset[name].values, _of_terms(sol, f"term_{name}")
     title = frames.subscripts(curves.title(sol, name), "<sub>%s</sub>")
-    return over_t(name, title, sol.t, {name: values}, scale_of(values))
+    numbers = {"the sum" if terms else name: values} | terms
+    scale = scale_of(np.concatenate([*numbers.values()]))
+    return over_t(name, title, sol.t, numbers, scale, has_legend=bool(terms))
 
 
 def scale_of(values: Array) -> dict[str, Any]:
     """Of an axis: logarithmic where positive values are wide apart, else from 0."""
     known = values[np.isfinite(values)]
-    if known.max(initial=0.0) > 30.0 * known.min(initial=np.inf) > 0.0:
-        # 1, 2, 5 where there may be no two powers of ten
-        is_short = known.max() < 1e2 * known.min()
-        return {"type": "log", "exponentformat": "power", "dtick": "D2" if is_short else 1}
+    if frames.is_wide(known):
+        return log_axis(known.min() / _MARGIN, known.max() * _MARGIN)
     linear = {"exponentformat": "power"}
     if known.min(initial=0.0) < 0.0:
         return linear
@@ -146,8 +175,10 @@ def _tail(sol: Solution) -> View:
     values, allowed = sol.dataset["tail"].values, tolerances(sol)
     title = "spectral tail" if hasattr(sol.measures[0], "space") else "largest tail of a panel"
     level = _line(sol.t, allowed, "tolerance", LINE, width=1, dash="dash")
-    scale = {"type": "log", "exponentformat": "power"}
     numbers = {"tail": np.where(values > 0.0, values, np.nan)}
+    # the tolerance has room on its axis also where there is no tail
+    drawn = np.append(numbers["tail"], allowed)
+    scale = log_axis(min(np.nanmin(drawn), 0.1 * np.nanmin(allowed)), _MARGIN * np.nanmax(drawn))
     view = over_t("tail", title + " and its tolerance", sol.t, numbers, scale, further=[level])
     view.numbers["tolerance"] = allowed
     return view
@@ -208,20 +239,24 @@ def over_t(
             columns |= dict(zip((f"{label}, lower", f"{label}, upper"), bands[label], strict=True))
         traces.append(_line(t, values, label, colour, dash=_DASHES[dash], **style))
     # the slider moves the first shape
-    mark = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": t[0], "x1": t[0]}
+    mark = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": t[-1], "x1": t[-1]}
     now = {"line": {"color": ORANGE, "width": 1.5}}
-    ends = [float(t[0]), float(t[-1])] if len(t) > 1 else [t[0] - 1.0, t[0] + 1.0]
+    along = {"range": [float(t[0]), float(t[-1])] if len(t) > 1 else [t[0] - 1.0, t[0] + 1.0]}
+    if frames.is_decades(t):
+        along = log_axis(float(t[t > 0.0][0]), float(t[-1]))
+    # two names have room beside each other on a phone
+    rows = len(numbers) if len(numbers) > 2 else 1
     layout = base_layout(
         title={"text": title, "x": 0.02, "y": 0.97, "yanchor": "top", "font": {"size": 13}},
-        xaxis=axis("time t", range=ends),
+        xaxis=axis("time t", **along),
         # a short range has long numbers
         yaxis=axis("", automargin=True, **scale),
         shapes=[mark | now, *shapes],
         hovermode="closest",
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0.0},
+        legend={"y": 1.0, "yanchor": "bottom", "x": 0.0, "orientation": "v" if rows > 1 else "h"},
         showlegend=has_legend,
     )
-    layout["margin"] |= {"t": 54 if has_legend else 34}
+    layout["margin"] |= {"t": 34 + _ROW * rows if has_legend else 34}
     plain = re.sub("</?sub>", "", title)
     notes = (f"Curves have {MOST_POINTS} of {len(t)} saves.",) if len(t) > MOST_POINTS else ()
     shown = numbers | columns

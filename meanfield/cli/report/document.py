@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -23,7 +23,14 @@ from meanfield._checks import check_type, tell_apart
 from meanfield.cli import text
 from meanfield.cli.report import curves
 from meanfield.cli.report.curves import comparison_views, curve_views
-from meanfield.cli.report.measures import Drawn, eye, line_view, sphere_view, tokens_view
+from meanfield.cli.report.measures import (
+    Drawn,
+    angles_view,
+    eye,
+    line_view,
+    sphere_view,
+    tokens_view,
+)
 from meanfield.cli.report.view import View, weight
 from meanfield.cli.runs import source_of
 from meanfield.evolution import Solution
@@ -35,7 +42,14 @@ from meanfield.measures.clusters import RADIUS, clusters
 from meanfield.plot.curves import bounds, energy_name
 from meanfield.plot.frames import NORMAL, check_path, subscripts, thinned
 from meanfield.plot.panels import Look, look, projection
-from meanfield.plot.runs import dynamics_title, embedded, instants, run_title, still
+from meanfield.plot.runs import (
+    dynamics_title,
+    embedded,
+    instants,
+    run_title,
+    still,
+    term_titles,
+)
 from meanfield.studies.comparison import compare
 from meanfield.typing import Array
 
@@ -191,9 +205,11 @@ def measure_views(
     saved = saved[thinned(len(saved), _MOST_TIMES)]
     chosen = [np.abs(sol.t - saved[:, None]).argmin(axis=1) for sol in sols]
     measures = [[sol.measures[i] for i in kept] for sol, kept in zip(sols, chosen, strict=True)]
-    together = shared or look(list(chain(*measures)), _saves(sols))
+    axes = (some[0].axis for some in measures if some[0].axis is not None)
+    axis = next(axes, None)
+    together = shared or look(list(chain(*measures)), _saves(sols), axis=axis)
     seen_from = measures[0][len(measures[0]) // 2]
-    pictures = [_drawing(some[0])(some, together) for some in measures]
+    pictures = [_drawn(some, together, axis) for some in measures]
     heaviest = max(weight(frame) for _, _, drawn, _ in pictures for frame in drawn)
     fit = thinned(len(saved), max(2, room // len(sols) // heaviest))
     times = saved[fit]
@@ -220,35 +236,62 @@ def _saves(sols: Sequence[Solution]) -> list[AnyMeasure]:
     return list(chain.from_iterable(sol.measures for sol in sols))
 
 
-def _drawing(measure: AnyMeasure) -> Callable[[Sequence[Any], Look], Drawn]:
-    if projection(measure) == "mollweide":
-        return sphere_view
-    return tokens_view if isinstance(measure, Particles) else line_view
+def _drawn(measures: Sequence[Any], shared: Look, axis: Array | None) -> Drawn:
+    """The picture of a run; tokens about the axis of another run are drawn as that is."""
+    first = measures[0]
+    if isinstance(first, Particles) and (first.dim == 2 or axis is not None):
+        return angles_view(measures, shared, axis)
+    if projection(first) == "mollweide":
+        return sphere_view(measures, shared)
+    return (tokens_view if isinstance(first, Particles) else line_view)(measures, shared)
 
 
 def _outcome(sol: Solution) -> str:
     """What was run, what f = 1 means, and what came out, as HTML."""
-    first, found = sol.measures[0], clusters(sol.final)
+    first = sol.measures[0]
     sphere = {2: "the circle", 3: "the sphere S²"}.get(first.dim, f"the sphere in d = {first.dim}")
     what = f"{len(first.weights)} tokens" if isinstance(first, Particles) else "a density f"
     about = ", symmetric about an axis" if first.axis is not None else ""
     lines = [f"{dynamics_title(sol.dynamics)}: {what} on {sphere}{about}, from {_span(sol.t)}."]
+    if terms := term_titles(sol.dynamics):
+        lines.append(f"The terms are {_listed(f'({term})' for term in terms)}.")
     if not isinstance(first, Particles):
         lines.append("f is relative to the uniform measure, whose density is f = 1 everywhere.")
     if (name := energy_name(sol)) is not None:
-        start, end = _known(sol, name)[[0, -1]]
-        symbol = sol.dataset[name].attrs["symbol"]
-        of = "" if sol.energy is None else f" of {dynamics_title(sol.energy)}"
-        lines.append(f"The energy {symbol}{of} goes from {start:.4g} to {end:.4g}.")
-    masses = [f"{mass:.3g}" for mass in found.masses[:_MOST_NAMED]]
+        lines.append(_energy(sol, name))
+    return _words(" ".join([*lines, _clusters(sol.final)]))
+
+
+def _energy(sol: Solution, name: str) -> str:
+    """How the energy went, and between what it must lie, in words."""
+    start, end = (f"{value:.4g}" for value in _known(sol, name)[[0, -1]])
+    symbol, known = sol.dataset[name].attrs["symbol"], bounds(sol, name)[:2]
+    of = "" if sol.energy is None else f" of {dynamics_title(sol.energy)}"
+    way = "stays at" if start == end else f"goes from {start} to"
+    ends = "; its bounds are {:.4g} and {:.4g}".format(*known) if np.isfinite(known).all() else ""
+    return f"The energy {symbol}{of} {way} {end}{ends}."
+
+
+def _clusters(measure: AnyMeasure) -> str:
+    """The clusters of the last measure and their masses, in words."""
+    found, scale = clusters(measure), f"{RADIUS:g} radian"
+    if isinstance(measure, Particles) and len(found) == len(measure.weights) > 1:
+        return f"At the end no two tokens are in one cluster on the scale of {scale}."
     count = {0: "is no cluster", 1: "is one cluster"}.get(len(found), f"are {len(found)} clusters")
-    came = f"At the end there {count} on the scale of {RADIUS:g} radian"
-    if masses:
-        came += f", of mass {' and '.join(masses) if len(masses) < 3 else ', '.join(masses)}"
-        came += ", …" if len(found) > _MOST_NAMED else ""
+    came = f"At the end there {count} on the scale of {scale}"
+    if found:
+        more = ["…"] * (len(found) > _MOST_NAMED)
+        shares = [f"{100.0 * mass:.3g} %" for mass in found.masses[:_MOST_NAMED]]
+        came += f", with {_listed(shares + more)} of the mass"
     if found and found.outside >= _LEAST_OUTSIDE:
-        came += f"; {found.outside:.2g} of the mass is outside"
-    return _words(f"{' '.join(lines)} {came}.".replace("….", "…"))
+        came += f"; {100.0 * found.outside:.2g} % of it is outside"
+    return f"{came}."
+
+
+def _listed(parts: Iterable[str]) -> str:
+    """Parts of a sentence: a, b and c."""
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _words(text: str) -> str:
@@ -262,12 +305,12 @@ def _span(t: Array) -> str:
 
 def _figure(view: View) -> str:
     """The place of a figure, what it shows in words, and its numbers as a table."""
-    ends = [
-        f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in view.numbers.items()
-    ]
+    # 0 in place of -0
+    columns = {name: values + 0.0 for name, values in view.numbers.items()}
+    ends = [f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in columns.items()]
     told = re.sub("</?sub>", "", f"{view.title}, from {_span(view.t)}: {'; '.join(ends)}")
     kept = thinned(len(view.t), _MOST_TIMES)
-    columns = {"t": view.t, **view.numbers}
+    columns = {"t": view.t, **columns}
     # a monitor or a file may be called anything
     names = (re.sub("&lt;(/?sub)&gt;", r"<\1>", escape(name)) for name in columns)
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
@@ -277,7 +320,7 @@ def _figure(view: View) -> str:
     )
     return filled(
         "report/figure.html",
-        kind="measure" if view.frames else "curve",
+        kind="measure" if view.frames else "tall curve" if view.has_long_legend else "curve",
         name=view.name,
         told=escape(told),
         title=escape(view.title),
@@ -342,6 +385,7 @@ def _facts(sol: Solution) -> dict[str, str]:
         **({} if sol.energy is None else {"energy of": repr(sol.energy)}),
         "measure at the start": repr(sol.measures[0]),
         "measure at the end": repr(sol.final),
+        **text.terms(sol),
         "saved times": f"{len(sol.t)}, from {_span(sol.t)}",
         **{name: f"{int(data[name].values[-1])}" for name in counts},
         **found,
@@ -437,7 +481,8 @@ def checks(sol: Solution) -> list[Check]:
 def _known(sol: Solution, name: str) -> Array:
     """The numbers of a variable but those that a save lacks, as one that Ctrl-C cuts short."""
     values: Array = sol.dataset[name].values
-    return values[np.isfinite(values)]
+    # 0 in place of -0
+    return values[np.isfinite(values)] + 0.0
 
 
 def _tolerance(sol: Solution) -> float:
@@ -480,7 +525,7 @@ def _mass(sol: Solution) -> Check:
 
 def _monotone(sol: Solution, name: str, sign: int) -> Check:
     values, energy = _known(sol, name), sol.dataset[name].attrs["symbol"]
-    back = float(np.max(-sign * np.diff(values), initial=0.0))
+    back = float(np.max(-sign * np.diff(values), initial=0.0)) + 0.0
     allowed = _per_step(sol) * float(np.abs(values).max())
     way = "rises" if sign > 0 else "falls"
     why = f"The run is a gradient flow along which {energy} {way}, up to its error."

@@ -33,9 +33,10 @@ const show = (() => {
     return [update, traces];
   };
 
-  // the frame that a figure shows at one of the slider's times
+  // the frame that a figure shows at one of the slider's times; a logarithmic axis has no time 0
   const redrawn = (view, index) => {
-    const t = report.t[index];
+    const { type, range } = view.layout.xaxis ?? {};
+    const t = type === "log" ? Math.max(report.t[index], 10 ** range[0]) : report.t[index];
     return view.frames.length
       ? Plotly.restyle(place(view), ...changes(view.frames[index]))
       : Plotly.relayout(place(view), { "shapes[0].x0": t, "shapes[0].x1": t });

@@ -9,11 +9,20 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import Normalize, to_hex
 
-from meanfield.cli.report.view import LINE, Frame, axis, base_layout, packed, places
+from meanfield.cli.report.view import LINE, Frame, axis, base_layout, log_axis, packed, places
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.plot import frames
-from meanfield.plot.panels import Look, Plane, along_meridian, curve, gathered, log_curve
-from meanfield.spaces.geometry import circle_angles, perpendicular, sphere_points
+from meanfield.plot.panels import (
+    Look,
+    Plane,
+    along_meridian,
+    angles_of,
+    curve,
+    gathered,
+    histogram,
+    log_curve,
+)
+from meanfield.spaces.geometry import perpendicular, sphere_points
 from meanfield.typing import Array
 
 # data, layout, frames and notes of a view
@@ -23,17 +32,16 @@ _TURN = 2.0 * np.pi
 # nodes, or points of a grid, drawn at each time
 _MOST_ON_LINE = 3000
 _CURVE, _STEMS, _TOPS = 1, 2, 3
+# how high the strokes of tokens stand, as a part of the panel
+_STROKE = 0.03
 
 
 def line_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     """The density around the circle or of the polar angle, and atoms as stems of their mass."""
     around, scale = measures[0].axis is None, shared.scale
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
-    uniform_at: Array = np.linspace(0.0, _TURN if around else np.pi, 361)
-    uniform = np.ones(361) if around else frames.uniform_law(uniform_at, measures[0].dim)
-    dotted = {"color": LINE, "dash": "dot", "width": 1.2}
     data: list[dict[str, Any]] = [
-        _lines(dotted, x=packed(uniform_at), y=packed(np.maximum(uniform, low)), name="uniform"),
+        _uniform(around, low, measures[0].dim),
         _lines({"color": frames.BLUE, "width": 2}, fill="tozeroy", fillcolor="rgba(0,114,178,0.2)"),
         _lines({"color": frames.ORANGE, "width": 1.5}, hoverinfo="skip", yaxis="y2"),
         {"type": "scatter", "mode": "markers", "marker": {"color": frames.ORANGE}, "yaxis": "y2"},
@@ -44,6 +52,41 @@ def line_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     has_atoms = any(frame[_TOPS]["x"]["bdata"] for frame in shown)
     layout = _line_layout(around, low, high, has_atoms)
     return data, layout, shown, _line_notes(measures, high)
+
+
+def angles_view(measures: Sequence[Any], shared: Look, axis: Array | None) -> Drawn:
+    """Tokens as a density is drawn: their histogram in place of the curve, a stroke for each."""
+    around, scale = axis is None, shared.scale
+    low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
+    last = measures[-1]
+    kept = frames.thinned(len(last.weights), MOST_TOKENS)
+    sizes = np.maximum(14.0 * np.sqrt(last.weights[kept] / last.weights.max()), 2.0)
+    stroke = {"color": frames.ORANGE, "symbol": "line-ns-open", "size": packed(sizes)}
+    bars = {"type": "bar", "marker": {"color": "rgba(0,114,178,0.45)", "line": {"width": 0}}}
+    strokes = {"type": "scatter", "mode": "markers", "marker": stroke, "yaxis": "y2"}
+    data: list[dict[str, Any]] = [
+        _uniform(around, low, last.dim),
+        bars | {"hovertemplate": "θ = %{x:.4f}<br>f = %{y:.4g}<extra></extra>"},
+        strokes | {"hoverinfo": "skip"},
+    ]
+    shown: list[Frame] = []
+    for measure in measures:
+        centres, heights = histogram(measure, axis)
+        angles = angles_of(measure, axis)[kept]
+        places_of = {"x": packed(angles, "f8"), "y": packed(np.full(len(angles), _STROKE))}
+        shown.append({1: {"x": packed(centres), "y": packed(heights)}, 2: places_of})
+    layout = _line_layout(around, low, high, has_atoms=False) | {"bargap": 0.0}
+    n = len(last.weights)
+    notes = [f"{MOST_TOKENS} of {n} tokens are drawn as strokes."] if n > MOST_TOKENS else []
+    return data, layout, shown, tuple(notes)
+
+
+def _uniform(around: bool, low: float, dim: int) -> dict[str, Any]:
+    """The uniform density, dotted."""
+    angles: Array = np.linspace(0.0, _TURN if around else np.pi, 361)
+    values = np.ones(361) if around else frames.uniform_law(angles, dim)
+    dotted = {"color": LINE, "dash": "dot", "width": 1.2}
+    return _lines(dotted, x=packed(angles), y=packed(np.maximum(values, low)), name="uniform")
 
 
 def _lines(line: dict[str, Any], **further: Any) -> dict[str, Any]:
@@ -58,10 +101,11 @@ def _line_layout(around: bool, low: float, high: float, has_atoms: bool) -> dict
     title = "angle θ" if around else "polar angle θ"
     of_y: dict[str, Any] = {"range": [0.0, 1.05 * high]}
     if low > 0.0:
-        logs = float(np.log10(low)), float(np.log10(high))
-        of_y = {"type": "log", "range": [logs[0], logs[1] + 0.05 * (logs[1] - logs[0])]}
+        of_y = log_axis(low, high * (high / low) ** 0.05)
     name = "density f(θ)" if around else "density of θ"
-    masses = axis("mass of an atom", range=[0.0, 1.05], overlaying="y", side="right")
+    # without its own ticks it would have one beside each of the density's
+    even = {"tickmode": "linear", "tick0": 0.0, "dtick": 0.2, "range": [0.0, 1.05]}
+    masses = axis("mass of an atom", **even, overlaying="y", side="right")
     masses |= {"showgrid": False, "visible": has_atoms}
     layout = base_layout(xaxis=axis(title, **ticks), yaxis=axis(name, **of_y), yaxis2=masses)
     layout["margin"] |= {"r": 60 if has_atoms else 16}
@@ -284,7 +328,7 @@ _DOTS, _BARS = 1, 2
 
 
 def tokens_view(measures: Sequence[Any], shared: Look) -> Drawn:
-    """Points on the circle and the histogram of θ, or two principal axes and inner products."""
+    """Points in the plane of two principal axes, and beside them their inner products."""
     last, plane = measures[-1], shared.plane
     shown = [_tokens_frame(measure, plane.axes) for measure in measures]
     around: Array = np.linspace(0.0, 2.0 * np.pi, 181)
@@ -301,35 +345,29 @@ def tokens_view(measures: Sequence[Any], shared: Look) -> Drawn:
         {**bar, "hovertemplate": "%{x:.3f}: %{y:.4g}<extra></extra>"},
     ]
     tallest = max(float(_histogram(measure)[1].max()) for measure in measures)
-    return data, _tokens_layout(last.dim, plane, tallest), shown, _tokens_notes(last)
+    return data, _tokens_layout(plane, tallest), shown, _tokens_notes(last)
 
 
-def _tokens_layout(dim: int, plane: Plane, tallest: float) -> dict[str, Any]:
+def _tokens_layout(plane: Plane, tallest: float) -> dict[str, Any]:
     bare: dict[str, Any] = {"showgrid": False, "showline": False, "ticks": "", "range": [-1.1, 1.1]}
     square = {**bare, "scaleanchor": "x", "scaleratio": 1, "showticklabels": False}
-    bins, label = _bins(dim)
+    label = "inner product<br>⟨xᵢ, xⱼ⟩, i ≠ j"
     x_name, y_name = (name.replace("\n", "<br>") for name in plane.names)
     # tall bars of a cluster would leave nothing to see of the rest
     logarithmic = tallest > 50.0
     of_y: dict[str, Any] = {"range": [0.0, 1.05 * tallest]}
     if logarithmic:
-        of_y = {"type": "log", "range": [-3.0, float(np.log10(1.5 * tallest))]}
+        of_y = log_axis(1e-3, 1.5 * tallest)
     layout = base_layout(
         xaxis=axis(x_name, domain=[0.0, 0.44], showticklabels=False, **bare),
         yaxis=axis(y_name, **square),
-        xaxis2=axis(label, domain=[0.56, 1.0], anchor="y2", range=[bins[0], bins[-1]]),
+        xaxis2=axis(label, domain=[0.56, 1.0], anchor="y2", range=[-1.0, 1.0]),
         yaxis2=axis("density", anchor="x2", side="right", automargin=True, **of_y),
         bargap=0.0,
     )
     # names of axes have two lines
     layout["margin"] |= {"b": 60}
     return layout
-
-
-def _bins(dim: int) -> tuple[Array, str]:
-    if dim == 2:
-        return np.linspace(0.0, 2.0 * np.pi, _BINS + 1), "angle θ"
-    return np.linspace(-1.0, 1.0, _BINS + 1), "inner product<br>⟨xᵢ, xⱼ⟩, i ≠ j"
 
 
 def _tokens_frame(measure: Particles, axes: Array) -> Frame:
@@ -343,15 +381,12 @@ def _tokens_frame(measure: Particles, axes: Array) -> Frame:
 
 
 def _histogram(measure: Particles) -> tuple[Array, Array]:
-    """Density of θ with respect to σ by mass, or of the inner products of pairs of tokens."""
-    bins, _ = _bins(measure.dim)
-    centres = 0.5 * (bins[1:] + bins[:-1])
-    if measure.dim == 2:
-        counts, _ = np.histogram(circle_angles(measure.points), bins, weights=measure.weights)
-        return centres, counts * _BINS
+    """The density of the inner products of pairs of tokens."""
+    bins: Array = np.linspace(-1.0, 1.0, _BINS + 1)
     points = measure.points[frames.thinned(len(measure.weights), MOST_PAIRED)]
     products = (points @ points.T)[np.triu_indices(len(points), 1)]
     counts, _ = np.histogram(np.clip(products, -1.0, 1.0), bins)
+    centres = 0.5 * (bins[1:] + bins[:-1])
     return centres, counts / max(len(products), 1) * _BINS / 2.0
 
 
@@ -359,8 +394,7 @@ def _tokens_notes(last: Particles) -> tuple[str, ...]:
     n, found = len(last.weights), []
     if n > MOST_TOKENS:
         found.append(f"{MOST_TOKENS} of {n} tokens are drawn.")
-    if last.dim > 2:
-        found.append("The principal axes are those of all saves together.")
-        if n > MOST_PAIRED:
-            found.append(f"Inner products are those of {MOST_PAIRED} of {n} tokens.")
+    found.append("The principal axes are those of all saves together.")
+    if n > MOST_PAIRED:
+        found.append(f"Inner products are those of {MOST_PAIRED} of {n} tokens.")
     return tuple(found)

@@ -49,6 +49,11 @@ class View:
     frames: list[Frame] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
+    @property
+    def has_long_legend(self) -> bool:
+        """Whether its legend has a row for each name, so that the figure is higher."""
+        return bool(self.layout.get("legend", {}).get("orientation") == "v")
+
     def as_read(self) -> dict[str, Any]:
         """What the program of the page reads."""
         return {name: getattr(self, name) for name in ("name", "data", "layout", "frames")}
@@ -92,6 +97,25 @@ def base_layout(**further: Any) -> dict[str, Any]:
         "showlegend": False,
         **further,
     }
+
+
+# numbers on an axis of 200 pixels
+_MOST_TICKS = 6
+
+
+def log_axis(low: float, high: float) -> dict[str, Any]:
+    """A logarithmic axis: powers of ten with room for each, or 1, 2, 5 where there are few."""
+    ends = np.log10([low, high])
+    powers = np.arange(np.ceil(ends[0] - 1e-9), np.floor(ends[1] + 1e-9) + 1.0)
+    if len(powers) > 2:
+        kept = powers[:: -(-len(powers) // _MOST_TICKS)]
+        ticks, names = 10.0**kept, [f"10<sup>{power:.0f}</sup>" for power in kept]
+    else:
+        ticks = np.outer(10.0 ** np.arange(np.floor(ends[0]), ends[1] + 1.0), [1.0, 2.0, 5.0])
+        ticks = ticks[(ticks >= low * (1 - 1e-9)) & (ticks <= high * (1 + 1e-9))]
+        names = [f"{tick:g}" for tick in ticks]
+    marks = {"tickvals": ticks.tolist(), "ticktext": names}
+    return {"type": "log", "range": ends.tolist(), **marks}
 
 
 def axis(title: str, **further: Any) -> dict[str, Any]:
