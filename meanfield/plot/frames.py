@@ -29,6 +29,8 @@ YELLOW, SKY, GREY = "#e69f00", "#56b4e9", "0.45"
 # of curves, one after another
 CYCLE = BLUE, ORANGE, GREEN, PINK, SKY, YELLOW
 SMALL, NORMAL = 7.0, 8.0
+# narrower figures, in inches, are for one column of a paper
+_COLUMN = 4.0
 LEGEND: dict[str, Any] = {"fontsize": SMALL, "frameon": False}
 # a dot at a time on a curve
 MARK: dict[str, Any] = {"color": ORANGE, "clip_on": False, "zorder": 5}
@@ -56,10 +58,37 @@ def to_bytes(figure: Figure, **how: Any) -> bytes:
 
 
 class ShownFigure(Figure):
-    """A figure of no window that a notebook shows, without pyplot, which would keep it."""
+    """A figure of no window that a notebook shows, without pyplot, which would keep it.
+
+    In the width of one column of a paper its panels stand one below the other.
+    """
+
+    def set_size_inches(self, w: Any, h: float | None = None, forward: bool = True) -> None:
+        """Set width and height in inches, as of any figure."""
+        super().set_size_inches(w, h, forward)
+        if self.get_figwidth() < _COLUMN:
+            for part in (*self.subfigs, self):
+                _stack(part)
 
     def _repr_png_(self) -> bytes:
         return to_bytes(self, format="png")
+
+
+def _stack(figure: Any) -> None:
+    """Panels one below the other, each with its name of y; empty places behind the last."""
+    panels = [ax for ax in figure.axes if ax.get_figure() is figure and ax.get_subplotspec()]
+    starts = [
+        (ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start, ax.axison)
+        for ax in panels
+    ]
+    rows = sorted({(row, column) for row, column, is_seen in starts if is_seen})
+    if any(column for _, column in rows):
+        grid = figure.add_gridspec(len(rows), 1)
+        for ax, (row, column, is_seen) in zip(panels, starts, strict=True):
+            ax.set_subplotspec(grid[rows.index((row, column)) if is_seen else -1])
+            first = panels[[start[0] for start in starts].index(row)]
+            if not (ax.get_ylabel() or ax.get_title(loc="left")):
+                ax.set_ylabel(first.get_ylabel(), fontsize=NORMAL)
 
 
 def new_figure(width: float, height: float) -> ShownFigure:
@@ -186,7 +215,7 @@ def finish(figure: Figure, title: str, axes: Iterable[Axes] = (), colour: str = 
     for ax in axes:
         ax.tick_params(which="both", labelsize=SMALL)
         ax.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(title, fontsize=NORMAL + 1, color=colour)
+    figure.suptitle(title, fontsize=NORMAL + 1, color=colour, wrap=True)
     return figure
 
 

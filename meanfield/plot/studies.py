@@ -10,6 +10,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator
 from scipy.spatial import ConvexHull
 from scipy.special import ndtri
 
@@ -77,7 +78,7 @@ def energy_extremisers(ds: Any) -> Figure:
     frames.quarter_ticks(lower, 5)
     dashed = Line2D([], [], color=frames.GREY, linestyle="--", linewidth=0.8, label="of uniform μ")
     handles = [*upper.get_legend_handles_labels()[0], dashed]
-    figure.legend(handles=handles, loc="outside right upper", **frames.LEGEND)
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, **frames.LEGEND)
     title = f"Densities of least energy, β = {ds.attrs['beta']:g}"
     return frames.finish(figure, title, (upper, lower))
 
@@ -265,6 +266,8 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     figure = frames.new_figure(7.0, 4.2)
     axes = figure.subplots(2, 1, sharex=True, height_ratios=[2, 3])
     axes[0].set_xscale("log")
+    # over less than a decade these have names
+    axes[0].xaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
     axes[0].set_xlim(np.nanmin(times[times > 0.0]), np.nanmax(times))
     _draw_energy(axes[0], times, one["energy_share"].values)
     _angles(axes[1], times, one["cluster_angle"].values, one["cluster_mass"].values)
@@ -898,7 +901,7 @@ def two_token_correlation(ds: Any) -> Figure:
         _draw_psi(ax, ds.isel(t=index), _remark(ds, index))
     axes[1, 0].set_ylabel("ψ(t, x)", fontsize=frames.NORMAL)
     handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=6, **frames.LEGEND)
+    figure.legend(handles, names, loc="outside lower center", ncols=3, **frames.LEGEND)
     title = "USA, β = {beta:g}: two of n = {n} tokens, {repeats} repeats"
     return frames.finish(figure, title.format(**ds.attrs), axes.ravel())
 

@@ -1,9 +1,14 @@
 """All figures: axes say what is on them and end where their values do, theory is drawn smooth."""
 
+from itertools import combinations
+
 import pytest
+from matplotlib import rc_context
+from matplotlib.text import Text
 
 import meanfield as mf
 from meanfield.plot import __all__ as public
+from meanfield.plot import frames
 from tests.handmade import SERIES, run
 from tests.plot.drawn import animated
 from tests.small_studies import SLOW, STUDIES, density_run, flow_run, phases, study
@@ -59,13 +64,77 @@ WRITERS = {"save", "movie"}
 THEORY = {"t*(β), (6.12)", "linear stage"}
 
 
+def figures_of(name):
+    drawn = FIGURES[name]()
+    return [each.get_figure(root=True) for each in (drawn if isinstance(drawn, list) else [drawn])]
+
+
 @pytest.fixture(scope="module", params=rows(FIGURES, *{*FIGURES} - SLOW))
 def axes(request):
     """All axes of the figures that are seen."""
-    drawn = FIGURES[request.param]()
-    several = drawn if isinstance(drawn, list) else [drawn]
-    axes = [ax for each in several for ax in each.get_figure(root=True).axes]
+    axes = [ax for each in figures_of(request.param) for ax in each.axes]
     return [ax for ax in axes if ax.axison and ax.get_visible()]
+
+
+def texts_seen(figure):
+    """The texts of a figure that are drawn, without numbers beyond the ends of their axes."""
+    hidden = set()
+    for ax in figure.axes:
+        if not (ax.axison and ax.get_visible()):
+            hidden |= {*ax.findobj(Text)}
+        for axis in (ax.xaxis, ax.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            margin = 1e-9 * (high - low)
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not low - margin <= tick.get_loc() <= high + margin:
+                    hidden |= {tick.label1, tick.label2}
+    shown = (text for text in figure.findobj(Text) if text not in hidden)
+    return [text for text in shown if text.get_visible() and text.get_text().strip()]
+
+
+def faults(figure):
+    """Texts that are small, beyond the edge, or on each other by more than 1.5 points."""
+    figure.draw_without_rendering()
+    point = figure.dpi / 72
+    width, height = figure.get_size_inches() * figure.dpi
+    drawn = [(text, text.get_window_extent()) for text in texts_seen(figure)]
+    found = [text.get_text() for text, _ in drawn if text.get_fontsize() < 6.0]
+    for text, box in drawn:
+        if min(box.x0, box.y0, width - box.x1, height - box.y1) < -point:
+            found.append(f"{text.get_text()} is beyond the edge")
+    for (text, a), (other, b) in combinations(drawn, 2):
+        shared = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+        if min(shared) > 1.5 * point:
+            found.append(f"{text.get_text()} on {other.get_text()}")
+    return found
+
+
+@pytest.mark.parametrize("name", rows(FIGURES, *{*FIGURES} - SLOW))
+def test_figures_are_legible_as_they_are_and_in_one_column(name, tmp_path):
+    """A column is 3.4 inches wide; panels of some figures stand in it one below the other."""
+    for figure in figures_of(name):
+        assert faults(figure) == []
+        if name == "animation":
+            # its frames are laid out once, so that nothing moves but the measure
+            continue
+        panels = {ax.get_subplotspec() for ax in figure.axes if ax.axison} - {None}
+        figure.set_size_inches(3.4, 1.9 * max(len(panels), 1) + 0.5)
+        assert faults(figure) == []
+        with rc_context({"pdf.fonttype": 42}):
+            mf.plot.save(figure, tmp_path / "figure.pdf")
+        written = (tmp_path / "figure.pdf").read_bytes()
+        # a map of tokens has no text
+        assert (b"/CIDFontType2" in written) == bool(texts_seen(figure))
+        assert b"/Type3" not in written
+
+
+def test_faults_are_seen():
+    figure = frames.new_figure(3.4, 1.0)
+    figure.text(0.5, 0.5, "one", fontsize=8)
+    assert faults(figure) == []
+    figure.text(0.52, 0.5, "two", fontsize=8)
+    figure.text(0.95, 0.1, "a long name", fontsize=5)
+    assert faults(figure) == ["a long name", "a long name is beyond the edge", "one on two"]
 
 
 def test_every_figure_is_here():
