@@ -229,7 +229,7 @@ def histogram(measure: Particles, axis: Array | None = None) -> tuple[Array, Arr
     end, unit = (_TURN, 1.0) if axis is None else (np.pi, np.pi)
     angles = angles_of(measure, axis)
     counts, _ = np.histogram(angles, BINS, (0.0, end), weights=measure.weights)
-    middles: Array = end / BINS * (np.arange(BINS) + 0.5)
+    middles = np.asarray(end / BINS * (np.arange(BINS) + 0.5), dtype=np.float64)
     return middles, np.asarray(counts * BINS / unit)
 
 
