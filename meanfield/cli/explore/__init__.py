@@ -444,7 +444,10 @@ def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> 
     views.append(over_t("clusters", "masses of clusters", t, {}, scale, further=[dots]))
     for view in views[1:]:
         # times to come have their place
-        view.layout["xaxis"]["range"] = [t[0], float(sol.dataset.attrs["t_end"])]
+        along, t_end = view.layout["xaxis"], float(sol.dataset.attrs["t_end"])
+        in_powers = along.get("type") == "log"
+        start, end = (along["range"][0], float(np.log10(t_end))) if in_powers else (t[0], t_end)
+        along["range"] = [start, end]
     numbers = [
         _numbers(
             ({title: f"{energy:.6f}"} if np.isfinite(energy) else {})
