@@ -843,8 +843,17 @@ def _content(thing: Any) -> tuple[Any, ...]:
     return tuple((v.shape, v.tobytes()) if hasattr(v, "tobytes") else v for v in values)
 
 
-def to_record(thing: Any, kinds: Collection[type]) -> dict[str, Any]:
+def to_record(
+    thing: Any, kinds: Collection[type], left_out: Collection[type] = ()
+) -> dict[str, Any]:
     """A table of numbers, words, arrays and tables that describes a dataclass of these kinds.
+
+    Parameters
+    ----------
+    thing : object
+    kinds : collection of type
+    left_out : collection of type
+        What is in it by its words alone.
 
     Raises
     ------
@@ -864,6 +873,8 @@ def to_record(thing: Any, kinds: Collection[type]) -> dict[str, Any]:
                 return value
             case tuple() | list():
                 return [plain(one) for one in value]
+        if type(value) in left_out:
+            return repr(value)
         if type(value) not in kinds:
             raise ValueError(f"what a file keeps must be of {_names(kinds)}, got {shown(value)}")
         about = {name: plain(one) for name, one in arguments_of(value).items()}

@@ -14,13 +14,14 @@ from meanfield._checks import Record, freeze, is_single, key, number, read_only,
 from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, is_multiple, parts_of
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA, Isotropic
 from meanfield.dynamics.schedule import (
-    Schedule,
+    TimeDependent,
     at_time,
     coefficient,
     in_time,
     largest_of,
     refuse_schedules,
     slope_of,
+    varying,
 )
 from meanfield.typing import Array, ArrayLike, Rng, Summable
 
@@ -79,9 +80,9 @@ class Head(Record):
 
     Parameters
     ----------
-    Q, K : array_like, shape (m, d), float, or a Schedule of either
+    Q, K : array_like, shape (m, d), float, or a Schedule or function of t of either
         With any number m of rows; a number stands for that multiple of the identity.
-    V : array_like, shape (d, d), float, or a Schedule of either
+    V : array_like, shape (d, d), float, or a Schedule or function of t of either
         With its output projection, if it has one.
 
     Attributes
@@ -125,7 +126,7 @@ class Head(Record):
 
     def __repr__(self) -> str:
         parts: Any = (self.Q, self.K, self.V)
-        shapes = (m if isinstance(m, Schedule) else np.shape(m) or m for m in parts)
+        shapes = (m if isinstance(m, TimeDependent) else np.shape(m) or m for m in parts)
         return "Head(Q={}, K={}, V={})".format(*shapes)
 
     @classmethod
@@ -239,7 +240,7 @@ class Attention(HeadsDynamics):
 
     Parameters
     ----------
-    beta : float or Schedule
+    beta : float, Schedule or function of t
         Inverse temperature β >= 0; for trained weights 1/sqrt(m).
     heads : sequence of Head
         At least one; their outputs are added.
@@ -397,8 +398,10 @@ def matrix_or_number(name: str, value: ArrayLike) -> Any:
     ValueError
         If it is neither.
     """
-    if isinstance(value, Schedule):
-        if value.ndim == 1:
-            raise ValueError(f"{name} must be a Schedule of numbers or of matrices, got {value}")
-        return value
+    if (weight := varying(value)) is not None:
+        if weight.ndim == 1:
+            raise ValueError(
+                f"{name} must be a Schedule or a function of numbers or of matrices, got {weight}"
+            )
+        return weight
     return number(name, value) if is_single(value) else read_only(real_array(name, value, 2))

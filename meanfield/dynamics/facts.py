@@ -23,7 +23,14 @@ from meanfield._checks import (
     unit_rows,
 )
 from meanfield._shown import ShownFields
-from meanfield.dynamics.schedule import Schedule, at_time, in_time, schedules
+from meanfield.dynamics.schedule import (
+    Schedule,
+    TimeDependent,
+    at_time,
+    in_time,
+    schedules,
+    varying,
+)
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike, Steepness, Summable
 
@@ -551,8 +558,8 @@ class Sum(Several):
 
     def __post_init__(self) -> None:
         given = parts_of(self.terms)
-        if isinstance(self.weights, Schedule):
-            self._weigh_in_time(given, self.weights)
+        if (varied := varying(self.weights)) is not None:
+            self._weigh_in_time(given, varied)
             return
         weights = np.ones(len(given))
         if self.weights is not None:
@@ -584,22 +591,20 @@ class Sum(Several):
         freeze(self, terms=terms, weights=weights, dim=next(iter(dims), None), noise=noise)
         freeze(self, normalised=any(getattr(term, "normalised", False) for term in terms))
 
-    def _weigh_in_time(self, given: Sequence[Any], weights: Schedule) -> None:
+    def _weigh_in_time(self, given: Sequence[Any], weights: TimeDependent) -> None:
         """Keep terms whose weights may change their sign, so that none is dropped or turned."""
         if not given or weights.shape != (len(given),):
             raise ValueError(
                 f"weights must be one for each of the {len(given)} terms at each time, got "
                 f"{shown(weights)}"
             )
-        columns, terms = [], []
-        for i, each in enumerate(given):
-            for factor, term in _taken_apart(1.0, each):
-                if term.noise > 0.0:
-                    raise ValueError(f"terms must have no noise where weights vary, got {term!r}")
-                columns.append(factor * np.asarray(weights.values)[:, i])
-                terms.append(term)
+        parts = [(i, *part) for i, each in enumerate(given) for part in _taken_apart(1.0, each)]
+        which, factors, terms = map(list, zip(*parts, strict=True))
+        for term in terms:
+            if term.noise > 0.0:
+                raise ValueError(f"terms must have no noise where weights vary, got {term!r}")
         if len(terms) != len(given):
-            weights = Schedule(weights.times, np.stack(columns, axis=1))
+            weights = weights.linear(lambda values: values[..., which] * factors)
         self._keep(tuple(terms), weights, 0.0)
 
     def _at(self, t: float) -> Dynamics:
@@ -607,7 +612,7 @@ class Sum(Several):
         known = [(term, known_term(term)) for term in self.terms]
         terms = tuple(one._at(t) if one._varies else term for term, one in known)
         is_constant = all(map(operator.is_, terms, self.terms))
-        if is_constant and not isinstance(self.weights, Schedule):
+        if is_constant and not isinstance(self.weights, TimeDependent):
             return self
         then: Sum = object.__new__(Sum)
         weights = tuple(np.asarray(at_time(self.weights, t)).tolist())
@@ -618,7 +623,7 @@ class Sum(Several):
     def _varies(self) -> bool:
         """Whether a weight or a term does."""
         vary = (getattr(term, "_varies", False) for term in self.terms)
-        return isinstance(self.weights, Schedule) or any(vary)
+        return isinstance(self.weights, TimeDependent) or any(vary)
 
     @property
     def name(self) -> str:
@@ -626,7 +631,7 @@ class Sum(Several):
         return " + ".join(term.name for term in self.terms)
 
     def __repr__(self) -> str:
-        if isinstance(self.weights, Schedule):
+        if isinstance(self.weights, TimeDependent):
             return f"Sum({', '.join(map(repr, self.terms))}, weights={self.weights})"
         return f"Sum({' + '.join(term_names(self))})"
 
@@ -634,7 +639,7 @@ class Sum(Several):
     def _terms(self) -> Sequence[tuple[float, Dynamics]]:
         """What acts at once, each with its weight."""
         weights: Any = self.weights
-        if isinstance(weights, Schedule):
+        if isinstance(weights, TimeDependent):
             weights = weights.shape[0] * [weights]
         return tuple(zip(weights or (), self.terms, strict=True))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from meanfield._checks import freeze, key, number, plus_or_minus
 from meanfield.dynamics.facts import Dynamics, Energy
-from meanfield.dynamics.schedule import Schedule, coefficient, in_time, largest_of
+from meanfield.dynamics.schedule import TimeDependent, coefficient, in_time, largest_of
 from meanfield.kernels.kernel import Exponential, PotentialKernel
 from meanfield.typing import Array, Summable
 
@@ -72,7 +72,7 @@ class Isotropic(KernelDynamics):
 
     Parameters
     ----------
-    beta : float or Schedule
+    beta : float, Schedule or function of t
         Inverse temperature β >= 0.
     sign : int
         +1 attractive (V = I), -1 repulsive (V = -I).
@@ -93,7 +93,7 @@ class Isotropic(KernelDynamics):
         beta = coefficient("beta", self.beta)
         noise, sign = number("noise", self.noise, low=0), plus_or_minus("sign", self.sign)
         freeze(self, beta=beta, noise=noise, sign=sign)
-        if not isinstance(beta, Schedule):
+        if not isinstance(beta, TimeDependent):
             # below 1e-300 the limit β = 0 is exact, and 1/β is not
             beta = beta if beta >= 1e-300 else 0.0
             freeze(self, beta=beta, _scores=[beta], _values=[sign])
@@ -129,7 +129,7 @@ class SA(Isotropic):
 
     Parameters
     ----------
-    beta : float or Schedule
+    beta : float, Schedule or function of t
         Inverse temperature β >= 0.
     sign : int
         +1 attractive (V = I), -1 repulsive (V = -I).
@@ -157,7 +157,7 @@ class USA(Isotropic):
 
     Parameters
     ----------
-    beta : float or Schedule
+    beta : float, Schedule or function of t
         Inverse temperature, 0 <= β <= 700: velocities are of order e^β.
     sign : int
         +1 attractive (V = I), -1 repulsive (V = -I).

@@ -19,7 +19,14 @@ from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any, layer_step, tells_facts
-from meanfield.dynamics.schedule import Schedule, at_time, in_time, refuse_schedules, slope_of
+from meanfield.dynamics.schedule import (
+    TimeDependent,
+    at_time,
+    in_time,
+    refuse_schedules,
+    slope_of,
+    varying,
+)
 from meanfield.kernels.direct import blocks
 from meanfield.typing import Array, ArrayLike, Rng, Steepness, Summable
 
@@ -66,9 +73,9 @@ class FeedForward(Record, Dynamics):
 
     Parameters
     ----------
-    W : array_like, shape (d, m), or a Schedule of these
-    A : array_like, shape (m, d), or a Schedule of these
-    b : array_like, shape (m,), or a Schedule of these, optional
+    W : array_like, shape (d, m), or a Schedule or function of t of these
+    A : array_like, shape (m, d), or a Schedule or function of t of these
+    b : array_like, shape (m,), or a Schedule or function of t of these, optional
         Zero if omitted.
     activation : {'relu', 'gelu', 'tanh'}
         σ, entry by entry.
@@ -151,11 +158,11 @@ class FeedForward(Record, Dynamics):
 
         Parameters
         ----------
-        coefficients : array_like, shape (m,), or a Schedule of these
+        coefficients : array_like, shape (m,), or a Schedule or function of t of these
             ω.
-        A : array_like, shape (m, d), or a Schedule of these
+        A : array_like, shape (m, d), or a Schedule or function of t of these
             Where ω varies A does not: W would be no spline.
-        b : array_like, shape (m,), or a Schedule of these, optional
+        b : array_like, shape (m,), or a Schedule or function of t of these, optional
             Zero if omitted.
         activation, noise
             As of the constructor.
@@ -179,13 +186,11 @@ class FeedForward(Record, Dynamics):
                 f"{omega.shape[0]}"
             )
         outer: Any
-        if isinstance(omega, Schedule):
+        if isinstance(omega, TimeDependent):
             refuse_schedules("A", (inner,), "coefficients do")
-            products = np.asarray(omega.values)[:, None, :] * inner.T
-            outer = Schedule(omega.times, products)
-        elif isinstance(inner, Schedule):
-            products = omega * np.swapaxes(np.asarray(inner.values), 1, 2)
-            outer = Schedule(inner.times, products)
+            outer = omega.linear(lambda values: values[..., None, :] * inner.T)
+        elif isinstance(inner, TimeDependent):
+            outer = inner.linear(lambda values: omega * np.swapaxes(values, -1, -2))
         else:
             outer = (omega[:, None] * inner).T
         return cls(W=outer, A=inner, b=b, activation=activation, noise=noise)
@@ -320,11 +325,11 @@ def _weights(name: str, value: Any, ndim: int) -> Any:
     ValueError
         If it is neither.
     """
-    if not isinstance(value, Schedule):
+    if (weight := varying(value)) is None:
         return _checks.real_array(name, value, ndim)
-    if value.ndim != ndim:
-        raise ValueError(f"{name} must have {ndim} axes at each time, got {value}")
-    return value
+    if weight.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} axes at each time, got {weight}")
+    return weight
 
 
 Layer = (

@@ -22,6 +22,7 @@ from meanfield._checks import (
 from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.facts import Dynamics, Energy, Sum, known_term
 from meanfield.dynamics.interaction import Interaction
+from meanfield.dynamics.schedule import FunctionOfTime, schedules
 from meanfield.dynamics.varying import Varying
 from meanfield.spaces.geometry import project, turn_about
 from meanfield.typing import Array
@@ -348,7 +349,12 @@ def _as_told(dynamics: Any) -> Dynamics:
         return Interaction(kernel, noise=noise, **told)
     if callable(heads):
         normalised = boolean("normalised", told.get("normalised", True))
-        return Attention(1.0, heads(), normalised=normalised, noise=noise)
+        known = Attention(1.0, heads(), normalised=normalised, noise=noise)
+        if any(isinstance(each, FunctionOfTime) for each in schedules(known)):
+            raise ValueError(
+                f"heads() of {shown(dynamics)} must have a Schedule where they vary, got a function"
+            )
+        return known
     raise ValueError(
         f"dynamics must have a kernel, heads() or output(measure, points), got {shown(dynamics)}"
     )

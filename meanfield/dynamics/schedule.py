@@ -1,11 +1,13 @@
-"""Weights in time: cubic splines in place of numbers and matrices."""
+"""Weights in time: splines, or functions of t, in place of numbers and matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,15 +21,97 @@ from meanfield._checks import (
     shown,
     tell_apart,
     time_tolerance,
+    unmasked,
 )
 from meanfield.typing import Array, ArrayLike
 
 # control points are those of so many parts of each piece, which lie close to it
 _PARTS = 8
+# values that a function is asked for, first and at most; its size that its series may miss
+_FIRST, _MOST, _CLOSE = 64, 4096, 1e-13
+# values for each term of a series, of numbers and of arrays, by which its bounds are found
+_FINE, _COARSE = 512, 8
+
+
+class TimeDependent(Record, ABC):
+    """A number, vector or matrix that varies in time.
+
+    Attributes
+    ----------
+    times : array_like
+        Between the first and the last it is known; steps of a run end at each.
+    shape : tuple of int
+        That of a value: () of a number.
+    degree : int
+        That of the polynomials between its times.
+    """
+
+    times: ArrayLike
+    degree: int
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """That of a value: () of a number."""
+
+    @abstractmethod
+    def __call__(self, t: float) -> Any:
+        """The value at a time, a number or an array of `shape`."""
+
+    @abstractmethod
+    def derivative(self, t: float) -> Any:
+        """d/dt of the value at a time."""
+
+    @property
+    @abstractmethod
+    def extrema(self) -> tuple[float, float]:
+        """The least and the largest value, of numbers."""
+
+    @property
+    @abstractmethod
+    def largest(self) -> float:
+        """A bound of |value| at all times, of matrices of the spectral norm."""
+
+    @abstractmethod
+    def linear(self, change: Callable[[Array], Array]) -> TimeDependent:
+        """What a linear map, which takes values along the last axes, makes of it."""
+
+    def on(self, start: float, end: float) -> TimeDependent:  # noqa: ARG002
+        """What it is for a run from one time to another: this."""
+        return self
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of a value."""
+        return len(self.shape)
+
+    def __neg__(self) -> TimeDependent:
+        """The same of the values with the other sign."""
+        return self.linear(np.negative)
+
+    def _inside(self, t: float) -> float:
+        """The time, at an end where rounding took it beyond.
+
+        Raises
+        ------
+        ValueError
+            If it is outside.
+        """
+        times, t = np.asarray(self.times), number("t", t)
+        first, last = float(times[0]), float(times[-1])
+        slack = time_tolerance(self.times) * max(abs(first), abs(last))
+        if not first - slack <= t <= last + slack:
+            got = tell_apart(t, first if t < first else last)[0]
+            raise ValueError(f"t must be in [{first:g}, {last:g}], the times of {self}, got {got}")
+        return min(max(t, first), last)
+
+    def _single(self, value: Array) -> Any:
+        """A value as it is, or of numbers a float."""
+        return value if self.shape else float(value)
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule(Record):
+class Schedule(TimeDependent):
     """A number, vector or matrix that varies in time: the cubic spline through values at times.
 
     It stands in place of β, of any matrix of a `Head`, of W, A or b of a `FeedForward`, and of the
@@ -84,50 +168,27 @@ class Schedule(Record):
             )
         freeze(self, times=read_only(times), values=read_only(values))
 
+    degree = 3
+
     def __repr__(self) -> str:
-        first, last = self._span
+        first, *_, last = np.asarray(self.times)
         of = f"shape {self.shape}" if self.shape else "values in [{:g}, {:g}]".format(*self.extrema)
         return f"Schedule({len(np.asarray(self.times))} times in [{first:g}, {last:g}], {of})"
 
-    def __neg__(self) -> Schedule:
-        """The schedule of the values with the other sign."""
-        return Schedule(self.times, -np.asarray(self.values))
+    def linear(self, change: Callable[[Array], Array]) -> Schedule:
+        """The schedule of what a linear map, along the last axes, makes of the values."""
+        return Schedule(self.times, change(np.asarray(self.values)))
 
     @property
     def shape(self) -> tuple[int, ...]:
         """That of a value: () of a number."""
         return np.shape(self.values)[1:]
 
-    @property
-    def ndim(self) -> int:
-        """The number of axes of a value."""
-        return len(self.shape)
-
     @cached_property
     def _spline(self) -> Any:
         from scipy.interpolate import CubicSpline
 
         return CubicSpline(self.times, self.values)
-
-    @property
-    def _span(self) -> tuple[float, float]:
-        times = np.asarray(self.times)
-        return float(times[0]), float(times[-1])
-
-    def _inside(self, t: float) -> float:
-        """The time, at an end where rounding took it beyond.
-
-        Raises
-        ------
-        ValueError
-            If it is outside.
-        """
-        (first, last), t = self._span, number("t", t)
-        slack = time_tolerance(self.times) * max(abs(first), abs(last))
-        if not first - slack <= t <= last + slack:
-            got = tell_apart(t, first if t < first else last)[0]
-            raise ValueError(f"t must be in [{first:g}, {last:g}], the times of {self}, got {got}")
-        return min(max(t, first), last)
 
     def __call__(self, t: float) -> Any:
         """The value at a time, a number or an array of `shape`.
@@ -137,7 +198,7 @@ class Schedule(Record):
         ValueError
             If t is not within the times.
         """
-        return self._of(self._spline(self._inside(t)))
+        return self._single(self._spline(self._inside(t)))
 
     def derivative(self, t: float) -> Any:
         """d/dt of the value at a time.
@@ -147,10 +208,7 @@ class Schedule(Record):
         ValueError
             If t is not within the times.
         """
-        return self._of(self._spline(self._inside(t), 1))
-
-    def _of(self, value: Array) -> Any:
-        return value if self.shape else float(value)
+        return self._single(self._spline(self._inside(t), 1))
 
     @cached_property
     def extrema(self) -> tuple[float, float]:
@@ -189,13 +247,228 @@ class Schedule(Record):
         return max(float(np.linalg.norm(point, order)) for point in points)
 
 
+def _words(shape: tuple[int, ...]) -> str:
+    """A function in words: its address in memory would be that of this run alone."""
+    return "a function of t" + (f" of shape {shape}" if shape else "")
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionOfTime(TimeDependent):
+    """A number, vector or matrix that a function of t returns; no file keeps it.
+
+    A run takes its Chebyshev series `on` the times of the run.
+
+    Parameters
+    ----------
+    function : callable
+        Of a float t; a value at t = 0, finite or not, tells its shape.
+
+    Raises
+    ------
+    ValueError
+        If its value at t = 0 is no number, vector or matrix of numbers.
+    """
+
+    function: Callable[[float], Any]
+
+    # what bounds it, and where steps end, a run tells
+    times = (0.0, np.inf)
+    degree = 0
+    extrema = np.nan, np.nan
+    largest = np.nan
+
+    def __post_init__(self) -> None:
+        with np.errstate(all="ignore"):
+            value = unmasked(f"a function of t, {shown(self.function)},", self._asked(0.0))
+        if value.dtype.kind not in "iuf" or value.ndim > 2 or value.size == 0:
+            raise ValueError(
+                f"a function of t must return a number, vector or matrix, got {shown(value)} at "
+                f"t = 0 of {shown(self.function)}"
+            )
+        freeze(self, _shape=value.shape)
+
+    def __repr__(self) -> str:
+        return _words(self.shape)
+
+    def _asked(self, t: float) -> Any:
+        # 1/t is infinite at 0 of such a number, and an error of Python's own
+        return self.function(np.float64(t))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of a value: () of a number."""
+        return self._shape  # type: ignore[attr-defined, no-any-return]
+
+    def __call__(self, t: float) -> Any:
+        """The value at a time, a number or an array of `shape`.
+
+        Raises
+        ------
+        ValueError
+            If it is not finite, or of another shape.
+        """
+        name = f"a function of t, {shown(self.function)} at t = {t:g},"
+        with np.errstate(all="ignore"):
+            value = real_array(name, self._asked(t), None)
+        if value.shape != self.shape:
+            raise ValueError(f"{name} must be of shape {self.shape}, got {value.shape}")
+        return self._single(value)
+
+    def derivative(self, t: float) -> Any:
+        """Refuse.
+
+        Raises
+        ------
+        TypeError
+            Always: a series has one.
+        """
+        raise TypeError(f"{self} has a derivative on the times of a run only, got t = {t:g}")
+
+    def linear(self, change: Callable[[Array], Array]) -> FunctionOfTime:
+        """The function whose values are what a linear map makes of these."""
+        return FunctionOfTime(lambda t: change(np.asarray(self(t))))
+
+    def on(self, start: float, end: float) -> ChebyshevSeries:
+        """Its series on the times of a run, which misses it by 1e-13 of its largest value.
+
+        The values at 64, 128, 256, … Chebyshev points are asked for, until the second half of the
+        coefficients, which the first half of the points did not tell, is rounding.
+
+        Raises
+        ------
+        ValueError
+            If 4096 values do not tell it, as of what is not smooth, or one is not finite.
+        """
+        from scipy.fft import dct
+
+        count = _FIRST
+        while count <= _MOST:
+            points = np.cos(np.pi * np.arange(count + 1) / count)
+            times = np.clip(0.5 * ((end + start) + (end - start) * points), start, end)
+            values = np.array([self(t) for t in times])
+            coefficients = dct(values, type=1, axis=0) / count
+            coefficients[[0, -1]] *= 0.5
+            sizes = np.abs(coefficients).reshape(count + 1, -1).max(axis=1)
+            size, noise = np.abs(values).max(), sizes[count // 2 :].max()
+            if noise <= _CLOSE * size:
+                last = np.flatnonzero(sizes > max(noise, np.finfo(float).eps * size))
+                kept = coefficients[: last.max(initial=0) + 1]
+                return ChebyshevSeries(read_only(kept), (start, end))
+            count *= 2
+        raise ValueError(
+            f"a function of t must be smooth on the times of the run, [{start:g}, {end:g}], where "
+            f"{_MOST} values tell it to {_CLOSE:g} only if it is, got {shown(self.function)}: take "
+            f"mf.Schedule, whose times may be those of its kinks, or mf.Layers for jumps"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ChebyshevSeries(TimeDependent):
+    """The Chebyshev series Σ c_k T_k of a function of t, on the times of a run.
+
+    Parameters
+    ----------
+    coefficients : ndarray, shape (k, ...)
+    times : (float, float)
+        The first and the last, where T_k(-1) and T_k(1) are taken.
+    """
+
+    coefficients: Array
+    times: tuple[float, float]
+
+    def __repr__(self) -> str:
+        return _words(self.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of a value: () of a number."""
+        return self.coefficients.shape[1:]
+
+    @property
+    def degree(self) -> int:  # type: ignore[override]
+        """That of the series."""
+        return len(self.coefficients) - 1
+
+    def _sum(self, coefficients: Array, t: float) -> Any:
+        """Σ c_k T_k at a time, T_k(cos θ) = cos kθ."""
+        (start, end), t = self.times, self._inside(t)
+        angle = np.arccos(np.clip((2.0 * t - start - end) / (end - start), -1.0, 1.0))
+        waves = np.cos(np.arange(len(coefficients)) * angle)
+        return self._single(np.tensordot(waves, coefficients, 1))
+
+    def __call__(self, t: float) -> Any:
+        """The value at a time, a number or an array of `shape`.
+
+        Raises
+        ------
+        ValueError
+            If t is not within the times.
+        """
+        return self._sum(self.coefficients, t)
+
+    def derivative(self, t: float) -> Any:
+        """d/dt of the value at a time.
+
+        Raises
+        ------
+        ValueError
+            If t is not within the times.
+        """
+        return self._sum(self._slopes, t)
+
+    @cached_property
+    def _slopes(self) -> Array:
+        """The coefficients of the derivative."""
+        start, end = self.times
+        return np.polynomial.chebyshev.chebder(self.coefficients, scl=2.0 / (end - start))
+
+    def _values(self, parts: int) -> tuple[Array, float]:
+        """Values at m = parts · degree Chebyshev points, and what bounds all others by them.
+
+        A polynomial of degree n is at most 1/cos(πn/2m) times its largest |value| at them (Ehlich
+        and Zeller, 1964), and so is each entry of u·Pv: a spectral norm, too.
+        """
+        from scipy.fft import dct
+
+        count = parts * max(self.degree, 1)
+        padded = np.zeros((count + 1, *self.shape))
+        padded[: self.degree + 1] = 0.5 * self.coefficients
+        padded[0] *= 2.0
+        return dct(padded, type=1, axis=0), 1.0 / float(np.cos(0.5 * np.pi / parts))
+
+    @cached_property
+    def extrema(self) -> tuple[float, float]:  # type: ignore[override]
+        """The least and the largest value of numbers, to 5e-6 of their difference."""
+        values, _ = self._values(_FINE)
+        return float(values.min()), float(values.max())
+
+    @cached_property
+    def largest(self) -> float:  # type: ignore[override]
+        """A bound of |value| over all times, of matrices of the spectral norm."""
+        values, factor = self._values(_COARSE if self.shape else _FINE)
+        order = 2 if self.ndim == 2 else None
+        return factor * max(float(np.linalg.norm(np.atleast_1d(one), order)) for one in values)
+
+    def linear(self, change: Callable[[Array], Array]) -> ChebyshevSeries:
+        """The series of what a linear map makes of the values."""
+        return ChebyshevSeries(change(self.coefficients), self.times)
+
+
+def varying(value: Any) -> TimeDependent | None:
+    """What varies in time, of a function of t what stands for it; None of anything else."""
+    if isinstance(value, TimeDependent):
+        return value
+    is_function = callable(value) and not isinstance(value, type)
+    return FunctionOfTime(value) if is_function else None
+
+
 def in_time(note: dict[str, Any]) -> dict[str, Any]:
     """The metadata of a field that may be a schedule."""
     return note | {"about": f"{note['about']}; or a table, a Schedule", "varies": True}
 
 
-def schedules(thing: Any) -> Iterator[Schedule]:
-    """The schedules in a dynamics or a head, or in a sequence of them.
+def schedules(thing: Any) -> Iterator[TimeDependent]:
+    """What varies in time in a dynamics or a head, or in a sequence of them.
 
     Examples
     --------
@@ -203,7 +476,7 @@ def schedules(thing: Any) -> Iterator[Schedule]:
     >>> list(schedules(SA(1.0)))
     []
     """
-    if isinstance(thing, Schedule):
+    if isinstance(thing, TimeDependent):
         yield thing
     elif isinstance(thing, tuple):
         for part in thing:
@@ -213,59 +486,81 @@ def schedules(thing: Any) -> Iterator[Schedule]:
             yield from schedules(getattr(thing, each.name, None))
 
 
-def at_time(thing: Any, t: float) -> Any:
-    """The same with the values that its schedules have at a time; itself where it has none.
+def _with(thing: Any, change: Callable[[TimeDependent], Any]) -> Any:
+    """The same with another thing in place of each that varies; itself where none is another."""
+    if isinstance(thing, TimeDependent):
+        return change(thing)
+    if isinstance(thing, tuple):
+        parts = tuple(_with(part, change) for part in thing)
+        return thing if all(map(operator.is_, parts, thing)) else parts
+    if not is_dataclass(thing) or next(schedules(thing), None) is None:
+        return thing
+    kept = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}
+    values = {name: _with(value, change) for name, value in kept.items()}
+    is_same = all(map(operator.is_, values.values(), kept.values()))
+    return thing if is_same else replace(thing, **values)  # type: ignore[type-var]
+
+
+def within(thing: Any, start: float, end: float) -> Any:
+    """The same with functions of t as a run from one time to another has them.
 
     Raises
     ------
     ValueError
-        If a schedule does not know the time.
+        If a function is not smooth or finite there, or its values are out of range.
     """
-    if isinstance(thing, Schedule):
-        return thing(t)
-    if isinstance(thing, tuple):
-        return tuple(at_time(part, t) for part in thing)
-    if not is_dataclass(thing) or next(schedules(thing), None) is None:
-        return thing
-    values = {f.name: at_time(getattr(thing, f.name), t) for f in fields(thing) if f.init}
-    then = replace(thing, **values)  # type: ignore[type-var]
-    # where a spline passes through 0 its rounding is that of its larger values
-    freeze(then, _size=max(schedule.largest for schedule in schedules(thing)))
+    return _with(thing, lambda each: each.on(start, end))
+
+
+def at_time(thing: Any, t: float) -> Any:
+    """The same with the values at a time of what varies in it; itself where nothing does.
+
+    Raises
+    ------
+    ValueError
+        If what varies does not know the time.
+    """
+    then = _with(thing, lambda each: each(t))
+    if is_dataclass(then) and then is not thing:
+        # where a spline passes through 0 its rounding is that of its larger values
+        sizes = [0.0, *(each.largest for each in schedules(thing))]
+        freeze(then, _size=float(np.nanmax(sizes)))
     return then
 
 
 def slope_of(weight: Any, t: float) -> Any:
     """d/dt of what may be a schedule: 0 of a number or a matrix."""
-    return weight.derivative(t) if isinstance(weight, Schedule) else np.zeros(np.shape(weight))
+    return weight.derivative(t) if isinstance(weight, TimeDependent) else np.zeros(np.shape(weight))
 
 
 def largest_of(weight: Any) -> float:
     """A bound of |weight| at all times, of a matrix of its spectral norm."""
-    if isinstance(weight, Schedule):
+    if isinstance(weight, TimeDependent):
         return weight.largest
     return float(np.linalg.norm(np.atleast_2d(weight), 2))
 
 
 def coefficient(name: str, value: Any, *, high: float = np.inf) -> Any:
-    """A number >= 0; or a schedule of numbers that are > 0 at all of its times, or constant.
+    """A number >= 0; or what varies and is > 0 at all of its times, or constant.
 
     Raises
     ------
     ValueError
         If it is neither, or beyond `high`.
     """
-    if not isinstance(value, Schedule):
+    if (weight := varying(value)) is None:
         return number(name, value, low=0, high=high)
-    if value.shape:
-        raise ValueError(f"{name} must be a Schedule of numbers, got {value}")
-    least, largest = value.extrema
-    if not (least > 0.0 or least == largest == 0.0) or largest > high:
+    if weight.shape:
+        raise ValueError(f"{name} must be a Schedule or a function of numbers, got {weight}")
+    least, largest = weight.extrema
+    # both are nan of a function until a run tells its times
+    if (least <= 0.0 and not least == largest == 0.0) or largest > high:
         limit = "" if np.isinf(high) else f" and <= {high:g}"
         raise ValueError(
-            f"{name} must be a Schedule whose spline is > 0{limit} at all of its times, or constant"
-            f", got {value}"
+            f"{name} must be a Schedule or a function that is > 0{limit} at all of its times, or "
+            f"constant, got {weight} in [{least:g}, {largest:g}]"
         )
-    return value
+    return weight
 
 
 def refuse_schedules(name: str, things: Sequence[Any], why: str) -> None:

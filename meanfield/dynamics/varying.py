@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics, Energy, Several, Sum
-from meanfield.dynamics.schedule import Schedule, schedules
+from meanfield.dynamics.schedule import TimeDependent, schedules
 from meanfield.typing import Array, Steepness
 
-# a polynomial of degree 9, as of three cubics, is 0 if it is so at 10 points
-_POINTS = 10
+# relations between weights are products of three, of which so many points of a piece tell all
+_FACTORS, _MOST_POINTS = 3, 100
 # times whose dynamics are kept
 _KEPT = 16
 # share of a step: a knot that is within it of a time is that time
@@ -53,6 +53,7 @@ class Varying(Several):
         if not first < last:
             raise ValueError(f"schedules must have times in common, got {own!r}")
         times = np.unique(np.concatenate([[first], *each]))
+        times = times[np.isfinite(times)]
         self._own, self.knots = own, times[(times >= first) & (times <= last)]
         self._last = float(last)
         self.name, self.dim, self.noise = own.name, own.dim, own.noise
@@ -91,9 +92,11 @@ class Varying(Several):
     def _samples(self) -> Sequence[Dynamics]:
         """The dynamics at so many times of each piece that what holds at all of them holds always.
 
-        Relations between weights are polynomials of degree 9 at most on each piece.
+        Relations between weights are polynomials on each piece, which are 0 if they are so at more
+        points than their degree. A series of a high degree is smooth, and looked at at 100.
         """
-        shares = np.linspace(0.0, 1.0, _POINTS)
+        degree = max((each.degree for each in schedules(self._own)), default=0)
+        shares = np.linspace(0.0, 1.0, min(_FACTORS * degree + 1, _MOST_POINTS))
         starts, steps = self.knots[:-1, None], np.diff(self.knots)[:, None]
         times = np.minimum(starts + shares * steps, self.knots[-1]).ravel()
         return [self._at(t) for t in np.append(times, self.knots[-1])]
@@ -129,7 +132,7 @@ class Varying(Several):
     @property
     def _weights_vary(self) -> bool:
         """Whether terms of a sum may change their sign."""
-        return isinstance(self._own, Sum) and isinstance(self._own.weights, Schedule)
+        return isinstance(self._own, Sum) and isinstance(self._own.weights, TimeDependent)
 
     @property
     def _keeps_clusters(self) -> bool:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from meanfield._checks import check_measure, freeze, from_record, integer, numbe
 from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.own import ForgottenDynamics, describe
-from meanfield.dynamics.schedule import Schedule
+from meanfield.dynamics.schedule import ChebyshevSeries, FunctionOfTime, Schedule
 from meanfield.equations.history import NODES, History
 from meanfield.evolution.netcdf import BLOCK, Contents, Variable
 from meanfield.laws import LAWS, Law
@@ -47,6 +48,7 @@ _MOST_IN_TEXT = 1000
 # of an array that is kept elsewhere: where its numbers begin, and its shape
 _PLACE = "first_number", "shape"
 _DYNAMICS = (*KNOWN, ForgottenDynamics)
+_KINDS = (*_DYNAMICS, Head, Schedule)
 SIZE_NAME = "size"
 # of numbers that belong to no save, but to a collapse into atoms
 COLLAPSE = "collapse"
@@ -837,11 +839,25 @@ def dynamics_record(dynamics: AnyDynamics, energy: AnyDynamics | None) -> Conten
 def _record(dynamics: AnyDynamics) -> dict[str, Any]:
     """What a file keeps of a dynamics."""
     try:
-        return _checks.to_record(dynamics, (*_DYNAMICS, Head, Schedule))
+        return _checks.to_record(dynamics, _KINDS)
     except ValueError:
-        # where it, or a part of it, is of a user's own class this is all that can be kept
-        told = dynamics.name, describe(dynamics), float(dynamics.noise)
+        # where it, or a part of it, is of a user's own this is all that can be kept
+        told = dynamics.name, description(dynamics), float(dynamics.noise)
         return _checks.to_record(ForgottenDynamics(*told), _DYNAMICS)
+
+
+def description(dynamics: AnyDynamics) -> str:
+    """What a file says of a dynamics that it can't keep, to tell it from others.
+
+    Functions of t are left out, and a checksum tells whether all else is the same.
+    """
+    text = describe(dynamics)
+    try:
+        record = _checks.to_record(dynamics, _KINDS, [FunctionOfTime, ChebyshevSeries])
+    except ValueError:
+        return text
+    digest = sha256(json.dumps(record, default=np.ndarray.tolist).encode()).hexdigest()
+    return f"{text}, all else with checksum {digest[:16]}"
 
 
 def read_dynamics(stored: Contents) -> tuple[AnyDynamics, AnyDynamics | None]:

@@ -14,6 +14,7 @@ import numpy as np
 from meanfield._checks import integer, is_single, number, real_array, time_tolerance
 from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.own import layer_step
+from meanfield.dynamics.schedule import within
 from meanfield.evolution import options
 from meanfield.evolution.checkpoint import Checkpoint, new_checkpoint
 from meanfield.evolution.progress import DeferredInterrupt, Progress, ProgressBar, checked_progress
@@ -271,6 +272,7 @@ def solve(
     times = save_times(t_start, t_end, save_at)
     progress = checked_progress(progress)
     max_step = None if max_step is None else number("max_step", max_step, above=0)
+    dynamics, energy = (within(each, times[0], times[-1]) for each in (dynamics, energy))
     asked = options.checked_energy(measure, energy)
     known = options.check_start(measure, dynamics, times, rng=rng, energy=asked)
     if (step := layer_step(dynamics)) is not None:

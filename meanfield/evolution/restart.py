@@ -11,9 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from meanfield._checks import from_record, integer, number, real_array, shown
-from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, describe, layer_step
+from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, layer_step
+from meanfield.dynamics.schedule import within
 from meanfield.evolution import options
-from meanfield.evolution.arrays import ForgottenLaw, Resumption
+from meanfield.evolution.arrays import ForgottenLaw, Resumption, description
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers
 from meanfield.evolution.loop import complete
@@ -121,7 +122,7 @@ def resume_from(
         if saved._resumption is None:
             for name, given in {"dynamics": dynamics, "energy": energy}.items():
                 if given is not None:
-                    setattr(saved, name, _kept_or_given(name, getattr(saved, name), given))
+                    setattr(saved, name, _kept_or_given(name, saved, given))
             if place.exists():
                 previous(place).unlink(missing_ok=True)
             return saved
@@ -162,8 +163,8 @@ def restart(
     if saved._resumption is None:
         raise ValueError(f"{path} can't be resumed: its run was {saved.status}")
     known = _monitors(saved._resumption, checked_monitors(monitors))
-    saved.dynamics = _kept_or_given("dynamics", saved.dynamics, dynamics)
-    saved.energy = _kept_or_given("energy", saved.energy, energy)
+    saved.dynamics = _kept_or_given("dynamics", saved, dynamics)
+    saved.energy = _kept_or_given("energy", saved, energy)
     try:
         plan = _plan(saved, saved._resumption, known)
         return _run(plan, saved, saved._resumption, law)
@@ -202,20 +203,23 @@ def _monitors(resumption: Resumption, given: Monitors) -> Monitors:
     return {name: given[name] for name in known}
 
 
-def _kept_or_given(name: str, kept: Any, given: OwnDynamics | None) -> Any:
+def _kept_or_given(name: str, saved: Solution, given: OwnDynamics | None) -> Any:
     """The dynamics of the run, or of its energy, which a file keeps unless it is the user's own."""
+    kept = getattr(saved, name)
     if not isinstance(kept, ForgottenDynamics):
         if given is not None:
             raise ValueError(
                 f"{name} must be None, since the file has {shown(kept)}, got {shown(given)}"
             )
         return kept
-    if given is None or describe(given) != kept.text:
-        what = None if given is None else describe(given)
+    what = None if given is None else description(given)
+    if what != kept.text:
         raise ValueError(
-            f"{name} must be that of the run, {kept.text}, which no file can keep, got {what}"
+            f"{name} must be that of the run, {kept.text}, which no file can keep: hand it in as "
+            f"{name}= of mf.resume, got {what}"
         )
-    return given
+    start, end = (saved.dataset.attrs[f"t_{which}"] for which in ("start", "end"))
+    return within(given, start, end)
 
 
 def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:

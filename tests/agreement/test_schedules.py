@@ -8,6 +8,7 @@ from scipy.integrate import solve_ivp
 
 import meanfield as mf
 from meanfield.dynamics import adapt
+from meanfield.dynamics.schedule import within
 from meanfield.evolution.options import Options
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.evolution.run import advance
@@ -35,6 +36,23 @@ def drift(dim):
     )
 
 
+def swing(t):
+    return 2.0 + np.sin(5.0 * t)
+
+
+def turned(dim):
+    """A matrix that is a function of t."""
+    skew = np.random.default_rng(9).normal(size=(dim, dim))
+    return lambda t: np.cos(2.0 * t) * np.eye(dim) + np.sin(3.0 * t) * (skew - skew.T)
+
+
+def hill(dim):
+    rows = np.random.default_rng(5).normal(size=(4, dim))
+    return mf.FeedForward.from_potential(
+        lambda t: 0.3 * np.cos(t + np.arange(4.0)), rows, activation="tanh"
+    )
+
+
 def cases(dim):
     form = symmetric(dim, 3, 0.3)
     return {
@@ -47,6 +65,8 @@ def cases(dim):
         "drift": drift(dim),
         "Sum": mf.SA(BETA) + drift(dim),
         "weights": mf.Sum([mf.SA(2.0), drift(dim)], weights=weights((2,), 8)),
+        "function": mf.SA(swing) + hill(dim),
+        "functions": mf.Attention(swing, [mf.Head(Q=turned(dim), V=turned(dim))]),
     }
 
 
@@ -73,7 +93,7 @@ def test_tokens_are_where_scipy_takes_them(name, dim):
     sol = mf.evolve(mf.Particles(points), dynamics, 0.8, [0.1, 0.6], rtol=1e-12, atol=1e-13)
     # both are right to their tolerances over rates of order 10
     assert np.abs(sol.final.points - by_scipy(points, dynamics, 0.8)).max() < 1e-10
-    if adapt(dynamics)._energy is None:
+    if adapt(within(dynamics, 0.0, 0.8))._energy is None:
         assert "balance_error" not in sol.dataset
     else:
         assert np.abs(sol.dataset.balance_error).max() < 1e-10
@@ -102,7 +122,7 @@ def test_densities_on_the_circle_are_those_of_flow_maps(name):
     for t in (0.2, 0.25, 0.3):
         assert np.abs(density.pdf(x, t) - flow.pdf(x, t)).max() < 1e-8
     assert np.abs(density.final.mean() - flow.final.mean()).max() < 1e-9
-    if adapt(dynamics)._energy is not None:
+    if adapt(within(dynamics, 0.0, 0.8))._energy is not None:
         assert np.abs(density.dataset.balance_error).max() < 1e-10
         # nodes move within the flow map's own tolerance
         assert np.abs(flow.dataset.balance_error).max() < 1e-9
@@ -135,7 +155,7 @@ def test_densities_on_the_sphere_are_those_of_flow_maps(name):
     assert density.success
     assert flow.success
     assert np.abs(density.pdf(x, 0.3) - flow.pdf(x, 0.3)).max() < 1e-8
-    if adapt(dynamics)._energy is not None:
+    if adapt(within(dynamics, 0.0, 0.8))._energy is not None:
         # a drift's own grid, and the mesh's tolerance
         assert np.abs(density.dataset.balance_error).max() < 1e-9
         assert np.abs(flow.dataset.balance_error).max() < 1e-7
@@ -148,6 +168,14 @@ def test_what_noise_and_weights_in_time_do_to_the_energy_is_balanced(name):
     sol = mf.evolve(start, kind(BETA, noise=0.2), 0.3, [0.2], rtol=1e-12, atol=1e-15)
     # ∂_t E is integrated with order 4, to some ten times rtol
     assert np.abs(sol.dataset.balance_error).max() < 1e-10
+
+
+def stop_after(time):
+    def progress(t):
+        if t > time:
+            raise KeyboardInterrupt
+
+    return progress
 
 
 @pytest.mark.parametrize(
@@ -163,20 +191,44 @@ def test_a_run_goes_on_from_a_save_at_a_knot_and_between_knots(measure, name, tm
     dynamics, saves = cases(measure.dim)[name], [0.1, 0.2, 0.3]
     whole = mf.evolve(measure, dynamics, 0.4, saves)
     for after in (0.25, 0.35):
-
-        def stop(t, after=after):
-            if t > after:
-                raise KeyboardInterrupt
-
         path = tmp_path / f"{after}.nc"
         with pytest.raises(mf.exceptions.Interrupted):
-            mf.evolve(measure, dynamics, 0.4, saves, checkpoint=path, progress=stop)
+            mf.evolve(measure, dynamics, 0.4, saves, checkpoint=path, progress=stop_after(after))
         again = mf.resume(path)
         for name in whole.dataset.data_vars:
             assert same_bits(whole.dataset[name], again.dataset[name])
         for mu, nu in zip(whole.measures, again.measures, strict=True):
             assert all(map(same_bits, mu._quadrature, nu._quadrature))
     assert mf.load(path).dynamics == dynamics
+
+
+def test_a_run_under_functions_of_t_goes_on_with_them_handed_in(tmp_path):
+    turn, other = turned(2), mf.Schedule(TIMES, np.ones(4))
+
+    def made(score=1.5, beta=swing):
+        return mf.Attention(beta, [mf.Head(Q=score, V=turn)]) + mf.SA(swing)
+
+    start, saves = mf.Density(mf.Circle(32), SERIES), [0.1, 0.3]
+    whole = mf.evolve(start, made(), 0.4, saves)
+    path = tmp_path / "run.nc"
+    with pytest.raises(mf.exceptions.Interrupted):
+        mf.evolve(start, made(), 0.4, saves, checkpoint=path, progress=stop_after(0.25))
+    for given in (None, made(score=1.6), made(beta=other), mf.SA(swing)):
+        with pytest.raises(
+            ValueError, match=r"dynamics must be that of the run, .*a function of t"
+        ):
+            mf.resume(path, dynamics=given)
+    with pytest.raises(ValueError, match="hand it in as dynamics= of mf.resume"):
+        mf.resume(path)
+    again = mf.resume(path, dynamics=made())
+    for name in whole.dataset.data_vars:
+        assert same_bits(whole.dataset[name], again.dataset[name])
+    x = unit_points(2, 5, 1)
+    assert same_bits(whole.pdf(x, 0.35), again.pdf(x, 0.35))
+    # a finished run is told its functions, too
+    whole.save(path)
+    assert same_bits(mf.resume(path, dynamics=made()).pdf(x, 0.35), again.pdf(x, 0.35))
+    assert again.dynamics.velocity(again.final, x, t=0.4).shape == x.shape
 
 
 class Quadrature(NoisyTokenSystem):

@@ -8,7 +8,7 @@ from scipy.interpolate import CubicSpline
 
 import meanfield as mf
 from meanfield._checks import from_record, to_record
-from meanfield.dynamics.schedule import Schedule, at_time, schedules, slope_of
+from meanfield.dynamics.schedule import Schedule, at_time, schedules, slope_of, varying, within
 
 TIMES = np.array([0.0, 0.4, 1.0, 1.7, 2.0])
 
@@ -69,7 +69,9 @@ def test_beta_is_checked_on_the_spline():
     dipping = Schedule([0.0, 1.0, 2.0, 3.0], [4.0, 0.1, 0.1, 4.0])
     assert dipping.extrema[0] < 0.0 < np.min(dipping.values)
     for make in (mf.SA, mf.USA, mf.DoublyStochastic, lambda b: mf.Attention(b, [mf.Head()])):
-        with pytest.raises(ValueError, match=r"beta.* must be a Schedule whose spline is > 0"):
+        with pytest.raises(
+            ValueError, match=r"beta.* must be a Schedule or a function that is > 0"
+        ):
             make(dipping)
     assert mf.SA(Schedule([0.0, 1.0], [0.0, 0.0])).velocity(*axes()).shape == (2, 2)
     with pytest.raises(ValueError, match="<= 700"):
@@ -90,9 +92,12 @@ def axes():
         (lambda s: mf.Layers([mf.SA(s)]), "layers must not vary in time"),
         (lambda s: mf.LayerMap(mf.SA(s), step=1.0), "LayerMap must not vary in time"),
         (mf.Kuramoto, "coupling must be a finite number"),
-        (lambda _: mf.SA(np.exp), "beta must be a finite number"),
-        (lambda _: mf.SA(random_schedule((2,), 0)), "beta must be a Schedule of numbers"),
-        (lambda _: mf.Head(V=random_schedule((2,), 0)), "V must be a Schedule of numbers or"),
+        (lambda _: mf.SA(float), "beta must be a finite number"),
+        (lambda _: mf.SA(lambda _: "a"), "a function of t must return a number, vector or"),
+        (lambda _: mf.SA(random_schedule((2,), 0)), "beta must be a Schedule or a function of num"),
+        (lambda _: mf.SA(lambda _: [1.0, 2.0]), "beta must be a Schedule or a function of numbers"),
+        (lambda _: mf.Head(V=random_schedule((2,), 0)), "V must be a Schedule or a function of"),
+        (lambda _: mf.Head(V=lambda _: [1.0, 2.0]), r"V must be .* matrices, got a function of t"),
         (lambda s: mf.FeedForward(s, np.eye(2)), "W must have 2 axes"),
         (lambda s: mf.Head(Q=s).matrix, "Q and K must not vary"),
         (
@@ -133,3 +138,79 @@ def test_what_has_schedules_is_the_same_at_a_time_as_what_has_their_values():
     assert np.array_equal(slope_of(matrix, 0.9), matrix.derivative(0.9))
     assert np.array_equal(slope_of(np.eye(2), 0.9), np.zeros((2, 2)))
     assert np.array_equal((-matrix)(0.9), -matrix(0.9))
+
+
+def ramp(t):
+    return 2.0 + np.sin(3.0 * t) + 0.1 * np.exp(-t)
+
+
+def ramp_slope(t):
+    return 3.0 * np.cos(3.0 * t) - 0.1 * np.exp(-t)
+
+
+def wave(t):
+    return [[np.cos(t), 0.5 * t], [0.2, np.sin(40.0 * t)]]
+
+
+def wave_slope(t):
+    return [[-np.sin(t), 0.5], [0.0, 40.0 * np.cos(40.0 * t)]]
+
+
+@pytest.mark.parametrize(
+    ("function", "slope"),
+    [
+        (ramp, ramp_slope),
+        (wave, wave_slope),
+        (lambda _: 1.5, lambda _: 0.0),
+        (lambda t: t, np.ones),
+    ],
+)
+def test_the_series_of_a_function_has_its_values_and_its_derivative(function, slope):
+    slope = slope if slope is not np.ones else (lambda _: 1.0)
+    series = varying(function).on(0.5, 3.0)
+    for t in np.linspace(0.5, 3.0, 37):
+        assert np.abs(series(t) - function(t)).max() < 2e-13
+        # rounding of k terms grows by k² in the derivative: some 70 of them at sin 40t
+        assert np.abs(series.derivative(t) - slope(t)).max() < 5e-11
+    with pytest.raises(ValueError, match="t must be in"):
+        series(0.4)
+    assert np.array_equal((-series)(1.0), -np.asarray(series(1.0)))
+
+
+def test_bounds_of_a_series_hold_and_are_near():
+    times = np.linspace(0.5, 3.0, 20001)
+    numbers, matrices = varying(ramp).on(0.5, 3.0), varying(wave).on(0.5, 3.0)
+    values = np.array([ramp(t) for t in times])
+    least, largest = numbers.extrema
+    # some 30 terms at 512 points each, and a parabola between 20001 points
+    assert abs(least - values.min()) < 1e-5
+    assert abs(largest - values.max()) < 1e-5
+    assert values.max() <= numbers.largest < values.max() + 1e-4
+    norms = max(np.linalg.norm(wave(t), 2) for t in times[::10])
+    assert norms <= matrices.largest <= 1.03 * norms
+
+
+def test_a_constant_and_a_polynomial_are_series_of_their_degree():
+    assert varying(lambda _: 2.0).on(1.0, 2.0).degree == 0
+    assert varying(lambda t: t**3 - t).on(1.0, 2.0).degree == 3
+    assert mf.SA(varying(lambda _: 0.0).on(0.0, 1.0)).beta.extrema == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda t: abs(t - 0.3) + 1.0, r"must be smooth on the times of the run, \[0, 1\]"),
+        (lambda t: 1.0 + (t > 0.5), "must be smooth on the times"),
+        (lambda t: np.random.default_rng().uniform() + t, "must be smooth on the times"),
+        (lambda t: 1.0 / t, "must be finite, got inf"),
+        (lambda t: [1.0, 2.0][: 1 + (t > 0.5)] if t > 0.0 else 1.0, "must be of shape"),
+        (lambda t: 1.0 - 1.5 * t, "beta must be a Schedule or a function that is > 0"),
+        # below 0 between the points that it is asked for first
+        (lambda t: (t - 0.4) ** 2 - 1e-5, "beta must be a Schedule or a function that is > 0"),
+    ],
+)
+def test_functions_that_no_run_can_take_are_refused(function, message):
+    with pytest.raises(ValueError, match=message):
+        within(mf.SA(function), 0.0, 1.0)
+    with pytest.raises(ValueError, match=message):
+        mf.evolve(mf.Particles(np.eye(2)), mf.SA(function), 1.0)
