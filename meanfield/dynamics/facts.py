@@ -38,6 +38,8 @@ from meanfield.typing import Array, ArrayLike, Steepness, Summable
 LARGEST_LOG = 709.0
 # rounding of a product of matrices, as a share of it
 _ROUNDING = 1e-13
+# of a term whose weight passes through 0
+_NO_WEIGHT = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,8 +370,13 @@ class Dynamics(ShownFields, ABC):
 
     @property
     def _own_terms(self) -> Sequence[Dynamics]:
-        """The terms, each of which has an energy of its own: this alone."""
+        """The terms as they vary, each of which has an energy of its own: this alone."""
         return (self,)
+
+    @property
+    def _own_weights(self) -> Any:
+        """The weights of these terms as they vary."""
+        return (1.0,)
 
     @property
     def _instances(self) -> Sequence[Dynamics]:
@@ -615,7 +622,9 @@ class Sum(Several):
         if is_constant and not isinstance(self.weights, TimeDependent):
             return self
         then: Sum = object.__new__(Sum)
-        weights = tuple(np.asarray(at_time(self.weights, t)).tolist())
+        # a weight of 0 would be that of a term which does not move the measure
+        values = np.asarray(at_time(self.weights, t)).tolist()
+        weights = tuple(weight or _NO_WEIGHT for weight in values)
         then._keep(terms, weights, self.noise)
         return then
 
@@ -642,6 +651,16 @@ class Sum(Several):
         if isinstance(weights, TimeDependent):
             weights = weights.shape[0] * [weights]
         return tuple(zip(weights or (), self.terms, strict=True))
+
+    @property
+    def _own_terms(self) -> Sequence[Any]:
+        """The terms as they vary, each of which has an energy of its own."""
+        return self.terms
+
+    @property
+    def _own_weights(self) -> Any:
+        """The weights of these terms as they vary."""
+        return self.weights
 
     @property
     def _each(self) -> Sequence[Any]:
@@ -709,27 +728,35 @@ class Sum(Several):
         signs = {energy.sign for _, energy in energies}
         sign = signs.pop() if len(signs) == 1 else 1
         parts = [(weight * energy.sign * sign, energy) for weight, energy in energies]
-        log_dirac = max(energy.log_dirac for _, energy in parts)
+        symbol = "E" if min(factor for factor, _ in parts) > 0.0 else "F"
         told = [f"{factor:g} {energy.symbol}" for factor, energy in parts]
-        return Energy(
-            "E" if min(factor for factor, _ in parts) > 0.0 else "F",
-            " + ".join(told).replace("+ -", "- "),
-            sign,
-            in_w2=all(energy.in_w2 for _, energy in parts),
-            dirac=sum(
-                abs(factor * energy.dirac) * float(np.exp(energy.log_dirac - log_dirac))
-                for factor, energy in parts
-            ),
-            log_dirac=log_dirac,
-            log_unit=max(energy.log_unit for _, energy in parts),
-            parts=parts,
-        )
+        return energy_of(parts, sign, symbol, " + ".join(told).replace("+ -", "- "))
 
     def output(self, measure: Any, points: Array) -> Array:
         """Σ_i w_i times what each term adds to tokens, shape (n, d), at unit rows (n, d)."""
         return np.asarray(
             sum(weight * known_term(term).output(measure, points) for weight, term in self._terms)
         )
+
+
+def energy_of(
+    parts: Sequence[tuple[float, Energy]], sign: int, symbol: str, formula: str
+) -> Energy:
+    """The sum of energies, each with its factor."""
+    log_dirac = max(energy.log_dirac for _, energy in parts)
+    return Energy(
+        symbol,
+        formula,
+        sign,
+        in_w2=all(energy.in_w2 for _, energy in parts),
+        dirac=sum(
+            abs(factor * energy.dirac) * float(np.exp(energy.log_dirac - log_dirac))
+            for factor, energy in parts
+        ),
+        log_dirac=log_dirac,
+        log_unit=max(energy.log_unit for _, energy in parts),
+        parts=parts,
+    )
 
 
 def term_names(dynamics: Any) -> list[str]:
@@ -757,6 +784,11 @@ def _taken_apart(weight: float, term: Any) -> Iterator[tuple[float, Any]]:
     if weight == 0.0:
         return
     if isinstance(term, Sum):
+        if isinstance(term.weights, TimeDependent):
+            raise ValueError(
+                f"terms must be no Sum whose weights vary, got {shown(term)}: take one Sum of all, "
+                f"with the weights of all"
+            )
         for factor, part in term._terms:
             yield from _taken_apart(weight * factor, part)
         return

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from meanfield.dynamics.facts import Dynamics, Energy, Several, Sum
+from meanfield.dynamics.facts import Dynamics, Energy, Several, energy_of
 from meanfield.dynamics.schedule import TimeDependent, schedules
 from meanfield.typing import Array, Steepness
 
 # relations between weights are products of three, of which so many points of a piece tell all
 _FACTORS, _MOST_POINTS = 3, 100
 # times whose dynamics are kept
-_KEPT = 16
+KEPT_TIMES = 16
 # share of a step: a knot that is within it of a time is that time
 _ROUNDING = 1e-9
+
+
+def _log_size(factor: float, energy: Energy) -> float:
+    """log |w E(δ)|; log |w| where a Dirac mass has none."""
+    return energy.log_dirac + float(np.log(abs(factor * (energy.dirac or 1.0))))
 
 
 class Varying(Several):
@@ -59,7 +65,7 @@ class Varying(Several):
         self.name, self.dim, self.noise = own.name, own.dim, own.noise
         self.sign, self.normalised = own.sign, own.normalised
         # several ask for the same time; it hangs on nothing else, so that threads may share them
-        self._of = lru_cache(maxsize=_KEPT)(own._at)
+        self._of = lru_cache(maxsize=KEPT_TIMES)(own._at)
 
     def __repr__(self) -> str:
         return repr(self._own)
@@ -80,8 +86,11 @@ class Varying(Several):
 
     @property
     def _own_terms(self) -> Sequence[Dynamics]:
-        """The terms with their schedules, each of which has an energy of its own."""
-        return self._own.terms if isinstance(self._own, Sum) else (self._own,)
+        return self._own._own_terms
+
+    @property
+    def _own_weights(self) -> Any:
+        return self._own._own_weights
 
     @cached_property
     def _instances(self) -> Sequence[Dynamics]:
@@ -132,7 +141,7 @@ class Varying(Several):
     @property
     def _weights_vary(self) -> bool:
         """Whether terms of a sum may change their sign."""
-        return isinstance(self._own, Sum) and isinstance(self._own.weights, TimeDependent)
+        return isinstance(self._own_weights, TimeDependent)
 
     @property
     def _keeps_clusters(self) -> bool:
@@ -152,20 +161,30 @@ class Varying(Several):
 
     @property
     def _no_energy(self) -> str:  # type: ignore[override]
-        if self._weights_vary:
-            return "weights of its terms vary"
         lacking = [one for one in self._samples if one._energy is None]
         return lacking[0]._no_energy if lacking else "its sign changes"
 
     @cached_property
     def _energy(self) -> Energy | None:
-        """That of a sample at which a Dirac mass has the largest, if there is one at all times."""
+        """The one of a sample at which a Dirac mass has the largest, where all samples have one."""
         energies = [one._energy for one in self._samples]
         known = [one for one in energies if one is not None]
-        is_single = len({one.sign for one in known}) == 1 and not self._weights_vary
-        if len(known) < len(energies) or not is_single:
+        if len(known) < len(energies) or len({one.sign for one in known}) > 1:
             return None
-        return max(known, key=lambda one: one.log_dirac + np.log(abs(one.dirac) or 1.0))
+        first = known[0]
+        if not first.parts:
+            return max(known, key=lambda one: _log_size(1.0, one))
+        # each part as it is where it is largest
+        each = zip(*(one.parts for one in known), strict=True)
+        parts = [max(part, key=lambda one: _log_size(*one)) for part in each]
+        if not self._weights_vary:
+            return energy_of(parts, first.sign, first.symbol, first.formula)
+        told = [f"w_{i}(t) {one.symbol}" for i, (_, one) in enumerate(parts)]
+        parts = [
+            (factor, replace(one, formula=f"{one.formula}, with the largest w_{i}(t)"))
+            for i, (factor, one) in enumerate(parts)
+        ]
+        return energy_of(parts, first.sign, "F", " + ".join(told))
 
     @property
     def _depth(self) -> float:

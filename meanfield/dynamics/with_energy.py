@@ -8,10 +8,13 @@ from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.dynamics.layers import KEPT, Drawn
 from meanfield.dynamics.own import adapt
+from meanfield.dynamics.varying import KEPT_TIMES
 from meanfield.typing import Array
 
 
@@ -47,11 +50,11 @@ class WithEnergy(Dynamics):
     _no_gradient = _fact_of_moving("_no_gradient")
     _multipliers = _fact_of_moving("_multipliers")
     _by_moments = _fact_of_moving("_by_moments")
-    _depth = _fact_of_moving("_depth")
 
     def __init__(self, moving: Dynamics, asked: Dynamics) -> None:
         self._moves, self._asked = moving, asked
         self.dim = moving.dim or asked.dim
+        self._of = lru_cache(KEPT_TIMES)(lambda t: WithEnergy(moving._at(t), asked._at(t)))
 
     def __repr__(self) -> str:
         return f"{self._moves!r} with the energy of {self._asked!r}"
@@ -64,6 +67,38 @@ class WithEnergy(Dynamics):
     @property
     def _balanced(self) -> bool:  # type: ignore[override]
         return self._moves._balanced or self._asked._balanced
+
+    @property
+    def _varies(self) -> bool:  # type: ignore[override]
+        """Whether what moves the measure does, or the energy."""
+        return self._moves._varies or self._asked._varies
+
+    @property
+    def _own_terms(self) -> Sequence[Dynamics]:
+        return self._asked._own_terms
+
+    @property
+    def _own_weights(self) -> Any:
+        return self._asked._own_weights
+
+    @cached_property
+    def _instances(self) -> Sequence[Dynamics]:
+        """Those at the times at which either is checked."""
+        if not self._varies:
+            return (self,)
+        return [self._at(t) for t in self.knots]
+
+    @property
+    def knots(self) -> Array:
+        """The times of all schedules of both, as far as all of them go."""
+        each = [one.knots for one in (self._moves, self._asked) if one._varies]
+        times, first = np.unique(np.concatenate(each)), max(one[0] for one in each)
+        return times[(times >= first) & (times <= self._depth)]
+
+    @property
+    def _depth(self) -> float:
+        """The last time that both know."""
+        return min(self._moves._depth, self._asked._depth)
 
     @property
     def _gram(self) -> bool:  # type: ignore[override]
@@ -107,13 +142,16 @@ class WithEnergy(Dynamics):
     def _at(self, t: float) -> Dynamics:
         # refuses a t beyond the last layer
         self._moves._at(t)
-        return super()._at(t)
+        return self._of(float(t)) if self._varies else super()._at(t)
 
     def _number(self, t: float) -> int:
         return self._moves._number(t)
 
     def _between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
-        return self._moves._between(start, end)
+        for number, until in self._moves._between(start, end):
+            for _, knot in self._asked._between(start, until):
+                yield number, knot
+            start = until
 
     def output(self, measure: Any, points: Array) -> Array:
         """What the dynamics adds to tokens, shape (n, d), at unit rows (n, d)."""
@@ -132,9 +170,7 @@ def why_no_energy(dynamics: Any, energy: Any = None) -> str:
     known = adapt_with(dynamics, energy)
     if known._energy is not None:
         return ""
-    # along weights in time no other can be followed
-    advice = "" if known._varies else "; follow one with energy=, in a case run.energy"
-    return f"{shown(known)}: {known._no_energy}{advice}"
+    return f"{shown(known)}: {known._no_energy}; follow one with energy=, in a case run.energy"
 
 
 def adapt_with(dynamics: Any, energy: Any) -> Dynamics:
@@ -154,10 +190,4 @@ def adapt_with(dynamics: Any, energy: Any) -> Dynamics:
     known = adapt(dynamics)
     if energy is None:
         return known
-    asked = adapt(energy)
-    if known._varies or asked._varies:
-        raise ValueError(
-            f"energy must be None where weights vary in time, got {shown(energy)} along "
-            f"{shown(dynamics)}"
-        )
-    return WithEnergy(known, asked)
+    return WithEnergy(known, adapt(energy))

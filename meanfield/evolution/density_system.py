@@ -237,7 +237,10 @@ class NoisyDensitySystem(DensitySystem):
         return super().gains(t, state) + self._sign * self._heats(t, state)
 
     def _heats(self, t: float, state: Array) -> Array:
-        """What the noise adds to each dE/dt at the state that the equation was last asked for."""
+        """What the noise adds to each dE/dt, with its factor.
+
+        It is told at the state that the equation was last asked for.
+        """
         varies = self.dynamics._varies
         if self._has_series:
             space = self.equation.space
@@ -246,7 +249,9 @@ class NoisyDensitySystem(DensitySystem):
             heats = np.array([-float(lost @ power) for lost in losses])
         else:
             heats = self.equation.at(t).heating(state[: self._size])
-        return heats * np.exp(self._units(t) - np.array(self.log_units)) if varies else heats
+        if varies:
+            heats = heats * np.exp(self._units(t) - np.array(self.log_units))
+        return heats * self._factors(t)
 
     def _heat(self, t: float, state: Array) -> float:
         """What the noise adds to dE/dt."""

@@ -63,7 +63,7 @@ def checked(given: Mapping[str, Any]) -> Options:
 ROUNDING = 1e-9
 
 
-def checked_energy(measure: AnyMeasure, given: Any) -> Dynamics | None:
+def checked_energy(measure: AnyMeasure, given: Any) -> OwnDynamics | None:
     """The dynamics whose energy is to be followed along a run of the measure, if there is one.
 
     Raises
@@ -87,7 +87,8 @@ def checked_energy(measure: AnyMeasure, given: Any) -> Dynamics | None:
             f"energy must be None where phases have frequencies, since these change it, too, got "
             f"{shown(given)}"
         )
-    return known
+    # a file keeps what varies as it is
+    return given if known._varies else known
 
 
 def check_start(
@@ -96,7 +97,7 @@ def check_start(
     times: Array,
     *,
     rng: Any,
-    energy: Dynamics | None = None,
+    energy: OwnDynamics | None = None,
 ) -> Dynamics:
     """Refuse what can't be run, before any work starts; the dynamics that equations know.
 

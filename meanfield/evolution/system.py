@@ -143,7 +143,10 @@ class System(Generic[M]):
 
     @property
     def works(self) -> Array:
-        """What each energy gained since the start, in its unit; ± that where there is one."""
+        """What each energy gained since the start, in its unit; ± that where there is one.
+
+        Parts of a sum have their factors in it.
+        """
         return self.state[self._size :]
 
     @works.setter
@@ -253,9 +256,8 @@ class System(Generic[M]):
         gains = self._dissipated(t)
         if not self.dynamics._varies:
             return gains
-        drifts = energy_drifts(self.equation.measure(state[: self._size]), self.dynamics, t)
-        values, units = np.transpose(drifts)
-        return np.asarray(gains + self._sign * values * np.exp(units - np.array(self.log_units)))
+        measure = self.equation.measure(state[: self._size])
+        return gains + self._sign * energy_drifts(measure, self.dynamics, t, self.log_units)
 
     def _dissipated(self, t: float) -> Array | float:
         """The same by X alone."""
@@ -263,7 +265,12 @@ class System(Generic[M]):
         if self.dynamics._varies:
             # what the equation of a time counts in
             rates = np.atleast_1d(rates) * np.exp(self._units(t) - np.array(self.log_units))
-        return rates if self._sign == 1 else -rates
+        return self._sign * self._factors(t) * rates
+
+    def _factors(self, t: float) -> Array | float:
+        """The factor of each energy in the run's own, at a time."""
+        parts = self._energy_at(t).parts
+        return np.array([factor for factor, _ in parts]) if parts else 1.0
 
     def _units(self, t: float) -> Array:
         """Log units of the energies that the equation of a time has gains of."""
@@ -415,12 +422,10 @@ class System(Generic[M]):
 
     def _balance_of_terms(self, values: Sequence[float]) -> dict[str, Array]:
         """The same of each term's part of the energy, in its own unit."""
-        energy: Any = self.energy
-        factors = np.array([factor for factor, _ in energy.parts])
         return {
-            "term_energy": factors * values,
-            "term_dissipation": energy.sign * factors * self._dissipated(self.t),
-            "term_work": factors * self.works,
+            "term_energy": np.array(values),
+            "term_dissipation": self.energy.sign * self._dissipated(self.t),  # type: ignore[union-attr]
+            "term_work": self.works,
         }
 
     @property
@@ -448,23 +453,21 @@ class System(Generic[M]):
         return self._sum_of(self._scaled_energies()) if self.energy else float("nan")
 
     def _sum_of(self, values: Sequence[float] | Array) -> float:
-        """The energy in its unit, of those of its parts in theirs."""
-        energy: Any = self.energy
-        total, _ = energy.total(values, self.log_units)
-        return float(total)
+        """The energy in its unit, of its parts in theirs."""
+        return float(np.dot(values, np.exp(np.array(self.log_units) - max(self.log_units))))
 
     def _scaled_energies(self) -> list[float]:
-        """The energies that are kept, at the present time, each in its own unit."""
+        """The energies that are kept, with their factors, each in its own unit."""
         measure, values = self.measure(), []
         each = self._energy_at(self.t).each if self.energy else ()
-        for unit, (_, energy) in zip(self.log_units, each, strict=True):
+        for unit, (factor, energy) in zip(self.log_units, each, strict=True):
             try:
                 value, log_unit = energy_in_unit(measure, energy)
             except (LostEnergyError, OutputError) as error:
                 # the right-hand side knows best what f lacks
                 self.evaluate()
                 raise self.fault(error) from error
-            values.append(value * float(np.exp(log_unit - unit)))
+            values.append(factor * value * float(np.exp(log_unit - unit)))
         return values
 
     def _speeds(self, measure: M) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from meanfield._checks import number, shown, symmetric
 from meanfield.dynamics import SA, AnyDynamics, adapt, adapt_any
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
-from meanfield.dynamics.schedule import slope_of
+from meanfield.dynamics.schedule import TimeDependent, slope_of
 from meanfield.equations.density import ROUNDING, LostDigitsError
 from meanfield.equations.tendency import check_moved, tendency
 from meanfield.kernels.direct import grid_log_moment
@@ -205,12 +205,25 @@ def _check_digits(
         )
 
 
-def energy_drifts(measure: AnyMeasure, dynamics: Dynamics, t: float) -> list[tuple[float, float]]:
-    """e^{-u} ∂_t E(mu) and u, of each energy of a dynamics with weights in time, mu at rest.
+def energy_drifts(
+    measure: AnyMeasure, dynamics: Dynamics, t: float, log_units: Sequence[float]
+) -> Array:
+    """∂_t of w E(mu), mu at rest, of each energy of a dynamics with weights in time, in its unit.
 
     With M = βD, D = 1 of a kernel, ∂_t E_{β,D} = ∬ (<x,Ṁy>/(2β) - β̇/(2β²)) e^{<x,My>} dmu dmu.
     """
-    return [_drift(measure, own, t) for own in dynamics._own_terms]
+    energy: Any = dynamics._at(t)._energy
+    slopes = slope_of(dynamics._own_weights, t)
+    each = zip(energy.each, dynamics._own_terms, slopes, log_units, strict=True)
+    drifts = []
+    for (factor, part), own, slope, unit in each:
+        value, log_unit = _drift(measure, own, t)
+        drift = factor * value * float(np.exp(log_unit - unit))
+        if slope:
+            value, log_unit = energy_in_unit(measure, part)
+            drift += part.sign * energy.sign * slope * value * float(np.exp(log_unit - unit))
+        drifts.append(drift)
+    return np.array(drifts)
 
 
 def _drift(measure: AnyMeasure, own: Dynamics, t: float) -> tuple[float, float]:
@@ -488,7 +501,9 @@ def with_energy(
     known = adapt_any(given)
     if known is None:
         known = SA(number("beta, or a dynamics,", given, low=0))
-    known = adapt(known._at(number("t", t, low=0)))
+    then = known._at(number("t", t, low=0))
+    # what weights that vary add up to changes its sign with them
+    known = then if isinstance(known._own_weights, TimeDependent) else adapt(then)
     own = getattr(known, "_form_energy", known._energy)
     if own is None:
         raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")

@@ -13,8 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from meanfield._checks import one_of, shown
+from meanfield.dynamics import adapt
 from meanfield.dynamics.facts import term_names
-from meanfield.dynamics.with_energy import adapt_with, why_no_energy
+from meanfield.dynamics.with_energy import why_no_energy
 from meanfield.evolution.arrays import TERM
 from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
 from meanfield.evolution.solution import Solution
@@ -395,8 +396,9 @@ def bounds(sol: Solution, name: str) -> Bounds:
     E(σ) and E(δ). With a form D e^{±β|D|}/(2β), since |<x, Dy>| <= |D|; if D >= 0, each term
     <x, Dy>^m/m! of the exponential is a positive kernel, and the lower bound is 1/(2β).
     """
-    known, about = adapt_with(sol.dynamics, sol.energy), sol._numbers[name].attrs
-    energy, is_share = known._energy, about.get("role") == "share"
+    known = adapt(sol.dynamics if sol.energy is None else sol.energy)
+    energy, about = known._energy, sol._numbers[name].attrs
+    is_share = about.get("role") == "share"
     if energy is None or known._varies or not energy.has_bounds:
         return Bounds(-np.inf, np.inf, ("min", "max"), "")
     if not (is_share or about.get("symbol") == energy.symbol):

@@ -191,7 +191,7 @@ def _energy_of(dynamics: Any, dim: int) -> tuple[Any, ...]:
     if own is None:
         return ()
     if dynamics._varies:
-        return own.symbol, tuple(dynamics._own_terms)
+        return own.symbol, tuple(dynamics._own_terms), dynamics._own_weights
     if own.parts:
         each = zip(own.parts, dynamics.terms, strict=True)
         return tuple((factor, *_energy_of(term, dim)) for (factor, _), term in each)
