@@ -96,6 +96,20 @@ def exact_drift(way: Way, dim: int, beta: float, u: float) -> float:
     return 0.5 * total / size**2
 
 
+def exact_spread(way: Way, dim: int, beta: float, u: float) -> float:
+    """The square root of Σ_ij of the squared derivatives of Y along these matrices."""
+    size, tokens, total = 1e-3, pair(dim, float(np.arccos(u))), 0.0
+    for row, column in np.ndindex(dim, dim):
+        ends = []
+        for sign in (1.0, -1.0):
+            value = np.zeros((dim, dim))
+            value[row, column] = sign * size
+            layer = way.passed(mf.Attention(beta, [mf.Head(V=value)]), 1.0)
+            ends.append(mf.evolve(tokens, layer, 1.0, 1, rtol=RTOL, atol=ATOL).final.points)
+        total += (0.5 * (nearness(ends[0]) - nearness(ends[1])) / size) ** 2
+    return float(np.sqrt(total))
+
+
 def changes(
     way: Way, start: mf.Particles, beta: float, count: int, seed: int
 ) -> tuple[Array, Array]:
@@ -131,6 +145,21 @@ def of_drifts(quick: bool) -> list[Claim]:
             worst = max(worst, abs(exact_drift(way, dim, beta, u) - expected))
         why = "second differences over 1e-3: fourth derivatives of some ten, steps of 1e-12"
         found.append(Claim(f"{way.name}: drift by second differences", SOURCE, worst, 1e-4, why))
+    return found
+
+
+def of_noise(quick: bool) -> list[Claim]:
+    """First differences, of which both ways have the same."""
+    found = []
+    for way in WAYS:
+        worst = 0.0
+        for dim, beta, u in ((2, 0.0, -0.9), (4, 1.0, 0.3), (3, 2.0, -0.5))[: 2 if quick else 3]:
+            expected = float(np.sqrt(1.0 + np.tanh(0.5 * beta * (1.0 - u)) ** 2))
+            worst = max(worst, abs(exact_spread(way, dim, beta, u) - expected))
+        why = "first differences over 1e-3: third derivatives of some ten"
+        found.append(
+            Claim(f"{way.name}: noise (1 + D²)^{{1/2}} by differences", SOURCE, worst, 1e-5, why)
+        )
     return found
 
 
@@ -241,6 +270,7 @@ def check(quick: bool) -> list[Claim]:
     """Both laws, both turns, densities against tokens, and memory."""
     return [
         *of_drifts(quick),
+        *of_noise(quick),
         *of_runs(quick),
         *of_antipodes(quick),
         *of_measures(quick),

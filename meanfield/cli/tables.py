@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from importlib.resources import files
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args
 
 import numpy as np
 import pydantic
@@ -217,7 +217,9 @@ class Table(pydantic.BaseModel):
                     raise KeyFault(str(key), "an unknown key: the keys here are ", fields)
             for key, field in fields.items():
                 if field.is_required() and key not in data:
-                    raise KeyFault(key, f"missing: it must be {field.description}")
+                    only = map(repr, get_args(field.annotation)) if key == "type" else ()
+                    must = next(iter(only), field.description)
+                    raise KeyFault(key, f"missing: it must be {must}")
         return data
 
     def check(self, case: Any) -> None:  # noqa: ARG002

@@ -206,6 +206,8 @@ class Dynamics(ShownFields, ABC):
     _divergence : callable or None
         div X (n,) on the sphere of a measure at unit rows (n, d), of what runs can ask for nothing
         but its output.
+    knots : ndarray
+        The times that steps end at, of what equations know with weights in time.
     _size : float
         Of weights in time, to which rounding is relative; 0 where there are none.
     _sums : str
@@ -233,6 +235,7 @@ class Dynamics(ShownFields, ABC):
     _layer_step: float | None = None
     _divergence: Any = None
     _size: float = 0.0
+    knots: Array = np.empty(0)
 
     @property
     def name(self) -> str:  # noqa: D102
@@ -382,6 +385,12 @@ class Dynamics(ShownFields, ABC):
     def _instances(self) -> Sequence[Dynamics]:
         """What it is at the times that all that varies is checked at: this alone."""
         return (self,)
+
+    def _instances_from(self, t: float) -> Sequence[Dynamics]:
+        """What it is at a time, and at those of `knots` that are later."""
+        if not self._varies:
+            return (self,)
+        return [self._at(float(time)) for time in (t, *self.knots[self.knots > t])]
 
     def _opposite(self) -> Dynamics | None:
         """The dynamics of its own kind that has -X, if there is one."""

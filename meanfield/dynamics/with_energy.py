@@ -89,7 +89,7 @@ class WithEnergy(Dynamics):
         return [self._at(t) for t in self.knots]
 
     @property
-    def knots(self) -> Array:
+    def knots(self) -> Array:  # type: ignore[override]
         """The times of all schedules of both, as far as all of them go."""
         each = [one.knots for one in (self._moves, self._asked) if one._varies]
         times, first = np.unique(np.concatenate(each)), max(one[0] for one in each)

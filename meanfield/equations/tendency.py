@@ -176,8 +176,8 @@ def check_carried(measure: AnyMeasure, dynamics: Dynamics) -> None:
         if measure.dim == 3 and measure.axis is None and not term._by_moments:
             raise ValueError(
                 f"dynamics must have a kernel or heads, or reads_measure = False, for a flow map "
-                f"on S^2, got {shown(term)}: meshes are laid anew by characteristics, which need "
-                f"the field at earlier times"
+                f"on S^2, got {shown(term)}: fields there are not told the measure, since meshes "
+                f"that are laid anew need them at earlier times"
             )
 
 

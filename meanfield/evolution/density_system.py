@@ -118,7 +118,8 @@ class DensitySystem(System[Density]):
     def _unseen(self) -> float:
         try:
             measure = self.measure()
-            return max(unseen_share(measure, one) for one in self.acting._instances)
+            each = self.acting._instances_from(self.t)
+            return max(unseen_share(measure, one) for one in each)
         except self.faults as error:
             raise self.fault(error) from error
 

@@ -118,7 +118,8 @@ def check_start(
     if not tells_facts(own):
         _check_name(own)
     check_moved(measure, known)
-    instances = [one for layer in known._representatives for one in layer._instances]
+    layers, (t_start, t_end) = known._representatives, times[[0, -1]]
+    instances = [one for layer in layers for one in layer._instances_from(t_start)]
     # one of a user's own is the same object at all knots
     for term in {id(term): term for one in instances for _, term in one._terms}.values():
         if isinstance(term, Adapted):

@@ -199,6 +199,29 @@ def test_own_terms_beside_weights_in_time_are_tried_before_a_run():
             mf.evolve(mf.FlowMap(LAW), dynamics, 0.1)
 
 
+class Late(Drift):
+    """A drift that is known from t = 1 on."""
+
+    def output(self, measure, points, t):
+        assert t >= 1.0
+        return points @ TURN[: points.shape[1], : points.shape[1]].T / t
+
+
+@pytest.mark.parametrize(
+    "measure", [mf.Density(mf.Circle(32), LAW), mf.Particles(np.eye(2)), mf.FlowMap(LAW)]
+)
+def test_an_own_output_is_asked_from_the_start_of_the_run_on(measure):
+    class Known(Late):
+        def divergence(self, measure, points, *, t):
+            assert t >= 1.0
+            return super().divergence(measure, points, t=0.0) / (RATE(0.0) * t)
+
+    for dynamics in (Known(), Known() + mf.SA(1.0)):
+        assert mf.evolve(measure, dynamics, 1.2, 1, t_start=1.0).success
+    function = mf.SA(lambda t: 1.0 / t)
+    assert mf.evolve(measure, function, 1.2, 1, t_start=1.0).success
+
+
 def test_layers_refuse_what_varies_in_time():
     for layer in (mf.SA(BETA), Heads(), Drift(), Drift() + mf.SA(1.0)):
         with pytest.raises(ValueError, match="layers must not vary in time, since"):

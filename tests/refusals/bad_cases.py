@@ -45,6 +45,7 @@ SECTIONS: Sections = {
         "beta = 1e999": "beta must be a finite number, got inf",
         'beta = "4"': "beta must be a valid number, got '4'",
         "beta = true": "beta must be a valid number, got True",
+        "beta = {times = [0, 1], values = [1, 2]}": ("beta.type is missing: it must be 'Schedule'"),
         'type = "SA"': "beta is missing: it must be the inve",
         "beta = 1\nsign = 0": "sign must be +1 or -1, got 0",
         "beta = 1\nsign = 0.5": "sign must be a valid integer",
