@@ -535,9 +535,9 @@ class Sum(Several):
     ----------
     terms : sequence of dynamics
         They have one dimension. `Layers` and `LayerMap` can't be among them.
-    weights : sequence of float or Schedule, optional
-        1 for each if omitted. A negative one is the dynamics with the other sign. The values of a
-        Schedule are one for each term at each time, which may have no noise.
+    weights : sequence of float, Schedule or function of t, optional
+        1 for each if omitted. A negative one is the dynamics with the other sign. Those in time are
+        one for each term at each time, which may have no noise.
 
     Attributes
     ----------
@@ -574,12 +574,13 @@ class Sum(Several):
 
     def __post_init__(self) -> None:
         given = parts_of(self.terms)
-        if (varied := varying(self.weights)) is not None:
+        told: Any = self.weights
+        if (varied := varying(told)) is not None:
             self._weigh_in_time(given, varied)
             return
         weights = np.ones(len(given))
-        if self.weights is not None:
-            weights = real_array("weights", self.weights, 1)
+        if told is not None:
+            weights = real_array("weights", told, 1)
         if not given:
             raise ValueError(f"terms must be at least one dynamics, got {shown(self.terms)}")
         if len(weights) != len(given):

@@ -420,7 +420,8 @@ class ChebyshevSeries(TimeDependent):
     def _slopes(self) -> Array:
         """The coefficients of the derivative."""
         start, end = self.times
-        return np.polynomial.chebyshev.chebder(self.coefficients, scl=2.0 / (end - start))
+        slopes = np.polynomial.chebyshev.chebder(self.coefficients, scl=2.0 / (end - start))
+        return np.asarray(slopes, dtype=np.float64)
 
     def _values(self, parts: int) -> tuple[Array, float]:
         """Values at m = parts · degree Chebyshev points, and what bounds all others by them.
@@ -437,13 +438,13 @@ class ChebyshevSeries(TimeDependent):
         return dct(padded, type=1, axis=0), 1.0 / float(np.cos(0.5 * np.pi / parts))
 
     @cached_property
-    def extrema(self) -> tuple[float, float]:  # type: ignore[override]
+    def extrema(self) -> tuple[float, float]:
         """The least and the largest value of numbers, to 5e-6 of their difference."""
         values, _ = self._values(_FINE)
         return float(values.min()), float(values.max())
 
     @cached_property
-    def largest(self) -> float:  # type: ignore[override]
+    def largest(self) -> float:
         """A bound of |value| over all times, of matrices of the spectral norm."""
         values, factor = self._values(_COARSE if self.shape else _FINE)
         order = 2 if self.ndim == 2 else None

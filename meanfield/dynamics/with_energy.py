@@ -69,7 +69,7 @@ class WithEnergy(Dynamics):
         return self._moves._balanced or self._asked._balanced
 
     @property
-    def _varies(self) -> bool:  # type: ignore[override]
+    def _varies(self) -> bool:
         """Whether what moves the measure does, or the energy."""
         return self._moves._varies or self._asked._varies
 
@@ -93,7 +93,7 @@ class WithEnergy(Dynamics):
         """The times of all schedules of both, as far as all of them go."""
         each = [one.knots for one in (self._moves, self._asked) if one._varies]
         times, first = np.unique(np.concatenate(each)), max(one[0] for one in each)
-        return times[(times >= first) & (times <= self._depth)]
+        return np.asarray(times[(times >= first) & (times <= self._depth)])
 
     @property
     def _depth(self) -> float:

@@ -422,9 +422,10 @@ class System(Generic[M]):
 
     def _balance_of_terms(self, values: Sequence[float]) -> dict[str, Array]:
         """The same of each term's part of the energy, in its own unit."""
+        energy: Any = self.energy
         return {
             "term_energy": np.array(values),
-            "term_dissipation": self.energy.sign * self._dissipated(self.t),  # type: ignore[union-attr]
+            "term_dissipation": energy.sign * np.asarray(self._dissipated(self.t)),
             "term_work": self.works,
         }
 

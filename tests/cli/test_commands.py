@@ -434,6 +434,35 @@ def test_a_run_that_is_interrupted_is_resumed(folder, capsys, monkeypatch):
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_a_case_with_a_schedule_is_run_resumed_and_told(folder, capsys, monkeypatch):
+    table = 'beta = { type = "Schedule", times = [0.0, 0.1, 0.3], values = [1.0, 2.0, 1.5] }'
+    assert CIRCLE.count("beta = 1.0") == 1
+    (folder / "case.toml").write_text(
+        CIRCLE.replace("beta = 1.0", table) + '[monitors.w1]\nto = "start"\n'
+    )
+    assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0
+
+    distance, moved = _Watch.__call__, mf.load("whole.nc").measures[1].mean()[0]
+
+    def interrupted(self, measure):
+        if measure.mean()[0] > moved:
+            raise KeyboardInterrupt
+        return distance(self, measure)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Watch, "__call__", interrupted)
+        assert main(["run", "case.toml", "-q"]) == 130
+    assert main(["resume", "run.nc", "-q"]) == 0
+    whole, resumed = mf.load("whole.nc"), mf.load("run.nc")
+    beta = mf.Schedule([0.0, 0.1, 0.3], [1.0, 2.0, 1.5])
+    assert whole.dynamics == resumed.dynamics == mf.SA(beta)
+    np.testing.assert_array_equal(resumed.final.coefficients, whole.final.coefficients)
+    capsys.readouterr()
+    assert main(["info", "run.nc"]) == 0
+    assert "Schedule(3 times in [0, 0.3], values in [1, 2])" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("ending", ["finished", "under-resolved"])
 def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
     is_good = ending == "finished"

@@ -654,3 +654,16 @@ def test_random_layers_are_swept():
     assert mf.Case(case.to_toml()).run().dynamics == mf.Layers.random(
         "values", beta=1.0, dim=2, n_layers=4, step=0.05, rng=0
     )
+
+
+def test_a_weight_beside_a_schedule_is_swept():
+    schedule = {"type": "Schedule", "times": [0.0, 0.5], "values": [1.0, 3.0]}
+    drift = {"type": "FeedForward", "W": [[0.5], [0.0]], "A": [[1.0, 0.0]]}
+    terms = [{"type": "SA", "beta": schedule}, drift]
+    dynamics = {"type": "Sum", "weights": [1.0, 1.0], "terms": terms}
+    case = mf.Case(TOKENS).replace({"dynamics": dynamics, "run.t_end": 0.2})
+    table = mf.sweep(case, {"dynamics.weights.1": [0.5, 2.0]})
+    for weight, speed in zip([0.5, 2.0], table.final_rms_velocity.values, strict=True):
+        alone = case.replace({"dynamics.weights.1": weight}).run()
+        assert alone.dataset.rms_velocity.values[-1] == speed
+    assert np.ptp(table.final_rms_velocity.values) > 1e-3
