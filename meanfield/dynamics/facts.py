@@ -206,7 +206,7 @@ class Dynamics(ShownFields, ABC):
     _divergence : callable or None
         div X (n,) on the sphere of a measure at unit rows (n, d), of what runs can ask for nothing
         but its output.
-    knots : ndarray
+    _knots : ndarray
         The times that steps end at, of what equations know with weights in time.
     _size : float
         Of weights in time, to which rounding is relative; 0 where there are none.
@@ -235,7 +235,7 @@ class Dynamics(ShownFields, ABC):
     _layer_step: float | None = None
     _divergence: Any = None
     _size: float = 0.0
-    knots: Array = np.empty(0)
+    _knots: Array = np.empty(0)
 
     @property
     def name(self) -> str:  # noqa: D102
@@ -387,10 +387,10 @@ class Dynamics(ShownFields, ABC):
         return (self,)
 
     def _instances_from(self, t: float) -> Sequence[Dynamics]:
-        """What it is at a time, and at those of `knots` that are later."""
+        """What it is at a time, and at those of `_knots` that are later."""
         if not self._varies:
             return (self,)
-        return [self._at(float(time)) for time in (t, *self.knots[self.knots > t])]
+        return [self._at(float(time)) for time in (t, *self._knots[self._knots > t])]
 
     def _opposite(self) -> Dynamics | None:
         """The dynamics of its own kind that has -X, if there is one."""
@@ -621,7 +621,7 @@ class Sum(Several):
             if term.noise > 0.0:
                 raise ValueError(f"terms must have no noise where weights vary, got {term!r}")
         if len(terms) != len(given):
-            weights = weights.linear(lambda values: values[..., which] * factors)
+            weights = weights._linear(lambda values: values[..., which] * factors)
         self._keep(tuple(terms), weights, 0.0)
 
     def _at(self, t: float) -> Dynamics:

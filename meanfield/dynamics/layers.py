@@ -188,9 +188,9 @@ class FeedForward(Record, Dynamics):
         outer: Any
         if isinstance(omega, TimeDependent):
             refuse_schedules("A", (inner,), "coefficients do")
-            outer = omega.linear(lambda values: values[..., None, :] * inner.T)
+            outer = omega._linear(lambda values: values[..., None, :] * inner.T)
         elif isinstance(inner, TimeDependent):
-            outer = inner.linear(lambda values: omega * np.swapaxes(values, -1, -2))
+            outer = inner._linear(lambda values: omega * np.swapaxes(values, -1, -2))
         else:
             outer = (omega[:, None] * inner).T
         return cls(W=outer, A=inner, b=b, activation=activation, noise=noise)

@@ -42,12 +42,12 @@ class TimeDependent(Record, ABC):
         Between the first and the last it is known; steps of a run end at each.
     shape : tuple of int
         That of a value: () of a number.
-    degree : int
+    _degree : int
         That of the polynomials between its times.
     """
 
     times: ArrayLike
-    degree: int
+    _degree: int
 
     @property
     @abstractmethod
@@ -73,10 +73,10 @@ class TimeDependent(Record, ABC):
         """A bound of |value| at all times, of matrices of the spectral norm."""
 
     @abstractmethod
-    def linear(self, change: Callable[[Array], Array]) -> TimeDependent:
+    def _linear(self, change: Callable[[Array], Array]) -> TimeDependent:
         """What a linear map, which takes values along the last axes, makes of it."""
 
-    def on(self, start: float, end: float) -> TimeDependent:  # noqa: ARG002
+    def _on(self, start: float, end: float) -> TimeDependent:  # noqa: ARG002
         """What it is for a run from one time to another: this."""
         return self
 
@@ -87,7 +87,7 @@ class TimeDependent(Record, ABC):
 
     def __neg__(self) -> TimeDependent:
         """The same of the values with the other sign."""
-        return self.linear(np.negative)
+        return self._linear(np.negative)
 
     def _inside(self, t: float) -> float:
         """The time, at an end where rounding took it beyond.
@@ -168,14 +168,14 @@ class Schedule(TimeDependent):
             )
         freeze(self, times=read_only(times), values=read_only(values))
 
-    degree = 3
+    _degree = 3
 
     def __repr__(self) -> str:
         first, *_, last = np.asarray(self.times)
         of = f"shape {self.shape}" if self.shape else "values in [{:g}, {:g}]".format(*self.extrema)
         return f"Schedule({len(np.asarray(self.times))} times in [{first:g}, {last:g}], {of})"
 
-    def linear(self, change: Callable[[Array], Array]) -> Schedule:
+    def _linear(self, change: Callable[[Array], Array]) -> Schedule:
         """The schedule of what a linear map, along the last axes, makes of the values."""
         return Schedule(self.times, change(np.asarray(self.values)))
 
@@ -256,7 +256,7 @@ def _words(shape: tuple[int, ...]) -> str:
 class FunctionOfTime(TimeDependent):
     """A number, vector or matrix that a function of t returns; no file keeps it.
 
-    A run takes its Chebyshev series `on` the times of the run.
+    A run takes its Chebyshev series on the times of the run.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ class FunctionOfTime(TimeDependent):
 
     # what bounds it, and where steps end, a run tells
     times = (0.0, np.inf)
-    degree = 0
+    _degree = 0
     extrema = np.nan, np.nan
     largest = np.nan
 
@@ -324,11 +324,11 @@ class FunctionOfTime(TimeDependent):
         """
         raise TypeError(f"{self} has a derivative on the times of a run only, got t = {t:g}")
 
-    def linear(self, change: Callable[[Array], Array]) -> FunctionOfTime:
+    def _linear(self, change: Callable[[Array], Array]) -> FunctionOfTime:
         """The function whose values are what a linear map makes of these."""
         return FunctionOfTime(lambda t: change(np.asarray(self(t))))
 
-    def on(self, start: float, end: float) -> ChebyshevSeries:
+    def _on(self, start: float, end: float) -> ChebyshevSeries:
         """Its series on the times of a run, which misses it by 1e-13 of its largest value.
 
         The values at 64, 128, 256, … Chebyshev points are asked for, until the second half of the
@@ -385,7 +385,7 @@ class ChebyshevSeries(TimeDependent):
         return self.coefficients.shape[1:]
 
     @property
-    def degree(self) -> int:  # type: ignore[override]
+    def _degree(self) -> int:  # type: ignore[override]
         """That of the series."""
         return len(self.coefficients) - 1
 
@@ -431,9 +431,9 @@ class ChebyshevSeries(TimeDependent):
         """
         from scipy.fft import dct
 
-        count = parts * max(self.degree, 1)
+        count = parts * max(self._degree, 1)
         padded = np.zeros((count + 1, *self.shape))
-        padded[: self.degree + 1] = 0.5 * self.coefficients
+        padded[: self._degree + 1] = 0.5 * self.coefficients
         padded[0] *= 2.0
         return dct(padded, type=1, axis=0), 1.0 / float(np.cos(0.5 * np.pi / parts))
 
@@ -450,7 +450,7 @@ class ChebyshevSeries(TimeDependent):
         order = 2 if self.ndim == 2 else None
         return factor * max(float(np.linalg.norm(np.atleast_1d(one), order)) for one in values)
 
-    def linear(self, change: Callable[[Array], Array]) -> ChebyshevSeries:
+    def _linear(self, change: Callable[[Array], Array]) -> ChebyshevSeries:
         """The series of what a linear map makes of the values."""
         return ChebyshevSeries(change(self.coefficients), self.times)
 
@@ -510,7 +510,7 @@ def within(thing: Any, start: float, end: float) -> Any:
     ValueError
         If a function is not smooth or finite there, or its values are out of range.
     """
-    return _with(thing, lambda each: each.on(start, end))
+    return _with(thing, lambda each: each._on(start, end))
 
 
 def at_time(thing: Any, t: float) -> Any:

@@ -39,7 +39,7 @@ class Varying(Several):
 
     Attributes
     ----------
-    knots : ndarray
+    _knots : ndarray
         The times of all schedules, as far as all of them go; 0 where there are none.
 
     Raises
@@ -60,7 +60,7 @@ class Varying(Several):
             raise ValueError(f"schedules must have times in common, got {own!r}")
         times = np.unique(np.concatenate([[first], *each]))
         times = times[np.isfinite(times)]
-        self._own, self.knots = own, times[(times >= first) & (times <= last)]
+        self._own, self._knots = own, times[(times >= first) & (times <= last)]
         self._last = float(last)
         self.name, self.dim, self.noise = own.name, own.dim, own.noise
         self.sign, self.normalised = own.sign, own.normalised
@@ -95,7 +95,7 @@ class Varying(Several):
     @cached_property
     def _instances(self) -> Sequence[Dynamics]:
         """The dynamics at the knots."""
-        return [self._at(t) for t in self.knots]
+        return [self._at(t) for t in self._knots]
 
     @cached_property
     def _samples(self) -> Sequence[Dynamics]:
@@ -104,11 +104,11 @@ class Varying(Several):
         Relations between weights are polynomials on each piece, which are 0 if they are so at more
         points than their degree. A series of a high degree is smooth, and looked at at 100.
         """
-        degree = max((each.degree for each in schedules(self._own)), default=0)
+        degree = max((each._degree for each in schedules(self._own)), default=0)
         shares = np.linspace(0.0, 1.0, min(_FACTORS * degree + 1, _MOST_POINTS))
-        starts, steps = self.knots[:-1, None], np.diff(self.knots)[:, None]
-        times = np.minimum(starts + shares * steps, self.knots[-1]).ravel()
-        return [self._at(t) for t in np.append(times, self.knots[-1])]
+        starts, steps = self._knots[:-1, None], np.diff(self._knots)[:, None]
+        times = np.minimum(starts + shares * steps, self._knots[-1]).ravel()
+        return [self._at(t) for t in np.append(times, self._knots[-1])]
 
     @property
     def _each(self) -> Sequence[Dynamics]:
@@ -193,7 +193,7 @@ class Varying(Several):
 
     def _between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
         """Itself, piece by piece: the steps of a run end at knots, and at the end."""
-        slack = _ROUNDING * float(np.diff(self.knots, append=np.inf).min())
-        for knot in self.knots[(self.knots > start + slack) & (self.knots < end - slack)]:
+        slack = _ROUNDING * float(np.diff(self._knots, append=np.inf).min())
+        for knot in self._knots[(self._knots > start + slack) & (self._knots < end - slack)]:
             yield 0, float(knot)
         yield 0, end

@@ -86,12 +86,12 @@ class WithEnergy(Dynamics):
         """Those at the times at which either is checked."""
         if not self._varies:
             return (self,)
-        return [self._at(t) for t in self.knots]
+        return [self._at(t) for t in self._knots]
 
     @property
-    def knots(self) -> Array:  # type: ignore[override]
+    def _knots(self) -> Array:  # type: ignore[override]
         """The times of all schedules of both, as far as all of them go."""
-        each = [one.knots for one in (self._moves, self._asked) if one._varies]
+        each = [one._knots for one in (self._moves, self._asked) if one._varies]
         times, first = np.unique(np.concatenate(each)), max(one[0] for one in each)
         return np.asarray(times[(times >= first) & (times <= self._depth)])
 

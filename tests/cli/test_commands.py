@@ -455,11 +455,11 @@ def test_a_case_with_a_schedule_is_run_resumed_and_told(folder, capsys, monkeypa
     assert main(["resume", "run.nc", "-q"]) == 0
     whole, resumed = mf.load("whole.nc"), mf.load("run.nc")
     beta = mf.Schedule([0.0, 0.1, 0.3], [1.0, 2.0, 1.5])
-    assert whole.dynamics == resumed.dynamics == mf.SA(beta)
+    assert whole.dynamics == resumed.dynamics == mf.USA(beta)
     np.testing.assert_array_equal(resumed.final.coefficients, whole.final.coefficients)
     capsys.readouterr()
     assert main(["info", "run.nc"]) == 0
-    assert "Schedule(3 times in [0, 0.3], values in [1, 2])" in capsys.readouterr().out
+    assert "Schedule(3 times in [0, 0.3], values in [1, 2.20417])" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("undrawn")
