@@ -30,7 +30,7 @@ class CircleInteraction(Dynamics):
     F = K/2 ∬ H(θ - φ) dmu dmu, as (7.3) for Kuramoto, grows like dF/dt = ∫ |X|² dmu without
     noise. No energy is claimed where there are cosines. A constant a_0, and a frequency that all
     share, only turn the circle and are left out; frequencies that differ belong to the measure,
-    an `OscillatorDensity` or `Oscillators`.
+    an `OscillatorDensity` or `Oscillators`, which any other dynamics moves, too.
 
     Parameters
     ----------

@@ -59,10 +59,16 @@ def token_tendency(
     if dynamics._varies:
         return _token_tendency_in_time(particles, dynamics, may_span, t)
     each = _of_terms(particles, dynamics, may_span)
-    return tokens.TokenTendency(particles, *_on_one_chart(dynamics, each, [c for c, _ in each]))
+    charts = _turning(particles) + [chart for chart, _ in each]
+    return tokens.TokenTendency(particles, *_on_one_chart(dynamics, each, charts))
 
 
 _OfTerms = list[tuple[tokens.Chart, tokens.TokenField]]
+
+
+def _turning(particles: Particles) -> list[tokens.Chart]:
+    """The chart in which tokens turn with frequencies of their own, where they have any."""
+    return [] if particles._frequencies is None else [tokens.Angles()]
 
 
 def _of_terms(particles: Particles, dynamics: Dynamics, may_span: bool) -> _OfTerms:
@@ -88,7 +94,8 @@ def _token_tendency_in_time(
 ) -> InTime:
     """The right-hand sides of all times, on one chart."""
     instances = dynamics._instances
-    charts = [c for one in instances for c, _ in _of_terms(particles, one, may_span)]
+    each = [c for one in instances for c, _ in _of_terms(particles, one, may_span)]
+    charts = _turning(particles) + each
     if particles.dim == 2 and not isinstance(charts[0], tokens.Span):
         # whether sums are along the circle hangs on β
         terms = [term for one in instances for _, term in one._terms]
@@ -96,8 +103,8 @@ def _token_tendency_in_time(
 
     def at(time: float) -> tokens.TokenTendency:
         then = dynamics._at(time)
-        each = _of_terms(particles, then, may_span)
-        return tokens.TokenTendency(particles, *_on_one_chart(then, each, charts))
+        fields = _of_terms(particles, then, may_span)
+        return tokens.TokenTendency(particles, *_on_one_chart(then, fields, charts))
 
     return InTime(at, t)
 
@@ -190,7 +197,7 @@ def _terms_of(dynamics: Dynamics) -> list[tuple[float, Dynamics]]:
 def _check_moved(measure: AnyMeasure, dynamics: Dynamics) -> None:
     multipliers = dynamics._multipliers
     if multipliers is None:
-        if measure._frequencies is not None:
+        if isinstance(measure, OscillatorDensity):
             raise ValueError(
                 f"dynamics must be a CircleInteraction for {shown(measure)}, got {shown(dynamics)}"
             )

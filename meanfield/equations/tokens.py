@@ -17,7 +17,7 @@ from meanfield.equations.rates import Rates, added
 from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.kernels.token_sums import score_sums
-from meanfield.measures.particles import Oscillators, Particles
+from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import circle_angles, circle_points, exponential, project
 from meanfield.typing import Array
 
@@ -228,7 +228,7 @@ class OutputField(TokenField):
 
     def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
         super().__init__(dynamics)
-        self._asked = particles.sums
+        self._particles = particles
         # which heads with matrices of their own are summed in O(n), by sums of them all
         self._is_fast: list[bool] = []
         if not dynamics._scores:
@@ -254,7 +254,7 @@ class OutputField(TokenField):
         return self._slow * count * count
 
     def _sum(self, places: Array, masses: Array) -> None:
-        self.output(Particles(places, masses, sums=self._asked))
+        self.output(Particles(places, masses, sums=self._particles.sums))
 
     def output(self, measure: Particles) -> Array:
         """Σ_h V_h ∇G [/ G], what is added to tokens of this number, shape (n, d)."""
@@ -273,9 +273,10 @@ class OutputField(TokenField):
             for is_fast, z in zip(self._is_fast, self.dynamics._queries(points), strict=True)
         ]
 
-    def __call__(self, places: Array, masses: Array) -> Rates:
+    def __call__(self, places: Array, masses: Array) -> Rates:  # noqa: ARG002 (those of its tokens)
         """X and, of one head with an energy E_{β,D}, its gradient at unit rows (n, d)."""
-        dynamics, here = self.dynamics, Particles(places, masses, sums=self._asked)
+        # a user's own may read what tokens have beside their places
+        dynamics, here = self.dynamics, self._particles._moved(places)
         if not dynamics._scores:
             output, gradients = dynamics._outputs(here, places)
             velocity, *others = (project(places, each) for each in (output, *gradients))
@@ -475,10 +476,7 @@ class TokenTendency(Steady):
 
     def measure(self, state: Array) -> Particles:
         """The particles of a state, put back on the sphere."""
-        given = self._particles
-        if given._frequencies is not None:
-            return Oscillators(state, given._frequencies, given.weights)
-        return Particles(self._chart.points(state), given.weights, sums=given.sums)
+        return self._particles._moved(self._chart.points(state))
 
     def move(self, state: Array, kicks: Array) -> Array:
         """The state after steps along geodesics, by the tangential parts of `kicks` (n, d)."""

@@ -151,7 +151,7 @@ def evolve(
     Parameters
     ----------
     measure : Density, FlowMap or Particles; OscillatorDensity or Oscillators
-        The measure at `t_start`; the latter two under a CircleInteraction.
+        The measure at `t_start`; an OscillatorDensity under a CircleInteraction.
     dynamics : SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, Layers or Kuramoto
         Or a Sum of them, a LayerMap for Particles, or an object of your own class, see
         `mf.typing.OwnDynamics`. Noise is for densities and Particles.

@@ -391,7 +391,7 @@ class System(Generic[M]):
         speeds = self._speeds(measure) if self.acting._balanced else {}
         self.rebase(measure)
         row = {"t": self.t, **self._balance(measure), "mass": measure.mass()}
-        if self.dynamics._multipliers is not None:
+        if self.dynamics._multipliers is not None or measure._frequencies is not None:
             row["order_parameter"], row["mean_phase"] = order_parameter(measure)
         return row | (speeds or self._speeds(measure)) | self._numbers(measure)
 

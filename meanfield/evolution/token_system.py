@@ -78,18 +78,16 @@ def default_max_step(particles: Particles, dynamics: Dynamics) -> float:
     dynamics = dynamics._moving
     if dynamics._varies:
         return min(default_max_step(particles, one) for one in dynamics._instances)
+    # a rotation is exact, the field on the way an average over it
+    turning = 0.0 if (omega := particles._frequencies) is None else float(np.abs(omega).max())
     if isinstance(dynamics, CircleInteraction):
-        rate = max(dynamics._lipschitz, dynamics.noise)
-        if particles._frequencies is not None:
-            # a rotation is exact, the field on the way an average over it
-            rate = max(rate, _TURNED * float(np.abs(particles._frequencies).max()))
-        return _SHARE / float(rate)
+        return _SHARE / float(max(dynamics._lipschitz, dynamics.noise, _TURNED * turning))
     if (kernel := dynamics._kernel) is None:
         raise ValueError(f"max_step must be given for {shown(dynamics)}, got None")
     rate = 1.0 + kernel.reach
     if not dynamics.normalised:
         rate *= kernel.largest * float(np.exp(kernel.log_unit))
-    return float(_SHARE / max(rate, (particles.dim - 1) * dynamics.noise))
+    return float(_SHARE / max(rate, (particles.dim - 1) * dynamics.noise, _TURNED * turning))
 
 
 class TokenSystem(System[Particles]):
@@ -250,7 +248,7 @@ class LayerSystem(TokenSystem):
         norms = np.linalg.norm(points, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or norms.min() == 0.0:
             return None
-        self._passed = Particles(points / norms, given.weights, sums=given.sums)
+        self._passed = given._moved(points / norms)
         return np.append(self._passed.points, state[self._size :])
 
 

@@ -29,7 +29,7 @@ from meanfield.laws.law import Law, check_law
 from meanfield.laws.quantisation import quantised_points
 from meanfield.measures.measure import Measure
 from meanfield.spaces import Harmonics
-from meanfield.spaces.geometry import circle_points
+from meanfield.spaces.geometry import circle_angles, circle_points
 from meanfield.typing import Array, ArrayLike, Coefficients, Rng
 
 SUMS = ("auto", "direct", "transforms", "gram", "float32")
@@ -193,6 +193,10 @@ class Particles(Measure):
     def __repr__(self) -> str:
         return f"Particles(n={len(self.points)}, dim={self.dim})"
 
+    def _moved(self, points: Array) -> Particles:
+        """The same tokens at other unit rows (n, d)."""
+        return Particles(points, self.weights, sums=self.sums)
+
     @property
     def _point_masses(self) -> tuple[Array, Array]:
         """The points (n, d) and weights (n,)."""
@@ -318,6 +322,8 @@ class Oscillators(Particles):
     """Σ_i w_i δ_{(θ_i, ω_i)}: tokens on the circle, each with its natural frequency, (7.2).
 
     As `Particles` it is the measure of the θ_i, and its distances, clusters and energies are those.
+    A run moves them by θ_i' = ω_i + X(θ_i), X of any dynamics; an output of your own gets the
+    `Oscillators`, so that X may hang on the frequencies, too.
 
     Parameters
     ----------
@@ -370,6 +376,9 @@ class Oscillators(Particles):
 
     def __repr__(self) -> str:
         return f"Oscillators(n={len(self.points)})"
+
+    def _moved(self, points: Array) -> Oscillators:
+        return Oscillators(circle_angles(points), self.frequencies, self.weights)
 
     @classmethod
     def _of_points(cls, points: Array, *_: Any) -> NoReturn:

@@ -167,7 +167,10 @@ def test_what_does_not_fit_is_refused(tokens, dynamics, message):
 def test_other_measures_are_refused():
     for measure, message in (
         (mf.FlowMap(mf.FourierSeries(cos=[0.5])), r"or divergence\(measure, points\)"),
-        (mf.Oscillators([0.0, 1.0], frequencies=[0.0, 1.0]), "must be a CircleInteraction"),
+        (
+            mf.OscillatorDensity(mf.Circle(16), mf.Uniform(2), frequencies=[0.0, 1.0]),
+            "must be a CircleInteraction",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             mf.evolve(measure, Copied(1.0), 1.0)

@@ -7,7 +7,9 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import meanfield as mf
+from meanfield.evolution.token_system import default_max_step
 from tests.handmade import slow, unfinished
+from validation.circle_clusters import usa_as_interaction
 
 R0 = 0.4
 POISSON = mf.FourierSeries(cos=2.0 * R0 ** np.arange(1, 45))
@@ -290,3 +292,76 @@ def test_frequencies_are_quadratures():
     for t in (0.3, 5.0):
         mean = weights @ np.exp(1j * frequencies * t)
         assert np.isclose(mean, np.exp(2j * t - 0.125 * t * t), rtol=0, atol=1e-13)
+
+
+FREQUENCIES = [-2.0, 0.3, 1.0, 4.0, 0.0]
+PHASES = mf.Oscillators([0.3, 2.0, 2.5, 4.0, 5.5], FREQUENCIES, [0.3, 0.1, 0.2, 0.1, 0.3])
+
+
+class Sines:
+    """K sin(θ_j - θ_i) as an output at points, K larger for phases that turn fast."""
+
+    name, noise = "sines", 0.0
+
+    def __init__(self, gain=0.0):
+        self.gain = gain
+
+    def output(self, measure, points):
+        factors = 1.0 + self.gain * np.abs(measure.frequencies)
+        return factors[:, None] * (measure.weights @ measure.points)
+
+
+OTHERS = {
+    "SA at β = 0": (mf.SA(0.0), mf.Kuramoto(1.0)),
+    "USA": (mf.USA(4.0), usa_as_interaction(4.0)),
+    "heads": (mf.Attention(0.0, [mf.Head()]), mf.Kuramoto(1.0)),
+    "doubly stochastic": (mf.DoublyStochastic(0.0), mf.Kuramoto(1.0)),
+    "sum": (mf.SA(0.0) + mf.USA(4.0), usa_as_interaction(4.0) + mf.Kuramoto(1.0)),
+    "own": (Sines(), mf.Kuramoto(1.0)),
+    "layers": (
+        mf.Layers([mf.SA(0.0), mf.USA(4.0)], step=0.3),
+        mf.Layers([mf.Kuramoto(1.0), usa_as_interaction(4.0)], step=0.3),
+    ),
+    "in time": (
+        mf.Sum([mf.SA(0.0)], weights=mf.Schedule([0.0, 1.0], [[1.0], [2.0]])),
+        mf.Sum([mf.Kuramoto(1.0)], weights=mf.Schedule([0.0, 1.0], [[1.0], [2.0]])),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_phases_turn_under_any_dynamics(name):
+    """The same X by an interaction of phases, and by what knows of points: (7.1), (7.2)."""
+    runs = [mf.evolve(PHASES, one, 0.6, 3, rtol=1e-11) for one in OTHERS[name]]
+    ends = [sol.final.angles for sol in runs]
+    moved = np.array(FREQUENCIES) * 0.6 + PHASES.angles
+    assert np.max(np.abs(np.exp(1j * ends[1]) - np.exp(1j * moved))) > 0.05
+    assert np.max(np.abs(np.exp(1j * ends[0]) - np.exp(1j * ends[1]))) < 1e-9
+    for number in ("order_parameter", "mean_phase", "rms_velocity", "metric_speed"):
+        one, other = (sol.dataset[number].values for sol in runs)
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-8)
+    assert "balance_error" not in runs[0].dataset
+
+
+def test_an_output_of_ones_own_sees_the_frequencies():
+    """θ_i' = ω_i + (1 + |ω_i|) r sin(ψ - θ_i), against scipy."""
+
+    def rate(_, angles):
+        moment = PHASES.weights @ np.exp(1j * angles)
+        pull = (moment * np.exp(-1j * angles)).imag
+        return PHASES.frequencies + (1.0 + np.abs(PHASES.frequencies)) * pull
+
+    exact = solve_ivp(rate, (0, 1), PHASES.angles, rtol=1e-12, atol=1e-13).y[:, -1]
+    final = mf.evolve(PHASES, Sines(gain=1.0), 1.0, 3, rtol=1e-11).final
+    assert np.max(np.abs(np.exp(1j * final.angles) - np.exp(1j * exact))) < 1e-9
+
+
+def test_noisy_phases_turn_under_attention():
+    """The same kicks move phases under SA at β = 0 and under K = 1; steps resolve every turn."""
+    pair = mf.SA(0.0, noise=0.1), mf.Kuramoto(1.0, noise=0.1)
+    assert {default_max_step(PHASES, one) for one in pair} == {0.02}
+    fast = mf.Oscillators([0.0, 1.0], [0.0, 500.0])
+    assert {default_max_step(fast, one) for one in pair} == {0.02 / 50.0}
+    one, other = (mf.evolve(PHASES, d, 0.5, 2, rng=5, max_step=0.02).final for d in pair)
+    assert np.max(np.abs(one.points - other.points)) < 1e-13
+    assert np.max(np.abs(one.points - PHASES.points)) > 0.1
