@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.kuramoto import phase_velocity
+from meanfield.dynamics.kuramoto import Moments, phase_velocity, turned
 from meanfield.equations.in_time import Steady
 from meanfield.equations.rates import Rates, added
 from meanfield.kernels.line import Line, LineSums
@@ -146,6 +146,15 @@ class TokenField(Steady, ABC):
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
+
+    @property
+    def has_flow(self) -> bool:
+        """Whether `pull` tells X, so that the way of phases is known where X stands still."""
+        return False
+
+    def pull(self, places: Array, masses: Array) -> complex:
+        """The number a of X(θ) = Re(a e^{iθ}) along the circle."""
+        raise NotImplementedError
 
     @abstractmethod
     def __call__(self, places: Array, masses: Array) -> Rates:
@@ -369,15 +378,28 @@ class PhaseField(TokenField):
 
     def __call__(self, places: Array, masses: Array) -> Rates:
         """X and ∇ δE/δmu = X, where there is an energy, along the circle at angles (n,)."""
+        waves = np.exp(1j * places)
+        speed = phase_velocity(self._series(waves, masses), waves)
+        return Rates(speed, energy_gradients=(speed,) if self.dynamics._energy else ())
+
+    @property
+    def has_flow(self) -> bool:
+        """Whether there is one harmonic only."""
+        return len(self.dynamics._multipliers) == 2
+
+    def pull(self, places: Array, masses: Array) -> complex:
+        """The number a of X(θ) = Re(a e^{iθ}), where there is one harmonic only."""
+        return complex(2.0 * self._series(np.exp(1j * places), masses)[1])
+
+    def _series(self, waves: Moments, masses: Array) -> Moments:
+        """The coefficients c_k m_k of X, from e^{iθ} (n,)."""
         moments = np.empty(len(self.dynamics._multipliers), dtype=np.complex128)
         moments[0] = masses.sum()
-        turn = np.exp(-1j * places)
-        power = np.ones_like(turn)
+        power = np.ones_like(waves)
         for k in range(1, len(moments)):
-            power *= turn
+            power *= waves
             moments[k] = masses @ power
-        speed = phase_velocity(self.dynamics._multipliers, moments, places)
-        return Rates(speed, energy_gradients=(speed,) if self.dynamics._energy else ())
+        return np.asarray(self.dynamics._multipliers * np.conj(moments))
 
 
 class AlongCircle(TokenField):
@@ -469,6 +491,15 @@ class TokenTendency(Steady):
         places, masses = self._chart.places(state), self._particles.weights
         self._rates = self.field(places, masses)
         self._chart.write(self._rates.velocity, out)
+
+    def pull(self, state: Array) -> complex:
+        """The number a of X(θ) = Re(a e^{iθ}), where the field has a flow."""
+        return self.field.pull(state, self._particles.weights)
+
+    def flow(self, state: Array, pull: complex, h: float) -> Array:
+        """The angles after a time h in which the pull stays as it is."""
+        frequencies: Any = self._particles._frequencies
+        return turned(state, frequencies, pull, h)
 
     def seconds(self) -> float:
         """About how long d/dt takes where it sums over many pairs, see `TokenField`."""

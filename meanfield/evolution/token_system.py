@@ -13,7 +13,7 @@ from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.equations.tendency import token_tendency
 from meanfield.equations.tokens import OutputField, TokenField
 from meanfield.evolution.options import LEAST_RTOL, ROUNDING, Options
-from meanfield.evolution.steppers import EqualSteps, Stepper
+from meanfield.evolution.steppers import EqualSteps, FlowSteps, Stepper
 from meanfield.evolution.system import MOST_STEPS, Kept, System
 from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.functionals.speed import root_mean_square, with_frequencies
@@ -23,6 +23,8 @@ from meanfield.typing import Array, Rng
 
 # of a step under noise in units of the fastest rate, and what a frequency counts as one
 _SHARE, _TURNED = 0.02, 0.1
+# from this tolerance on phases take steps of order 4 in which they turn for nothing
+_LOOSE = 1e-5
 # seconds of a right-hand side that is worth a word before a run
 _LONG = 3.0
 # of MT19937 and of Philox, in their arrays: numpy itself would read beyond them
@@ -79,8 +81,12 @@ def default_max_step(particles: Particles, dynamics: Dynamics) -> float:
     if dynamics._varies:
         return min(default_max_step(particles, one) for one in dynamics._instances)
     # a rotation is exact, the field on the way an average over it
-    turning = 0.0 if (omega := particles._frequencies) is None else float(np.abs(omega).max())
+    omega, multipliers = particles._frequencies, dynamics._multipliers
+    turning = 0.0 if omega is None else float(np.abs(omega).max())
     if isinstance(dynamics, CircleInteraction):
+        if len(multipliers) == 2:
+            # the average is, too
+            turning = 0.0
         return _SHARE / float(max(dynamics._lipschitz, dynamics.noise, _TURNED * turning))
     if (kernel := dynamics._kernel) is None:
         raise ValueError(f"max_step must be given for {shown(dynamics)}, got None")
@@ -162,6 +168,36 @@ class TokenSystem(System[Particles]):
         rtol, atol = super().tolerances()
         # angles that turn without end have errors of their own, none relative to their turns
         return (LEAST_RTOL, atol + rtol) if self._rotates else (rtol, atol)
+
+    def _stepper(self, start: float, end: float) -> Stepper:
+        if not (self._has_flow and self.options.rtol >= _LOOSE):
+            return super()._stepper(start, end)
+        first, tolerance = min(self.step_size, end - start), self.options.rtol + self.options.atol
+        return FlowSteps(
+            self._pull,
+            self._flow,
+            start,
+            self.state,
+            end,
+            first_step=first or None,
+            tolerance=tolerance,
+        )
+
+    @property
+    def _has_flow(self) -> bool:
+        """Whether phases turn under a field in which, while it stands still, their way is known."""
+        return self._rotates and bool(self.equation.at(self.t).field.has_flow)
+
+    def _pull(self, t: float, state: Array) -> complex:
+        """What tells X at a time, see `TokenTendency`."""
+        self.evaluations += 1
+        pull: complex = self.equation.at(t).pull(state[: self._size])
+        return pull
+
+    def _flow(self, state: Array, pull: complex, h: float) -> Array:
+        """The state after a time h in which X stays as it is; a pull knows no time."""
+        angles = self.equation.at(self.t).flow(state[: self._size], pull, h)
+        return np.append(angles, state[self._size :])
 
     def _dissipation(self, measure: Particles) -> float:
         if self.has_balance:
@@ -256,6 +292,7 @@ class NoisyTokenSystem(TokenSystem):
     """dx_i = X[mu](x_i) dt + sqrt(2τ) dB_i on the sphere, by a scheme of weak order 2.
 
     Each step is Strang's: noise for half the time, the flow by the midpoint rule, noise again.
+    Phases with frequencies under one harmonic follow the flow in the field of the middle exactly.
     Noise moves a token along the geodesic of a normal tangent vector; with variance s/(1 +
     (d-2)s/6) in each direction instead of s = 2τh it has the generator of Brownian motion to
     third order: E Y_k(x_h) = e^{-k(k+d-2)τh} Y_k(x) + O(h³).
@@ -297,6 +334,10 @@ class NoisyTokenSystem(TokenSystem):
     def _split(self, state: Array, h: float) -> Array | None:
         """The state after noise for half a step, the midpoint rule, and noise again."""
         here = self._diffuse(state, 0.5 * h)
+        if self._has_flow:
+            middle = self._flow(here, self._pull(self.t, here), 0.5 * h)
+            here = self._flow(here, self._pull(self.t + 0.5 * h, middle), h)
+            return self._diffuse(here, 0.5 * h) if np.isfinite(here).all() else None
         rate = self.rate(self.t, here)
         self.rate(self.t + 0.5 * h, here + 0.5 * h * rate, rate)
         here += h * rate

@@ -7,6 +7,9 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import meanfield as mf
+from meanfield.dynamics.kuramoto import turned
+from meanfield.equations.tendency import tendency
+from meanfield.evolution.steppers import FlowSteps
 from meanfield.evolution.token_system import default_max_step
 from tests.handmade import slow, unfinished
 from validation.circle_clusters import usa_as_interaction
@@ -357,11 +360,119 @@ def test_an_output_of_ones_own_sees_the_frequencies():
 
 
 def test_noisy_phases_turn_under_attention():
-    """The same kicks move phases under SA at β = 0 and under K = 1; steps resolve every turn."""
+    """The same kicks move phases under SA at β = 0 and under K = 1, by two rules of order 2."""
     pair = mf.SA(0.0, noise=0.1), mf.Kuramoto(1.0, noise=0.1)
     assert {default_max_step(PHASES, one) for one in pair} == {0.02}
-    fast = mf.Oscillators([0.0, 1.0], [0.0, 500.0])
-    assert {default_max_step(fast, one) for one in pair} == {0.02 / 50.0}
-    one, other = (mf.evolve(PHASES, d, 0.5, 2, rng=5, max_step=0.02).final for d in pair)
-    assert np.max(np.abs(one.points - other.points)) < 1e-13
+    gaps = []
+    for step in (0.02, 0.005):
+        one, other = (mf.evolve(PHASES, d, 0.5, 2, rng=5, max_step=step).final for d in pair)
+        gaps.append(np.max(np.abs(one.points - other.points)))
+    assert gaps[0] < 1e-3
+    assert 8.0 < gaps[0] / gaps[1] < 32.0
     assert np.max(np.abs(one.points - PHASES.points)) > 0.1
+
+
+def test_fast_phases_shorten_steps_under_noise_where_their_way_is_not_known():
+    fast = mf.Oscillators([0.0, 1.0], [0.0, 500.0])
+    steps = [
+        default_max_step(fast, one)
+        for one in (
+            mf.SA(0.0, noise=0.1),
+            mf.CircleInteraction([0.0, 0.5], noise=0.1),
+            mf.Kuramoto(1.0, noise=0.1),
+        )
+    ]
+    assert steps == [0.02 / 50.0, 0.02 / 50.0, 0.02]
+
+
+@pytest.mark.parametrize("pull", [0.0, 0.7 - 1.1j, 3.0j])
+def test_the_way_in_a_field_that_stands_still(pull):
+    """Locked phases, those at the edge of it, and fast ones, in frames that turn with them."""
+    size = abs(pull)
+    frequencies = np.array([0.0, 0.5 * size, size, 1.01 * size, -2.0 * size, 40.0, -300.0])
+    angles = np.array([0.1, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+
+    def rate(t, theta):
+        return (pull * np.exp(1j * (theta + frequencies * t))).real
+
+    found = solve_ivp(rate, (0, 2), angles, "DOP853", rtol=1e-12, atol=1e-12).y[:, -1]
+    exact = found + 2.0 * frequencies
+    ends = turned(angles, frequencies, pull, 2.0)
+    assert np.max(np.abs(np.exp(1j * ends) - np.exp(1j * exact))) < 1e-9
+    halves = turned(turned(angles, frequencies, pull, 0.5), frequencies, pull, 1.5)
+    assert np.max(np.abs(np.exp(1j * ends) - np.exp(1j * halves))) < 1e-12
+    # κh, too large for a cosh, and back again
+    there = turned(angles[:2], frequencies[:2], pull, 1e4)
+    assert np.isfinite(there).all()
+
+
+def test_steps_through_flows_have_order_four():
+    """By 8, 16 and 32 equal steps against DOP853."""
+    dynamics = mf.CircleInteraction([1.0], [0.4], coupling=2.0)
+    equation = tendency(PHASES, dynamics)
+
+    def rate(_, state):
+        out = np.empty_like(state)
+        equation(state, out)
+        return out
+
+    exact = solve_ivp(rate, (0, 1), PHASES.angles, "DOP853", rtol=1e-13, atol=1e-13).y[:, -1]
+    errors = []
+    for count in (8, 16, 32):
+        y = PHASES.angles
+        for _ in range(count):
+            steps = FlowSteps(
+                lambda _, state: equation.pull(state),
+                equation.flow,
+                0.0,
+                y,
+                1.0 / count,
+                first_step=1.0,
+                tolerance=np.inf,
+            )
+            assert steps.step() is None
+            y = steps.y
+        errors.append(np.max(np.abs(np.exp(1j * y) - np.exp(1j * exact))))
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert np.all(np.abs(orders - 4.0) < 0.4)
+
+
+@pytest.mark.parametrize("rtol", [1e-3, 1e-4, 1e-5])
+def test_loose_steps_are_as_right_as_asked(rtol):
+    """Phases and r(t), also through layers: errors of steps add up to a few tolerances."""
+    layers = mf.Layers([mf.Kuramoto(3.0), mf.CircleInteraction([0.5], [1.0])], step=0.5)
+    loose, exact = (mf.evolve(PHASES, layers, 1.0, 4, rtol=tol) for tol in (rtol, 1e-11))
+    gap = np.abs(np.exp(1j * loose.final.angles) - np.exp(1j * exact.final.angles))
+    assert 0.0 < np.max(gap) < 5.0 * rtol
+    assert np.max(np.abs(order(loose) - order(exact))) < 5.0 * rtol
+
+
+@pytest.mark.parametrize(("t_end", "least"), [(1.0, 10), slow(20.0, 12)])
+def test_heavy_tails_do_not_set_the_steps_of_all(t_end, least):
+    """The fastest of 4,000 Lorentzian phases turns 405 times per time, and counts 1/4,000.
+
+    Steps that resolve its turns take 14,000 right-hand sides per time; those of 1e-5 take 900. The
+    errors of these add up at random, and grow with r, by a factor of 30.
+    """
+    frequencies, _ = mf.lorentzian_frequencies(1.0, 4000)
+    angles = np.random.default_rng(3).uniform(0.0, 2.0 * np.pi, 4000)
+    phases = mf.Oscillators(angles, frequencies)
+    loose, exact = (mf.evolve(phases, mf.Kuramoto(4.0), t_end, 20, rtol=r) for r in (1e-5, 1e-9))
+    assert np.max(np.abs(order(loose) - order(exact))) < 1e-3
+    assert np.ptp(order(exact)) > 0.05
+    counts = [int(sol.dataset.evaluations[-1]) for sol in (loose, exact)]
+    assert counts[0] < 1000 * t_end
+    assert counts[1] > least * counts[0]
+
+
+def test_many_lorentzian_phases_come_to_the_order_of_the_limit():
+    """√(1 - 2Δ/K), by 4,000 phases up to t = 20; r(t) fluctuates by n^{-1/2}."""
+    frequencies, _ = mf.lorentzian_frequencies(1.0, 4000)
+    angles = angles_of(POISSON, 4000)[np.random.default_rng(3).permutation(4000)]
+    times = np.linspace(10.0, 20.0, 41)
+    sol = mf.evolve(mf.Oscillators(angles, frequencies), mf.Kuramoto(4.0), 20.0, times, rtol=1e-4)
+    assert int(sol.dataset.evaluations[-1]) < 20_000
+    limit = mf.theory.ott_antonsen(4.0, R0, [20.0], width=1.0)[0]
+    assert np.isclose(limit, np.sqrt(0.5), atol=1e-8)
+    assert abs(order(sol)[1:].mean() - limit) < 4000**-0.5
+    assert np.max(np.abs(order(sol)[1:] - limit)) < 4.0 * 4000**-0.5
