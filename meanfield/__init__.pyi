@@ -18,6 +18,7 @@ from .functionals.energies import (
     dissipation,
     energy,
     energy_share,
+    mean_cosine,
     order_parameter,
     sinkhorn_scaling,
 )
@@ -99,6 +100,7 @@ __all__ = [
     "exceptions",
     "gaussian_frequencies",
     "load",
+    "mean_cosine",
     "lorentzian_frequencies",
     "metric_speed",
     "mmd",

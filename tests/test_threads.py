@@ -223,6 +223,7 @@ ROWS: dict[str, Row] = {
         1,
         lambda x: mf.wasserstein(x, mf.Particles(unit(3, 4, 9))),
         lambda x: mf.sliced_wasserstein(x, SPHERICAL, planes=3, rng=0),
+        mf.mean_cosine,
     ),
     "Particles on S² by transforms": of_measure(tokens(BUMPS, 100, sums="transforms"), 1),
     "Particles on the circle by transforms": of_measure(tokens(WAVES, 100, sums="transforms"), 1),

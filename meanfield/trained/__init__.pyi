@@ -6,7 +6,6 @@ from .clusters import (
     couplings,
     effective_rank,
     inner_products,
-    mean_cosine,
     modes,
 )
 from .energy import Attribution, attribute_energy, energy_gradient, energy_shares, least_shares
@@ -42,7 +41,6 @@ __all__ = [
     "find_sinks",
     "inner_products",
     "least_shares",
-    "mean_cosine",
     "measure_layers",
     "modes",
     "other_layers",

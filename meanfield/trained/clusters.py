@@ -97,27 +97,6 @@ def modes(points: ArrayLike, beta: float) -> Modes:
     return Modes(groups.masses, groups.centres, groups.radii, groups.labels, len(moving))
 
 
-def mean_cosine(points: ArrayLike) -> float:
-    """The mean of <x_i, x_j> over pairs i ≠ j: (n |mean|² − 1)/(n − 1).
-
-    Raises
-    ------
-    ValueError
-        If points are no unit rows, or there is only one.
-
-    Examples
-    --------
-    >>> round(mean_cosine([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), 12)
-    -0.333333333333
-    """
-    unit = unit_rows("points", points)
-    n = len(unit)
-    if n < 2:
-        raise ValueError(f"points must be at least 2 tokens, got shape {unit.shape}")
-    mean = unit.mean(axis=0)
-    return float((n * (mean @ mean) - 1.0) / (n - 1))
-
-
 def inner_products(points: ArrayLike, bins: int = 80) -> tuple[Integers, Array]:
     """Histogram of <x_i, x_j> over pairs i < j, in equal bins of [−1, 1]: Figure 1.
 

@@ -12,13 +12,13 @@ import xarray as xr
 from scipy.special import stdtrit
 
 from meanfield._checks import ascending, check_type, generator, integer, real_array
+from meanfield.functionals.energies import mean_cosine
 from meanfield.measures import Particles
 from meanfield.measures.clusters import clusters
 from meanfield.trained.clusters import (
     couplings,
     effective_rank,
     inner_products,
-    mean_cosine,
     modes,
 )
 from meanfield.trained.energy import attribute_energy, energy_shares, least_shares
@@ -382,7 +382,7 @@ def _figures(points: Array, betas: Array) -> Numbers:
         "n_moving": np.array([each.n_moving for each in ascents]),
         "near_pairs": np.array([(pairs >= 1.0 - 0.5 / beta).mean() for beta in betas]),
         "n_clusters": np.array([len(clusters(measure, min(1.0, beta**-0.5))) for beta in betas]),
-        "mean_cosine": np.array(mean_cosine(points)),
+        "mean_cosine": np.array(mean_cosine(measure)),
         "upper_cosine": np.array(np.quantile(pairs, _UPPER)),
         "effective_rank": np.array(effective_rank(points)),
         "inner_products": inner_products(points, _BINS)[0],

@@ -6,7 +6,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from meanfield._checks import generator, integer, number, unit_rows
-from meanfield.trained.clusters import mean_cosine
+from meanfield.functionals.energies import mean_cosine
+from meanfield.measures import Particles
 from meanfield.typing import Array, ArrayLike, Indices, Rng
 
 # mean cosines nearer to 1 than this are reached to rounding only
@@ -90,7 +91,7 @@ def drift_to_mean(points: ArrayLike, cosine: float) -> Array:
         return np.asarray(rows / np.linalg.norm(rows, axis=1)[:, None])
 
     def beyond(share: float) -> float:
-        return mean_cosine(moved(share)) - cosine
+        return mean_cosine(Particles(moved(share))) - cosine
 
     most = 1.0 - _NEXT_TO_1
     if beyond(0.0) >= 0.0 or beyond(most) <= 0.0:

@@ -540,3 +540,25 @@ def test_a_potential_is_resolved_on_a_coarse_grid():
     both = mf.USA(1.0) + steep
     assert mf.energy(uniform, both) == pytest.approx(mf.energy(uniform, 1.0) + height, rel=1e-13)
     assert mf.dissipation(uniform, both) == pytest.approx(squares, rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dim", [2, 3, 768])
+def test_the_mean_cosine_is_that_of_pairs(dim, weighted):
+    """Rounding of |∫ x dmu|² is all that is lost, of some 1/n where directions are independent."""
+    rng = np.random.default_rng(4)
+    points = mf.Uniform(dim).sample(300, rng)
+    weights = rng.uniform(size=300) if weighted else None
+    tokens = mf.Particles(points, weights, unit_mass=True)
+    pairs = np.outer(tokens.weights, tokens.weights)
+    np.fill_diagonal(pairs, 0.0)
+    exact = (pairs * (tokens.points @ tokens.points.T)).sum() / pairs.sum()
+    assert abs(mf.mean_cosine(tokens) - exact) < 1e-14
+    assert mf.mean_cosine(mf.Particles(tokens.points[[0, 0, 0]])) == pytest.approx(1.0, abs=1e-15)
+
+
+def test_tokens_without_mass_make_no_pairs():
+    points = np.eye(3)[[0, 1, 2]]
+    assert mf.mean_cosine(mf.Particles(points, [0.5, 0.5, 0.0])) == pytest.approx(0.0, abs=1e-16)
+    with pytest.raises(ValueError, match="at least 2 tokens with mass"):
+        mf.mean_cosine(mf.Particles(points, [1.0, 0.0, 0.0]))

@@ -198,7 +198,6 @@ OWN: dict[str, dict[str, Any]] = {
     "trained.energy_gradient": {"points": FRAME, "beta": 1.0},
     "trained.attribute_energy": {"before": FRAME, "after": FRAME, "beta": 1.0},
     "trained.modes": {"points": FRAME, "beta": 1.0},
-    "trained.mean_cosine": {"points": FRAME},
     "trained.inner_products": {"points": FRAME, "bins": 4},
     "trained.effective_rank": {"points": FRAME},
     "trained.couplings": {"before": FRAME, "after": FRAME},
@@ -237,6 +236,7 @@ OWN: dict[str, dict[str, Any]] = {
     "VonMisesFisher": {"mean": [1.0, 0.0], "kappa": 1.0},
     "Zonal": {"kmax": 7},
     "ZonalSeries": {"coefficients": [0.1]},
+    "mean_cosine": {"measure": TOKENS},
     "clusters": {"min_mass": 0.01},
     "compare": {"a": FLOW, "b": FLOW, "distances": ("mmd",)},
     "evolve": {"rtol": 1e-6, "atol": 1e-9, "on_unresolved": "stop"},
@@ -284,7 +284,7 @@ Sum.velocity
 Particles.moment Particles.quantise Particles.sample PointCloud.pdf PointCloud.sample SA SA.velocity
 Solution.animate Solution.plot Sphere USA USA.velocity Uniform Uniform.pdf Uniform.sample
 VonMisesFisher.pdf VonMisesFisher.sample ZonalSeries.pdf ZonalSeries.sample dissipation energy
-resume load metric_speed mmd order_parameter plot.animation plot.comparison
+resume load mean_cosine metric_speed mmd order_parameter plot.animation plot.comparison
 plot.density plot.dissipation
 plot.energy plot.energy_extremisers plot.limits_without_normalisation plot.mean_field_limit
 plot.metastability plot.phase_diagram plot.proposition_3_4 plot.resolution plot.stationary_states

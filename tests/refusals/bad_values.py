@@ -377,6 +377,10 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"radius": 2.0}, "radius must be .* got 2"),
         ({"measure": UNIFORM}, f"measure {WRAP}"),
     ],
+    "mean_cosine": [
+        ({"measure": ON_SPHERE}, "measure must be Particles, got"),
+        ({"measure": EAST}, "measure must be at least 2 tokens with mass, got"),
+    ],
     "order_parameter": [({"measure": ON_SPHERE}, "measure must have dim = 2, that of the")],
     "energy": [
         ({"measure": EAST, "dynamics": 800.0}, r"energy fits float64, got SA\(beta=800"),

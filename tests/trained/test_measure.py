@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import pdist
 
 import meanfield as mf
-from meanfield.trained.clusters import couplings, effective_rank, mean_cosine, modes
+from meanfield.trained.clusters import couplings, effective_rank, modes
 from meanfield.trained.energy import attribute_energy, energy_shares
 from meanfield.trained.measure import SUBSETS, claims, measure_layers
 from meanfield.trained.nulls import drift_to_mean
@@ -64,11 +64,15 @@ def test_numbers_are_those_of_the_instruments(layers, ds):
         assert 0.0 < near[1] < near[0] < 1.0
         assert row["near_pairs"].values == pytest.approx(near, rel=1e-14)
         assert (row["n_moving"] == 0).all()
-        assert float(row["mean_cosine"]) == mean_cosine(points)
+        assert float(row["mean_cosine"]) == mf.mean_cosine(mf.Particles(points))
         assert float(row["effective_rank"]) == effective_rank(points)
-        drifted = energy_shares(drift_to_mean(layers.points(0), mean_cosine(points)), [1.0, 4.0])
+        drifted = energy_shares(
+            drift_to_mean(layers.points(0), mf.mean_cosine(mf.Particles(points))), [1.0, 4.0]
+        )
         assert row["energy_share_drift"].values == pytest.approx(drifted, rel=1e-12)
-        assert row["mean_cosine_drift"] == pytest.approx(mean_cosine(points), abs=1e-10)
+        assert row["mean_cosine_drift"] == pytest.approx(
+            mf.mean_cosine(mf.Particles(points)), abs=1e-10
+        )
     move, last = ds.sel(ALL).sel(layer=3), couplings(layers.points(3), layers.points(4))
     assert (float(move["own_distance"]), float(move["optimal_distance"])) == (
         last.own,
@@ -261,7 +265,7 @@ def test_a_drift_to_the_mean_is_no_more_than_its_null():
 
 def test_repulsion_does_not_hold():
     start = bunches(np.eye(20)[:1], 40, 0.08)
-    assert mean_cosine(start) > 0.5
+    assert mf.mean_cosine(mf.Particles(start)) > 0.5
     table = verdicts(drifting(start, [0.4, 0.3, 0.2]), beta=3.0, repeats=6)
     for name in ("energy", "clusters", "inner products"):
         assert table[name].verdict == "does not hold"

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from meanfield.trained.clusters import mean_cosine, modes
+import meanfield as mf
+from meanfield.trained.clusters import modes
 from meanfield.trained.nulls import drift_to_mean, other_layers, shuffle_coordinates
 from meanfield.trained.synthetic import synthetic_layers
 from meanfield.trained.temperature import effective_beta
@@ -30,9 +31,9 @@ def test_shuffled_coordinates_keep_the_mean():
     common = np.ones(400) / 20.0
     points = common + 0.05 * rng.standard_normal((50, 400))
     points /= np.linalg.norm(points, axis=1)[:, None]
-    assert mean_cosine(points) > 0.3
-    assert mean_cosine(shuffle_coordinates(points, 0)) == pytest.approx(
-        mean_cosine(points), rel=0.02
+    assert mf.mean_cosine(mf.Particles(points)) > 0.3
+    assert mf.mean_cosine(mf.Particles(shuffle_coordinates(points, 0))) == pytest.approx(
+        mf.mean_cosine(mf.Particles(points)), rel=0.02
     )
 
 
@@ -41,21 +42,21 @@ def test_drift_reaches_a_mean_cosine_along_great_circles(cosine):
     points = drawn(20, 8) + 0.4
     points /= np.linalg.norm(points, axis=1)[:, None]
     moved = drift_to_mean(points, cosine)
-    assert mean_cosine(moved) == pytest.approx(cosine, abs=1e-10)
+    assert mf.mean_cosine(mf.Particles(moved)) == pytest.approx(cosine, abs=1e-10)
     # each token stays in the plane of its own and the mean
     mean = points.mean(axis=0)
     for x, y in zip(points, moved, strict=True):
         assert np.linalg.matrix_rank(np.stack([x, y, mean]), tol=1e-10) == 2
-    same = drift_to_mean(points, mean_cosine(points))
+    same = drift_to_mean(points, mf.mean_cosine(mf.Particles(points)))
     assert np.abs(same - points).max() < 1e-10
 
 
 def test_drift_ends_where_it_can_go_no_further():
     points = drawn(20, 8) + 0.4
     points /= np.linalg.norm(points, axis=1)[:, None]
-    least = mean_cosine(drift_to_mean(points, -1.0))
+    least = mf.mean_cosine(mf.Particles(drift_to_mean(points, -1.0)))
     assert -1.0 / 19.0 - 1e-12 <= least < 0.0
-    assert mean_cosine(drift_to_mean(points, 1.0)) > 1.0 - 1e-9
+    assert mf.mean_cosine(mf.Particles(drift_to_mean(points, 1.0))) > 1.0 - 1e-9
 
 
 def test_heads_of_other_layers_do_not_fit():
