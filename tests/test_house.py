@@ -38,6 +38,7 @@ DOORS = {
         "evolution.progress",
         "functionals.transport.sphere",
         "studies",
+        "trained.measure",
         "cli.sweeps",
         "plot.movies",
     },

@@ -10,8 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import xarray as xr
 from scipy.special import stdtrit
+from tqdm import tqdm
 
-from meanfield._checks import ascending, check_type, generator, integer, real_array
+from meanfield._checks import ascending, boolean, check_type, generator, integer, real_array
 from meanfield.functionals.energies import mean_cosine
 from meanfield.measures import Particles
 from meanfield.measures.clusters import clusters
@@ -164,7 +165,9 @@ def measure_layers(
     *,
     beta: float | ArrayLike | None = None,
     repeats: int = 16,
+    max_tokens: int = 512,
     rng: Rng,
+    progress: bool = False,
 ) -> xr.Dataset:
     """Measure every layer and head of a model by all instruments, with their errors and nulls.
 
@@ -177,7 +180,12 @@ def measure_layers(
         model: the median effective β of the heads whose R² is at least 0.1, if there are any.
     repeats : int
         How many random halves of the tokens (for errors) and shuffles (for nulls) are drawn.
+    max_tokens : int
+        Of a model with more tokens so many are measured, at least 8: all sinks and random others,
+        the same in all layers. Sinks are looked for among all.
     rng : int or numpy Generator
+    progress : bool
+        Whether bars are shown over layers.
 
     Returns
     -------
@@ -198,6 +206,11 @@ def measure_layers(
     against what they are drawn from (the delete-half jackknife). Tokens of a text hang together, so
     errors are rather too small.
 
+    Scores are compared within rows, so heads have the same β on some of the tokens as on all.
+    Energies of m tokens have a share 1/m of pairs of one token with itself; nulls have the same m.
+    Memory is that of the states of a layer, n d numbers, of its attention, H n², and of a few
+    arrays of m²; time grows as m³.
+
     Examples
     --------
     >>> from meanfield.trained.synthetic import synthetic_layers
@@ -211,31 +224,41 @@ def measure_layers(
     """
     check_type("states", states, Layered, "LayerStates")
     random, repeats = generator("rng", rng), integer("repeats", repeats, low=2)
+    max_tokens = integer("max_tokens", max_tokens, low=_FEWEST)
+    boolean("progress", progress)
     if states.n_tokens < _FEWEST:
         raise ValueError(f"states must have at least {_FEWEST} tokens, got {states.n_tokens}")
-    data = _sinks(states)
-    sink = data["is_sink"][1]
-    kept = [np.arange(states.n_tokens), np.flatnonzero(~sink)]
-    if len(kept[1]) < _FEWEST:
-        raise ValueError(
-            f"states must have at least {_FEWEST} tokens that are no sinks, got {len(kept[1])}"
-        )
-    fits, head_data = _heads(states, kept, random)
-    data |= head_data
-    model = _model_beta(fits)
-    if beta is None:
-        betas = np.unique([*BETAS, *([] if model is None else [model])])
-    else:
+    betas = None
+    if beta is not None:
         betas = ascending("beta", np.atleast_1d(real_array("beta", beta, None)))
         if betas[0] == 0.0:
             raise ValueError(f"beta must be > 0, got {betas[0]:g}")
-    data |= _states(states, kept, betas, repeats, random)
-    data |= _moves(states, kept, betas)
+    data = _sinks(states, progress)
+    sink = data["is_sink"][1]
+    others = np.flatnonzero(~sink)
+    if len(others) < _FEWEST:
+        raise ValueError(
+            f"states must have at least {_FEWEST} tokens that are no sinks, got {len(others)}"
+        )
+    if states.n_tokens > max_tokens:
+        # of no more tokens than are measured nothing is drawn
+        count = max(_FEWEST, max_tokens - int(sink.sum()))
+        others = random.permutation(others)[:count]
+    sample = _Sample(states, np.sort(np.concatenate([np.flatnonzero(sink), others])))
+    kept = [np.arange(len(sample.index)), np.flatnonzero(~sink[sample.index])]
+    fits, head_data = _heads(sample, kept, random, progress)
+    data |= head_data
+    model = _model_beta(fits)
+    if betas is None:
+        betas = np.unique([*BETAS, *([] if model is None else [model])])
+    data |= _states(sample, kept, betas, repeats, random, progress)
+    data |= _moves(sample, kept, betas, progress)
     edges = np.linspace(-1.0, 1.0, _BINS + 1)
     coordinates: dict[str, Any] = {
         "state": np.arange(states.n_layers + 1),
         "layer": np.arange(states.n_layers),
         "token": np.arange(states.n_tokens),
+        "is_measured": ("token", np.isin(np.arange(states.n_tokens), sample.index)),
         "beta": betas,
         "subset": list(SUBSETS),
         "cosine": 0.5 * (edges[1:] + edges[:-1]),
@@ -249,6 +272,7 @@ def measure_layers(
         ds[name].attrs = _about(str(name))
     ds.attrs = {
         "n_tokens": states.n_tokens,
+        "n_measured": len(sample.index),
         "dim": states.dim,
         "repeats": repeats,
         "n_sinks": int(sink.sum()),
@@ -256,6 +280,33 @@ def measure_layers(
     if model is not None:
         ds.attrs["model_beta"] = model
     return ds
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Those tokens of a model that are measured; of a layer no others are kept."""
+
+    states: Layered
+    index: Indices
+
+    @property
+    def allowed(self) -> NDArray[np.bool_]:
+        return self.states.allowed[np.ix_(self.index, self.index)]
+
+    def points(self, state: int) -> Array:
+        return np.asarray(self.states.points(state)[self.index])
+
+    def points_after_attention(self, layer: int) -> Array | None:
+        """The states between the halves of a layer as unit rows, as the model's norm has them."""
+        rows, norm = self.states.after_attention_at(layer), self.states.norm or Norm("none")
+        if rows is None:
+            return None
+        name = f"states after attention of layer {layer}"
+        return np.asarray(norm.directions(np.array(rows), name)[self.index])
+
+    def attention(self, layer: int) -> Array | None:
+        heads = self.states.attention_at(layer)
+        return None if heads is None else _part(heads, self.index)
 
 
 def _about(name: str) -> dict[str, str]:
@@ -274,10 +325,10 @@ def _about(name: str) -> dict[str, str]:
     return about | ({"units": _UNITS[name]} if name in _UNITS else {})
 
 
-def _sinks(states: Layered) -> dict[str, Any]:
+def _sinks(states: Layered, progress: bool) -> dict[str, Any]:
     """Shares of attention, norms, and which tokens are sinks of any layer."""
     shares, ratios, sink = [], [], np.zeros(states.n_tokens, dtype=bool)
-    for layer in range(states.n_layers + 1):
+    for layer in tqdm(range(states.n_layers + 1), "sinks", disable=not progress):
         attention = states.attention_at(layer) if layer < states.n_layers else None
         sinks = find_sinks(states.state(layer), attention)
         ratios.append(sinks.norm_ratio)
@@ -294,20 +345,22 @@ def _sinks(states: Layered) -> dict[str, Any]:
 
 
 def _heads(
-    states: Layered, kept: list[Indices], random: np.random.Generator
+    sample: _Sample, kept: list[Indices], random: np.random.Generator, progress: bool
 ) -> tuple[list[EffectiveBeta], dict[str, Any]]:
     """Fits of all heads, with and without sinks, and of their nulls; nothing without attention."""
+    states = sample.states
     if states.attention_at(0) is None:
         return [], {}
     others = other_layers(states.n_layers, random) if states.n_layers > 1 else None
     fits: list[EffectiveBeta] = []
     rows: list[Numbers] = []
-    for layer in range(states.n_layers):
-        points, attention = states.points(layer), states.attention_at(layer)
-        other = None if others is None else states.attention_at(int(others[layer]))
+    allowed = sample.allowed
+    for layer in tqdm(range(states.n_layers), "heads", disable=not progress):
+        points, attention = sample.points(layer), sample.attention(layer)
+        other = None if others is None else sample.attention(int(others[layer]))
         parts = []
         for own in kept:
-            mask, some = states.allowed[np.ix_(own, own)], points[own]
+            mask, some = allowed[np.ix_(own, own)], points[own]
             weights, apart = _part(attention, own), mask & ~np.eye(len(own), dtype=bool)
             fit = effective_beta(weights, some, mask)
             fits += [fit] if own is kept[0] else []
@@ -373,19 +426,26 @@ def _model_beta(fits: list[EffectiveBeta]) -> float | None:
 
 
 def _figures(points: Array, betas: Array) -> Numbers:
-    """What is measured of some tokens, of their halves and of their nulls."""
-    measure, ascents = Particles(points), [modes(points, beta) for beta in betas]
+    """What is measured of some tokens, of their halves and of all their nulls."""
+    measure = Particles(points)
     pairs = (points @ points.T)[np.triu_indices(len(points), 1)]
     return {
         "energy_share": energy_shares(points, betas),
-        "n_modes": np.array([len(each) for each in ascents]),
-        "n_moving": np.array([each.n_moving for each in ascents]),
         "near_pairs": np.array([(pairs >= 1.0 - 0.5 / beta).mean() for beta in betas]),
         "n_clusters": np.array([len(clusters(measure, min(1.0, beta**-0.5))) for beta in betas]),
         "mean_cosine": np.array(mean_cosine(measure)),
         "upper_cosine": np.array(np.quantile(pairs, _UPPER)),
         "effective_rank": np.array(effective_rank(points)),
         "inner_products": inner_products(points, _BINS)[0],
+    }
+
+
+def _modes(points: Array, betas: Array) -> Numbers:
+    """Modes of tokens: an ascent costs as much as all other figures, and halves have none."""
+    ascents = [modes(points, beta) for beta in betas]
+    return {
+        "n_modes": np.array([len(each) for each in ascents]),
+        "n_moving": np.array([each.n_moving for each in ascents]),
     }
 
 
@@ -412,15 +472,18 @@ def _with_nulls(
 ) -> Numbers:
     """Figures of points (n, d), of their halves, and of the nulls of both: `VARIANTS`."""
 
-    def drift(start: Array, reached: Numbers) -> Numbers:
-        return _figures(drift_to_mean(start, float(reached["mean_cosine"])), betas)
+    def drift(start: Array, reached: Numbers) -> Array:
+        return drift_to_mean(start, float(reached["mean_cosine"]))
 
     plain, some = _figures(points, betas), [_figures(points[half], betas) for half in halves]
-    drifts = [drift(first[half], each) for half, each in zip(halves, some, strict=True)]
+    drifted = drift(first, plain)
+    drifts = [
+        _figures(drift(first[half], each), betas) for half, each in zip(halves, some, strict=True)
+    ]
     mixed = [_figures(shuffle_coordinates(points, random), betas) for _ in halves]
     parts = {
-        "": plain,
-        "_drift": drift(first, plain),
+        "": plain | _modes(points, betas),
+        "_drift": _figures(drifted, betas) | _modes(drifted, betas),
         "_resampled": _stacked(some),
         "_drift_resampled": _stacked(drifts),
         "_shuffled": _stacked(mixed),
@@ -436,19 +499,21 @@ def _stacked(rows: Sequence[Numbers]) -> Numbers:
 
 
 def _states(
-    states: Layered,
+    sample: _Sample,
     kept: list[Indices],
     betas: Array,
     repeats: int,
     random: np.random.Generator,
+    progress: bool,
 ) -> dict[str, Any]:
     """The figures of every state, of halves of its tokens, and of its nulls."""
     halves = [
         [random.permutation(len(own))[: len(own) // 2] for _ in range(repeats)] for own in kept
     ]
-    first, rows = states.points(0), []
-    for state in range(states.n_layers + 1):
-        points = states.points(state)
+    n_states = sample.states.n_layers + 1
+    first, rows = sample.points(0), []
+    for state in tqdm(range(n_states), "states", disable=not progress):
+        points = sample.points(state)
         parts = [
             _with_nulls(points[own], first[own], some, betas, random)
             for own, some in zip(kept, halves, strict=True)
@@ -458,20 +523,22 @@ def _states(
     for name, dims in _DIMS.items():
         for suffix in VARIANTS:
             repeat = ("repeat",) if suffix in _REPEATED else ()
-            data[name + suffix] = (("state", "subset", *repeat, *dims), values[name + suffix])
-    lower = [least_shares(betas, len(own), states.dim) for own in kept]
+            if name + suffix in values:
+                data[name + suffix] = (("state", "subset", *repeat, *dims), values[name + suffix])
+    lower = [least_shares(betas, len(own), sample.states.dim) for own in kept]
     return data | {"energy_share_lower": (("subset", "beta"), np.array(lower))}
 
 
-def _moves(states: Layered, kept: list[Indices], betas: Array) -> dict[str, Any]:
+def _moves(sample: _Sample, kept: list[Indices], betas: Array, progress: bool) -> dict[str, Any]:
     """What each part of each layer did to the energy, and how far it moved the tokens."""
+    states = sample.states
     has_halves = states.after_attention_at(0) is not None
     names = ("change", "residual", "tokens", "own", "optimal")
     values: dict[str, list[Any]] = {name: [] for name in names}
-    for layer in range(states.n_layers):
-        stages = [states.points(layer), states.points(layer + 1)]
-        if has_halves:
-            stages.insert(1, _on_sphere(states, layer))
+    for layer in tqdm(range(states.n_layers), "moves", disable=not progress):
+        between = sample.points_after_attention(layer)
+        stages = [sample.points(layer), *([] if between is None else [between])]
+        stages.append(sample.points(layer + 1))
         moves = [
             [
                 [attribute_energy(x[own], y[own], beta) for beta in betas]
@@ -482,7 +549,9 @@ def _moves(states: Layered, kept: list[Indices], betas: Array) -> dict[str, Any]
         values["change"].append([[[b.change for b in half] for half in own] for own in moves])
         values["residual"].append([[[b.residual for b in half] for half in own] for own in moves])
         # with all tokens
-        values["tokens"].append([[b.of_tokens for b in half] for half in moves[0]])
+        of_tokens = np.full((len(moves[0]), len(betas), states.n_tokens), np.nan)
+        of_tokens[..., sample.index] = [[b.of_tokens for b in half] for half in moves[0]]
+        values["tokens"].append(of_tokens)
         moved = [couplings(stages[0][own], stages[-1][own]) for own in kept]
         values["own"].append([each.own for each in moved])
         values["optimal"].append([each.optimal for each in moved])
@@ -495,13 +564,6 @@ def _moves(states: Layered, kept: list[Indices], betas: Array) -> dict[str, Any]
         "own_distance": (("layer", "subset"), np.array(values["own"])),
         "optimal_distance": (("layer", "subset"), np.array(values["optimal"])),
     }
-
-
-def _on_sphere(states: Layered, layer: int) -> Array:
-    """The states between the halves of a layer as unit rows, as the model's norm has them."""
-    norm: Norm = states.norm or Norm("none")
-    rows = np.array(states.after_attention_at(layer))
-    return norm.directions(rows, f"states after attention of layer {layer}")
 
 
 @dataclass(frozen=True)
@@ -605,15 +667,20 @@ def claims(ds: xr.Dataset) -> list[Claim]:
     check_type("ds", ds, xr.Dataset, "a dataset of measure_layers")
     if "energy_share_drift_resampled" not in ds:
         raise ValueError(f"ds must be a dataset of measure_layers, got variables {list(ds)[:4]}")
-    betas = ds["beta"].values
-    known = ds.attrs.get("model_beta", betas[len(betas) // 2])
-    at_beta, verdicts = ds.sel(beta=known, method="nearest"), list[Claim]()
+    at_beta, verdicts = at_known_beta(ds), list[Claim]()
     for subset in SUBSETS:
         part = at_beta.sel(subset=subset)
         verdicts += [_energy(part), _gathering(part), _products(part)]
         if "r2" in ds and _has_null(part):
             verdicts.append(_attention(part))
     return verdicts
+
+
+def at_known_beta(ds: xr.Dataset) -> xr.Dataset:
+    """A dataset of `measure_layers` at the β of verdicts: the model's, else the middle one."""
+    betas = ds["beta"].values
+    known = ds.attrs.get("model_beta", betas[len(betas) // 2])
+    return ds.sel(beta=known, method="nearest")
 
 
 def _verdict(value: float, error: float, excess: float, excess_error: float, repeats: int) -> str:

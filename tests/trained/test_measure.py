@@ -1,6 +1,8 @@
 """All instruments on one model: what was put in comes back, and no claim is without its null."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +17,7 @@ from meanfield.trained.measure import SUBSETS, claims, measure_layers
 from meanfield.trained.nulls import drift_to_mean
 from meanfield.trained.sinks import find_sinks
 from meanfield.trained.synthetic import SyntheticLayers, synthetic_layers
+from tests.children import ENVIRONMENT
 from tests.trained.layers import bunches, drawn
 
 TRUTH = np.array([2.0, 5.0])
@@ -147,6 +150,38 @@ def test_without_sinks_is_the_model_without_them():
     others = np.delete(layers.points(2), 7, axis=0)
     alone = ds.sel(subset="without sinks", state=2)
     assert alone["energy_share"].values == pytest.approx(energy_shares(others, 4.0), rel=1e-14)
+
+
+def test_of_many_tokens_some_are_measured_with_all_sinks():
+    """The same tokens in all layers, as if the model had no others; sinks are those of all."""
+    layers = synthetic_layers(drawn(60, 6), 3, beta=TRUTH, step=0.2, rng=1)
+    attention = layers.attention.copy()
+    attention[..., 7] += 1.0
+    attention /= attention.sum(axis=-1, keepdims=True)
+    fields = {name: getattr(layers, name) for name in layers.__dataclass_fields__}
+    sinking = SyntheticLayers(**fields | {"attention": attention})
+    ds = measure_layers(sinking, beta=4.0, repeats=2, max_tokens=20, rng=0)
+    own = np.flatnonzero(ds["is_measured"])
+    assert (len(own), ds.attrs["n_measured"], ds.attrs["n_tokens"]) == (20, 20, 60)
+    assert 7 in own
+    assert ds["norm_ratio"].shape == (4, 60)
+    assert np.flatnonzero(ds["is_sink"]).tolist() == [7]
+    assert (
+        np.isfinite(ds["token_energy"]).all(("layer", "half", "beta")).values.nonzero()[0].tolist()
+        == own.tolist()
+    )
+    # scores are compared within rows: β is that of all tokens
+    assert np.abs(ds["effective_beta"].sel(subset="without sinks") - TRUTH).max() < 1e-12
+    points = layers.points(3)[own]
+    last = ds.sel(ALL).sel(state=3)
+    assert last["energy_share"].values == pytest.approx(energy_shares(points, 4.0), rel=1e-14)
+    assert last["n_modes"].values.tolist() == [len(modes(points, 4.0))]
+    move = couplings(layers.points(2)[own], points)
+    assert float(ds.sel(ALL).sel(layer=2)["optimal_distance"]) == move.optimal
+    # with room for all nothing is drawn, and none is left out
+    whole = measure_layers(sinking, beta=4.0, repeats=2, max_tokens=60, rng=0)
+    assert whole.identical(measure_layers(sinking, beta=4.0, repeats=2, rng=0))
+    assert whole["is_measured"].all()
 
 
 def test_a_token_without_direction_between_the_halves_is_refused():
@@ -294,6 +329,37 @@ def test_still_tokens_are_undecided():
     assert len(table) == 6
 
 
+# in MiB above the import, of 6,000 tokens of width 4096: the states of a layer are 188 as float64
+LARGEST_PEAK = 600
+LARGE = """
+import re, sys
+from pathlib import Path
+import numpy as np
+import meanfield as mf
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+def measure(states):
+    return mf.trained.measure_layers(states, beta=4.0, repeats=2, rng=0)
+measure(mf.trained.synthetic_layers(np.eye(9), 1, beta=1.0, step=0.1, rng=0))
+first = peak()
+ds = measure(mf.LayerStates.from_file(sys.argv[1]))
+print(ds.attrs["n_measured"], ds.sizes["token"], peak() - first)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the counts of Linux")
+def test_many_wide_tokens_are_measured_in_600_megabytes(tmp_path):
+    states = np.random.default_rng(0).normal(size=(2, 6000, 4096)).astype(np.float16)
+    np.savez(tmp_path / "large.npz", states=states, norm="layer", mask="causal")
+    del states
+    command = [sys.executable, "-c", LARGE, str(tmp_path / "large.npz")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=ENVIRONMENT)
+    measured, tokens, peak = done.stdout.split()
+    assert (int(measured), int(tokens)) == (512, 6000)
+    assert float(peak) < LARGEST_PEAK
+
+
 def test_what_does_not_fit_is_refused():
     few = synthetic_layers(drawn(6, 3), 1, beta=1.0, step=0.1, rng=0)
     with pytest.raises(ValueError, match="states must have at least 8 tokens, got 6"):
@@ -305,5 +371,7 @@ def test_what_does_not_fit_is_refused():
         measure_layers(enough, beta=[2.0, 1.0], rng=0)
     with pytest.raises(ValueError, match="repeats must be an integer >= 2"):
         measure_layers(enough, repeats=1, rng=0)
+    with pytest.raises(ValueError, match="max_tokens must be an integer >= 8"):
+        measure_layers(enough, max_tokens=7, rng=0)
     with pytest.raises(ValueError, match="rng"):
         measure_layers(enough, rng=None)
