@@ -23,6 +23,7 @@ from meanfield.plot.studies import (
     stationary_states,
     two_token_correlation,
 )
+from meanfield.plot.trained import layers
 
 __all__ = [
     "animation",
@@ -33,6 +34,7 @@ __all__ = [
     "energy",
     "energy_extremisers",
     "inner_products",
+    "layers",
     "limits_without_normalisation",
     "mean_field_limit",
     "metastability",

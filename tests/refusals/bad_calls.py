@@ -85,6 +85,7 @@ FRAME = np.eye(3)
 SYNTHETIC = mf.trained.synthetic_layers(
     mf.Particles.sample(mf.Uniform(3), 9, rng=0).points, 1, beta=1.0, step=0.1, rng=0
 )
+MEASURES = mf.trained.measure_layers(SYNTHETIC, beta=1.0, repeats=2, rng=0)
 HEAD = {
     "attention": np.ones((3, 3)) / 3.0,
     "points": FRAME,
@@ -190,7 +191,8 @@ OWN: dict[str, dict[str, Any]] = {
     "LayerStates.prompt": {"index": 0},
     "trained.effective_beta": HEAD,
     "trained.measure_layers": {"states": SYNTHETIC, "beta": 1.0, "repeats": 2, "rng": 0},
-    "trained.claims": {"ds": mf.trained.measure_layers(SYNTHETIC, beta=1.0, repeats=2, rng=0)},
+    "trained.claims": {"ds": MEASURES},
+    "plot.layers": {"ds": MEASURES, "name": "energy"},
     "VonMisesFisher.fit": {"points": [[1.0, 0.0], [0.0, 1.0]]},
     "trained.symmetric_form": {name: HEAD[name] for name in ("attention", "points", "allowed")},
     "trained.energy_shares": {"points": FRAME, "beta": 1.0},

@@ -1,0 +1,274 @@
+"""Layers of a trained model: effective β of heads, energies, clusters, inner products, moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import MaxNLocator
+
+from meanfield._checks import one_of
+from meanfield.plot import frames
+from meanfield.trained.measure import SUBSETS, at_known_beta
+from meanfield.trained.temperature import LEAST_R2
+from meanfield.typing import Array
+
+# the null of a curve, and the same without sinks
+_NULL: dict[str, Any] = {"color": frames.GREY, "linestyle": ":"}
+_WITHOUT = {"linestyle": "--"}
+# histograms are drawn of so many states
+_MOST_STATES = 6
+# β beyond this share of heads have the colours at the ends of the scale
+_ENDS = 0.05
+
+
+def layers(ds: Any, name: str | None = None) -> Figure:
+    """The layers of a trained model: all panels on one figure, or one of them.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `trained.measure_layers`.
+    name : str, optional
+        One panel: 'heads' (effective β in colours, R² below 0.1 as a cross: no β describes these
+        heads), 'fit' (R² of all heads by layer, and that of heads of another layer), 'energy'
+        (between its bounds, with its drift to the mean), 'parts' (what attention and feed-forward
+        do to it), 'clusters' (near pairs and modes), 'products' (histograms of inner products),
+        'means' (mean and upper cosine), 'rank' or 'moves' (W_2 of the model's own coupling and of
+        the optimal one). With all tokens lines are solid, without sinks dashed; nulls are dotted.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        If `ds` is no such dataset, or has no such panel.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> start = mf.Particles.sample(mf.Uniform(3), 12, rng=0).points
+    >>> model = mf.trained.synthetic_layers(start, 2, beta=4.0, step=0.3, rng=0)
+    >>> ds = mf.trained.measure_layers(model, repeats=2, rng=0)
+    >>> len(layers(ds, "energy").axes)
+    1
+    """
+    needed = "energy_share", "near_pairs", "inner_products", "own_distance", "is_sink"
+    frames.check_dataset(ds, "trained.measure_layers", needed, ("state", "layer", "subset"))
+    panels = panels_of(ds)
+    if name is not None:
+        figure = frames.new_figure(4.4, 2.9)
+        panels[one_of("name", name, sorted(panels))](figure, ds)
+        return figure
+    columns = 3
+    figure = frames.new_figure(4.0 * columns, 2.7 * -(-len(panels) // columns))
+    places = figure.subfigures(-(-len(panels) // columns), columns, squeeze=False)
+    for place, draw in zip(places.flat, panels.values(), strict=False):
+        draw(place, ds)
+    figure.suptitle(
+        f"{ds.attrs.get('file', 'Layers of a trained model')}: {ds.attrs['n_measured']} tokens; "
+        "dashed without sinks, dotted nulls",
+        fontsize=frames.NORMAL + 1,
+    )
+    return figure
+
+
+# draws a panel of a dataset
+Draw = Callable[[Figure | SubFigure, Any], None]
+
+
+def panels_of(ds: Any) -> dict[str, Draw]:
+    """The panels that a dataset has numbers for: those of heads need attention."""
+    of_heads: dict[str, Draw] = {"heads": _heads, "fit": _fit}
+    return (of_heads if "effective_beta" in ds else {}) | {
+        "energy": _energy,
+        "parts": _parts,
+        "clusters": _clusters,
+        "products": _products,
+        "means": _means,
+        "rank": _rank,
+        "moves": _moves,
+    }
+
+
+def _axes(figure: Figure | SubFigure, x: str, y: str, title: str) -> Axes:
+    ax = figure.subplots()
+    frames.label_axes(ax, x, y)
+    ax.set_title(title, fontsize=frames.NORMAL, loc="left", pad=4)
+    ax.tick_params(which="both", labelsize=frames.SMALL)
+    ax.spines[["top", "right"]].set_visible(False)
+    # layers are counted
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return ax
+
+
+def _lines(ax: Axes, ds: Any, name: str, colour: str, label: str, over: str = "state") -> None:
+    """A number over states or layers, with all tokens and without sinks."""
+    for subset, style in zip(SUBSETS, ({}, _WITHOUT), strict=True):
+        if subset == SUBSETS[0] or ds.attrs["n_sinks"]:
+            said = label if subset == SUBSETS[0] else ""
+            values = ds[name].sel(subset=subset)
+            kind: dict[str, Any] = {"color": colour, "linewidth": 1.2, "label": said, **style}
+            ax.plot(ds[over], values, **kind)
+
+
+def _null(ax: Axes, ds: Any, name: str, label: str) -> None:
+    values = ds[name].sel(subset=SUBSETS[0])
+    ax.plot(ds["state"], values, linewidth=1.2, label=label, **_NULL)
+
+
+def _heads(figure: Figure | SubFigure, ds: Any) -> None:
+    """Effective β by layer and head, with a cross on heads that no β describes."""
+    part = ds.sel(subset=SUBSETS[0])
+    beta, is_described = part["effective_beta"].values, part["r2"].values >= LEAST_R2
+    count = f"{int(is_described.sum())} of {is_described.size} heads"
+    ax = _axes(figure, "head", "layer", f"effective β where R² ≥ {LEAST_R2:g}: {count}")
+    known = beta[is_described]
+    end = float(np.quantile(np.abs(known), 1.0 - _ENDS)) if len(known) else 1.0
+    scale = Normalize(-end, end)
+    ax.imshow(
+        np.where(is_described, beta, np.nan), cmap="RdBu_r", norm=scale, aspect="auto", zorder=1
+    )
+    ax.set_facecolor("0.94")
+    layer, head = np.nonzero(~is_described)
+    ax.plot(head, layer, "x", color="0.6", markersize=2.5, markeredgewidth=0.6)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.spines[["top", "right"]].set_visible(True)
+    bar = figure.colorbar(ScalarMappable(scale, "RdBu_r"), ax=ax, extend="both", aspect=25)
+    frames.finish_bar(bar, "β; × no β describes the head")
+
+
+def _fit(figure: Figure | SubFigure, ds: Any) -> None:
+    """R² of each head by layer, and the means of the model and of its null."""
+    ax = _axes(figure, "layer", "R²", "R² of log A on β⟨x, y⟩ + c, a dot for each head")
+    part, layer = ds.sel(subset=SUBSETS[0]), ds["layer"].values
+    r2 = part["r2"].values
+    ax.plot(np.repeat(layer, r2.shape[1]), r2.ravel(), ".", color=frames.SKY, markersize=3)
+    ax.plot(layer, _means_of(r2), color=frames.BLUE, linewidth=1.2, label="mean")
+    if ds.attrs["n_sinks"]:
+        without = ds["r2"].sel(subset=SUBSETS[1]).values
+        ax.plot(layer, _means_of(without), "--", color=frames.BLUE, linewidth=1.2)
+    null = _means_of(part["r2_null"].sel(head_null="another layer").values)
+    ax.plot(layer, null, linewidth=1.2, label="heads of another layer", **_NULL)
+    ax.axhline(LEAST_R2, color=frames.ORANGE, linewidth=0.8)
+    frames.write(ax, "no β below", (1.0, LEAST_R2), ax.get_yaxis_transform(), ha="right")
+    ax.set_ylim(0.0, max(3.0 * LEAST_R2, 1.05 * float(np.nanmax(r2, initial=0.0))))
+    ax.legend(**frames.LEGEND)
+
+
+def _means_of(rows: Array) -> Array:
+    """Means over heads; nan where no head has a number."""
+    known = np.isfinite(rows)
+    sums = np.where(known, rows, 0.0).sum(axis=1)
+    return np.where(known.any(axis=1), sums / np.maximum(known.sum(axis=1), 1), np.nan)
+
+
+def _energy(figure: Figure | SubFigure, ds: Any) -> None:
+    """E_β over layers at each β, between the bounds of so many tokens, and its null."""
+    ax = _axes(figure, "layer", "", "energy $E_β$ / $E_β$(δ), with the least that it can be")
+    for beta, colour in zip(ds["beta"].values, frames.CYCLE, strict=False):
+        part = ds.sel(beta=beta)
+        _lines(ax, part, "energy_share", colour, f"β = {beta:.3g}")
+        values = part["energy_share_drift"].sel(subset=SUBSETS[0])
+        ax.plot(ds["state"], values, ":", color=colour, linewidth=1.0)
+        least = float(part["energy_share_lower"].sel(subset=SUBSETS[0]))
+        ax.axhline(least, color=colour, linewidth=0.5, alpha=0.6)
+    ax.set_yscale("log")
+    ax.set_ylim(top=1.0)
+    ax.legend(**frames.LEGEND, ncols=2)
+
+
+def _parts(figure: Figure | SubFigure, ds: Any) -> None:
+    """What each half of a layer does to the energy, and the residual of first order."""
+    part = at_known_beta(ds).sel(subset=SUBSETS[0])
+    beta = float(part["beta"])
+    title = f"change of $E_β$ / $E_β$(δ) by each half of a layer, β = {beta:.3g}"
+    ax = _axes(figure, "layer", "", title)
+    halves = [str(half) for half in ds["half"].values]
+    width = 0.8 / len(halves)
+    colours = dict(zip(halves, (frames.BLUE, frames.ORANGE), strict=False))
+    for i, (half, colour) in enumerate(colours.items()):
+        row = part.sel(half=half)
+        at = ds["layer"].values + (i - 0.5 * (len(halves) - 1)) * width
+        ax.bar(at, row["energy_change"], width, color=colour, label=half)
+        first = row["energy_change"] - row["energy_residual"]
+        label = "" if i else "to first order"
+        ax.plot(at, first, "_", color="black", markersize=4, markeredgewidth=0.8, label=label)
+    ax.axhline(0.0, color="black", linewidth=0.6)
+    ax.legend(**frames.LEGEND)
+
+
+def _clusters(figure: Figure | SubFigure, ds: Any) -> None:
+    """The share of near pairs with its null, and the modes of log G_β, on an axis of their own."""
+    part = at_known_beta(ds)
+    beta = float(part["beta"])
+    ax = _axes(figure, "layer", "share", f"pairs within 1/√β, and modes, β = {beta:.3g}")
+    _lines(ax, part, "near_pairs", frames.BLUE, "near pairs")
+    _null(ax, part, "near_pairs_drift", "of the drift")
+    modes = ax.twinx()
+    _lines(modes, part, "n_modes", frames.ORANGE, "modes (right)")
+    for one in (ax, modes):
+        # above the curves there is room for the legend
+        one.set_ylim(0.0, 1.4 * one.get_ylim()[1])
+    modes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    modes.tick_params(labelsize=frames.SMALL, colors=frames.ORANGE)
+    modes.spines["top"].set_visible(False)
+    handles = [h for a in (ax, modes) for h in a.get_legend_handles_labels()[0]]
+    ax.legend(handles=handles, **frames.LEGEND, loc="upper center", ncols=3)
+
+
+def _products(figure: Figure | SubFigure, ds: Any) -> None:
+    """Histograms of inner products of some states, from dark to light (Figure 1)."""
+    ax = _axes(figure, "⟨xᵢ, xⱼ⟩", "density", "inner products of pairs of tokens, by layer")
+    states = frames.thinned(ds.sizes["state"], _MOST_STATES)
+    cosines = ds["cosine"].values
+    width = cosines[1] - cosines[0]
+    colours = frames.COLOURS(np.linspace(0.1, 0.8, len(states)))
+    for state, colour in zip(states.tolist(), colours, strict=True):
+        counts = ds["inner_products"].sel(subset=SUBSETS[0]).isel(state=state).values
+        ax.step(
+            cosines, counts / counts.sum() / width, where="mid", color=colour, linewidth=1.0,
+            label=str(state),
+        )  # fmt: skip
+    ax.set_xlim(-1.0, 1.0)
+    ax.set_ylim(bottom=0.0)
+    ax.legend(**frames.LEGEND, title="layer", title_fontsize=frames.SMALL)
+
+
+def _means(figure: Figure | SubFigure, ds: Any) -> None:
+    """Mean and 0.9 quantile of inner products, and those of the null."""
+    ax = _axes(figure, "layer", "", "inner products: mean and 0.9 quantile over pairs")
+    _lines(ax, ds, "mean_cosine", frames.BLUE, "mean")
+    _lines(ax, ds, "upper_cosine", frames.ORANGE, "0.9 quantile")
+    _null(ax, ds, "upper_cosine_drift", "0.9 quantile of the drift")
+    ax.set_ylim(top=1.0)
+    ax.legend(**frames.LEGEND)
+
+
+def _rank(figure: Figure | SubFigure, ds: Any) -> None:
+    ax = _axes(figure, "layer", "", "effective rank of the tokens")
+    _lines(ax, ds, "effective_rank", frames.BLUE, "model")
+    _null(ax, ds, "effective_rank_drift", "drift to the mean")
+    ax.set_ylim(bottom=0.0)
+    ax.legend(**frames.LEGEND)
+
+
+def _moves(figure: Figure | SubFigure, ds: Any) -> None:
+    """How far each layer moves the tokens, by its own coupling and the optimal one."""
+    own, optimal = (
+        ds[name].sel(subset=SUBSETS[0]).values for name in ("own_distance", "optimal_distance")
+    )
+    title = f"$W_2$ between layers, own − optimal ≤ {float((own - optimal).max()):.2g}"
+    ax = _axes(figure, "layer", "radian", title)
+    ax.fill_between(ds["layer"], optimal, own, color=frames.BLUE, alpha=0.2, linewidth=0.0)
+    _lines(ax, ds, "own_distance", frames.BLUE, "the model's own coupling", "layer")
+    _lines(ax, ds, "optimal_distance", frames.GREEN, "the optimal coupling", "layer")
+    ax.set_ylim(bottom=0.0)
+    ax.legend(**frames.LEGEND)
