@@ -292,35 +292,40 @@ def _exit(solution: Solution, file: Path) -> None:
 @app.command()
 def plot(
     file: Annotated[
-        Path, Argument(metavar="RUN.nc|SWEEP.nc", help="Result file of a run or a sweep.")
+        Path,
+        Argument(
+            metavar="RUN.nc|SWEEP.nc|LAYERS.nc", help="Result file of a run, a sweep or layers."
+        ),
     ],
     figure: options.RunFigure = None,
     name: Annotated[
         str | None,
-        Option(help="One number to draw, such as dissipation or final_energy, as RUN-NAME.png."),
+        Option(
+            help="One number to draw, such as dissipation or final_energy, or one panel of layers, "
+            "as RUN-NAME.png."
+        ),
     ] = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw a run, or a sweep over its grid.
+    """Draw a run, a sweep or layers.
 
     Of a run it draws the measure at several times, and its numbers over t; with --name one number.
     A sweep over one key is a curve, over two a map; without --name it shows the final energy as a
-    share of that of a Dirac, of runs without an energy the final root mean square velocity. A
-    figure of the same case is replaced, another file only with --force.
+    share of that of a Dirac, of runs without an energy the final root mean square velocity. Of
+    layers it draws what `meanfield layers` does. A figure of the same case is replaced, another
+    file only with --force.
     """
-    from meanfield.evolution.files import SOURCE
-
-    found, is_run = _run_or_sweep(file)
+    found, kind = _result(file)
     place = figure or file.with_name(f"{file.stem}{f'-{name}' if name else ''}.png")
-    source = found._source if is_run else str(found.attrs.get(SOURCE, ""))
+    source = _source_of(found, kind)
     with _made(place, "--figure", runs.FIGURE_SUFFIXES, source, force, quiet):
         from meanfield import plot as plots
 
-        if is_run:
+        if kind == "run":
             drawn = plots.solution(found) if name is None else found.plot(name)
         else:
-            drawn = plots.sweep(found, name)
+            drawn = plots.layers(found, name) if kind == "layers" else plots.sweep(found, name)
         plots.save(drawn, place, source=source)
 
 
@@ -411,34 +416,53 @@ def compare(
 def info(
     file: Annotated[
         Path | None,
-        options.optional_file("RUN.nc|SWEEP.nc", "Result file of a run or a sweep."),
+        options.optional_file(
+            "RUN.nc|SWEEP.nc|LAYERS.nc", "Result file of a run, a sweep or layers."
+        ),
     ] = None,
 ) -> None:
-    """Summarise a run or a sweep; without a file, show versions."""
+    """Summarise a run, a sweep or layers.
+
+    Without a file it shows versions.
+    """
     from meanfield.cli import text
 
     if file is None:
         lines = text.machine()
     else:
-        found, is_run = _run_or_sweep(file)
-        lines = text.summary(found, file) if is_run else text.summary_of_sweep(found, file)
+        found, kind = _result(file)
+        if kind == "layers":
+            from meanfield.cli.layers import summary_of_layers
+
+            lines = summary_of_layers(found)
+        else:
+            lines = (text.summary if kind == "run" else text.summary_of_sweep)(found, file)
     names = [one_line(name) for name in lines]
     width = max(map(len, names))
     for name, told in zip(names, lines.values(), strict=True):
         typer.echo(f"{name:<{width}}  {one_line(told)}")
 
 
-def _run_or_sweep(file: Path) -> tuple[Any, bool]:
-    """The run in a file, or else the dataset of a sweep, and whether it is a run."""
+def _result(file: Path) -> tuple[Any, str]:
+    """What is in a file and of which kind it is: a run, or the dataset of a sweep or of layers."""
+    from meanfield.cli.layers import LAYERS, load_layers
     from meanfield.cli.sweeps import SWEEP, load_sweep
 
     try:
-        return runs.loaded_run(file), True
+        return runs.loaded_run(file), "run"
     except Refusal as refusal:
-        if SWEEP not in str(refusal):
+        load, kind = (load_layers, "layers") if LAYERS in str(refusal) else (load_sweep, "sweep")
+        if kind == "sweep" and SWEEP not in str(refusal):
             raise
     with refusals():
-        return load_sweep(file), False
+        return load(file), kind
+
+
+def _source_of(found: Any, kind: str) -> str:
+    """What a result was made from."""
+    from meanfield.evolution.files import SOURCE
+
+    return str(found._source if kind == "run" else found.attrs.get(SOURCE, ""))
 
 
 def _draw(solution: Solution, picture: Path) -> None:
@@ -490,7 +514,9 @@ def movie(
 
 @app.command()
 def report(
-    file: options.RunFile,
+    file: Annotated[
+        Path, Argument(metavar="RUN.nc|LAYERS.nc", help="Result file of a run or of layers.")
+    ],
     other: Annotated[
         Path | None,
         options.optional_file("[OTHER.nc]", "Result file of a second run."),
@@ -504,20 +530,90 @@ def report(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make one HTML page of a run, which needs no network.
+    """Make one HTML page of a run or of layers.
 
-    It has the measure over time, the numbers, checks, and the case. With a second run on the same
-    sphere the page shows both side by side at the same time, and how far apart they are. Needs
-    plotly, of the extra `report`. A page of the same case is replaced, another file only with
-    --force.
+    It needs no network. Of a run it has the measure over time, the numbers, checks, and the case.
+    With a second run on the same sphere the page shows both side by side at the same time, and how
+    far apart they are. Needs plotly, of the extra `report`. Of layers it has a verdict on each
+    claim with its null, the effective β of each head, numbers by layer, and the checks of the
+    reader. A page of the same case is replaced, another file only with --force.
     """
     from meanfield.cli import report as reports
 
+    found, kind = _result(file)
+    if kind == "sweep" or (kind == "layers" and other is not None):
+        of = f"{file} and {other}" if other else str(file)
+        raise Refusal(f"RUN.nc must be one or two runs, or one file of layers, got {of}")
+    if kind == "layers":
+        place, source = output or file.with_suffix(".html"), _source_of(found, kind)
+        with _made(place, "--output", (".html",), source, force, quiet):
+            reports.write(place, reports.page_of_layers(found))
+        return
     given = [file] if other is None else [file, other]
-    sols = [runs.loaded_run(path) for path in given]
+    sols = [found, *(runs.loaded_run(path) for path in given[1:])]
     place = output or file.with_name(f"{'-'.join(path.stem for path in given)}.html")
     with _made(place, "--output", (".html",), reports.source_of_page(sols), force, quiet):
         reports.save(place, *sols, names=_names(given))
+
+
+@app.command()
+def layers(
+    file: Annotated[
+        Path,
+        Argument(
+            metavar="STATES", help="Hidden states of a trained model: npz, npy or safetensors."
+        ),
+    ],
+    beta: Annotated[
+        str | None,
+        Option(
+            metavar="NUMBERS",
+            help="β of energies and clusters, with commas or START:STOP:COUNT; by default 1, 4, 16 "
+            "and that of the model.",
+        ),
+    ] = None,
+    repeats: Annotated[
+        int, Option(min=2, help="Number of random halves and shuffles, for errors and nulls.")
+    ] = 16,
+    max_tokens: Annotated[
+        int, Option(min=8, help="Of more tokens so many are measured, the sinks among them.")
+    ] = 512,
+    prompt: Annotated[int | None, Option(min=0, help="Which prompt, of a file of several.")] = None,
+    rng: options.Rng = 0,
+    output: Annotated[Path, options.output("LAYERS.nc")] = Path("layers.nc"),
+    figure: Annotated[Path | None, options.figure()] = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure the layers of a trained model.
+
+    It prints a verdict on each claim of the paper, with its null, and what the reader has checked,
+    and writes a dataset and a figure. What a file must hold, and how one is written, is in
+    docs/howto/trained_models.md. Files made from the same states with the same options are
+    replaced, others only with --force. Exit status: 0 measured, whatever the verdicts are, 1 the
+    files can't be written, 2 bad input, 130 interrupted.
+    """
+    from meanfield.cli import layers as measures
+    from meanfield.cli.study import numbers_from
+
+    betas = None if beta is None else numbers_from("--beta", beta)
+    given = {"beta": betas, "repeats": repeats, "max_tokens": max_tokens, "rng": rng}
+    with refusals():
+        source = runs.source_of("layers", measures.digest_of(file), given, prompt)
+    with runs.claimed(output, "--output", (".nc",), source, force):
+        drawn = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
+        progress = sys.stderr.isatty() and not quiet
+        with refusals(), runs.killed_like_ctrl_c():
+            found = measures.measured(file, prompt, progress=progress, **given)
+        if not quiet:
+            typer.echo("\n".join([measures.title_of(found), *measures.lines_of(found)]))
+        from meanfield import plot as plots
+
+        with refusals(f"{output} or {drawn}"):
+            runs.write_dataset(found, output, source)
+            plots.save(plots.layers(found), drawn, source=source)
+    if not quiet:
+        typer.echo(f"wrote {output}, {drawn}")
 
 
 @app.command()

@@ -94,7 +94,7 @@ def _asked(
     return add
 
 
-def _numbers(option: str, text: str) -> list[float]:
+def numbers_from(option: str, text: str) -> list[float]:
     """The numbers of START:STOP:COUNT or NUMBER,NUMBER,….
 
     Raises
@@ -113,7 +113,7 @@ def _numbers(option: str, text: str) -> list[float]:
 
 def _integers(text: str) -> list[int]:
     # 1e4, too
-    given = _numbers("--n", text)
+    given = numbers_from("--n", text)
     counts = [int(n) for n in given if n.is_integer() and n >= 2]
     if counts != given or counts != sorted(set(counts)):
         raise Refusal(f"--n must be ascending integers >= 2 with commas between them, got {text!r}")
@@ -136,7 +136,7 @@ def _with_dynamics(own: dict[str, Any]) -> dict[str, Any]:
     if name not in kinds:
         raise Refusal(f"--dynamics must be one of {', '.join(kinds)}, got {name!r}")
     with refusals():
-        own["dynamics"] = [kinds[name](beta) for beta in _numbers("--beta", own.pop("beta"))]
+        own["dynamics"] = [kinds[name](beta) for beta in numbers_from("--beta", own.pop("beta"))]
     return own
 
 
@@ -249,9 +249,9 @@ def proposition_3_4(
         raise Refusal(f"--beta must be left out with --potential, got {beta!r}")
     given: dict[str, Any] = {"beta": None, "dim": dim, "rng": rng}
     if potential is not None:
-        given["potential"] = _numbers("--potential", potential)
+        given["potential"] = numbers_from("--potential", potential)
     else:
-        betas = _numbers("--beta", "4" if beta is None else beta)
+        betas = numbers_from("--beta", "4" if beta is None else beta)
         if len(betas) > 2:
             raise Refusal(f"--beta must be one number or LOW,HIGH, got {betas}")
         given["beta"] = betas[0] if len(betas) == 1 else tuple(betas)
@@ -332,7 +332,7 @@ def energy_extremisers(
 
     On the circle, for D = diag(1, λ), at least one λ > 0.
     """
-    values = _numbers("--eigenvalue", eigenvalue)
+    values = numbers_from("--eigenvalue", eigenvalue)
     if max(values) <= 0.0:
         raise Refusal(f"--eigenvalue must have a value > 0, got {eigenvalue!r}")
     return {"matrices": [[[1.0, 0.0], [0.0, value]] for value in values], "beta": beta}

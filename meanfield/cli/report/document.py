@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from itertools import chain
-from pathlib import PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from string import Template
 from typing import Any
 
@@ -178,7 +178,17 @@ def save(path: str | os.PathLike[str], *sols: Solution, names: Sequence[str] = "
     OSError
         If it can't be written there.
     """
-    place, text = check_path(path, (".html",), ".html"), page(*sols, names=names)
+    write(check_path(path, (".html",), ".html"), page(*sols, names=names))
+
+
+def write(place: Path, text: str) -> None:
+    """Write the text of a page, whole or not at all.
+
+    Raises
+    ------
+    OSError
+        If it can't be written there.
+    """
     remove_leftovers(place)
     with whole_file(place) as beside:
         beside.write_text(text, encoding="utf-8")

@@ -1,0 +1,180 @@
+"""Layers of a trained model on the command line: measured, kept in a file, and told in words."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from meanfield.evolution import netcdf
+from meanfield.evolution.solution import other_versions, versions, versions_of
+from meanfield.trained import Claim, LayerStates, claims, measure_layers
+
+LAYERS, LAYERS_VERSION = "meanfield-layers", 1
+# what is drawn and told has these numbers over these axes; those of heads only with attention
+_STATES, _MOVES = ("state", "subset"), ("layer", "subset")
+_NEEDED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("mean_cosine", "upper_cosine", "effective_rank"), _STATES),
+    **dict.fromkeys(("mean_cosine_drift", "upper_cosine_drift", "effective_rank_drift"), _STATES),
+    **dict.fromkeys(("energy_share", "near_pairs", "n_modes", "n_clusters"), (*_STATES, "beta")),
+    "energy_share_lower": ("subset", "beta"),
+    "energy_share_drift": (*_STATES, "beta"),
+    "near_pairs_drift": (*_STATES, "beta"),
+    "energy_share_shuffled": (*_STATES, "repeat", "beta"),
+    "near_pairs_shuffled": (*_STATES, "repeat", "beta"),
+    "upper_cosine_shuffled": (*_STATES, "repeat"),
+    "inner_products": (*_STATES, "cosine"),
+    **dict.fromkeys(("energy_change", "energy_residual"), (*_MOVES, "half", "beta")),
+    **dict.fromkeys(("own_distance", "optimal_distance"), _MOVES),
+    "norm_ratio": ("state", "token"),
+    "is_sink": ("token",),
+    "is_measured": ("token",),
+    **dict.fromkeys(("attention_error",), ("layer", "head")),
+    **dict.fromkeys(("attention_rounding", "residual_error", "residual_rounding"), ("layer",)),
+    "row_error": ("layer",),
+    "stage": ("state",),
+    "finding": ("finding",),
+}
+_OF_HEADS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("effective_beta", "effective_beta_error", "r2"), (*_MOVES, "head")),
+    "r2_null": (*_MOVES, "head_null", "head"),
+    "attention_share": ("layer", "token"),
+}
+_WORDS = "stage", "finding", "subset", "half", "head_null", "word"
+
+
+def digest_of(file: Path) -> str:
+    """SHA-256 of what a file holds.
+
+    Raises
+    ------
+    ValueError
+        If it can't be read.
+    """
+    with netcdf.refusals(file):
+        if file.exists() and not file.is_file():
+            raise ValueError("it must be a regular file")
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def measured(file: Path, prompt: int | None, **options: Any) -> xr.Dataset:
+    """The measures of the layers in a file, with the checks of the reader and what they are from.
+
+    Parameters
+    ----------
+    file : Path
+    prompt : int, optional
+        Which of its prompts, where it has more than one.
+    **options
+        Of `measure_layers`.
+
+    Raises
+    ------
+    ValueError
+        If the file is none of layers, or an option is out of range.
+    """
+    states = LayerStates.from_file(file)
+    last = states.n_prompts - 1
+    if (0 if prompt is None and not last else prompt) not in range(last + 1):
+        raise ValueError(
+            f"--prompt must be 0 to {last}, one of the prompts of {file}, got {prompt}"
+        )
+    states = states.prompt(prompt or 0)
+    with netcdf.refusals(file):
+        # the cheaper first: it reads all layers
+        checked = states.check()
+    ds = measure_layers(states, **options).merge(checked)
+    about = {"format": LAYERS, "format_version": LAYERS_VERSION, "file": file.name}
+    return ds.assign_attrs(about | dict(_conventions(states)) | versions())
+
+
+def _conventions(states: LayerStates) -> Iterator[tuple[str, str]]:
+    """What is known of the model: its norm, its mask, how its scores are made."""
+    yield "norm", "none is known" if states.norm is None else repr(states.norm)
+    allowed = states.allowed
+    is_causal = np.array_equal(allowed, np.tri(len(allowed), dtype=bool))
+    yield "mask", "causal" if is_causal else "none" if allowed.all() else "of its own"
+    layers = map(states.matrices_at, range(states.n_layers))
+    known = next((matrices for matrices in layers if matrices is not None), None)
+    if known is not None:
+        heads, groups = len(known.query), len(known.key)
+        keys = "keys of its own" if heads == groups else f"one of {groups} groups of keys"
+        turned = "no rotary angles" if known.rotary is None else repr(known.rotary)
+        yield "scores", f"scale {known.scale:.6g}, each head with {keys}, {turned}"
+
+
+def load_layers(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Read the measures of layers from their file, in which nothing is executed.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing, has no such measures, is of another version, cut short or damaged.
+    """
+    source = netcdf.file_path(path)
+    with netcdf.refusals(source), netcdf.opened(source, LAYERS, LAYERS_VERSION) as stored:
+        ds = stored.dataset()
+        needed = _NEEDED | (_OF_HEADS if "effective_beta" in ds else {})
+        for name, dims in needed.items():
+            what = "words" if name in _WORDS else "numbers"
+            if (
+                name not in ds
+                or ds[name].dims != dims
+                or (ds[name].dtype.kind in "OU") != (name in _WORDS)
+            ):
+                raise ValueError(f"{name} must be there, {what} over {dims}")
+        # an error is better here than in the middle of a page
+        claims(ds)
+        return ds
+
+
+def told(claim: Claim) -> str:
+    """A claim in a line: its verdict, and the finding."""
+    return f"{claim.name}, {claim.subset}: {claim.verdict}. {claim.sentence}"
+
+
+def lines_of(ds: xr.Dataset) -> list[str]:
+    """A line for each claim, for the heads, the sinks, and each finding of the reader."""
+    return [*map(told, claims(ds)), f"sinks: {sinks_of(ds)}", *map(str, ds["finding"].values)]
+
+
+def sinks_of(ds: xr.Dataset) -> str:
+    """The tokens that are sinks, by their numbers and words.
+
+    Examples
+    --------
+    >>> ds = xr.Dataset(
+    ...     {"is_sink": ("token", [True, False])}, {"token": [0, 1], "word": ("token", ["a", "b"])}
+    ... )
+    >>> sinks_of(ds)
+    "token 0 'a'"
+    """
+    sinks = ds["token"].values[ds["is_sink"].values.astype(bool)]
+    words = dict(zip(ds["token"].values, ds["word"].values, strict=True)) if "word" in ds else {}
+    names = [f"token {i}" + (f" {str(words[i])!r}" if words else "") for i in sinks]
+    return ", ".join(names) or "none"
+
+
+def title_of(ds: xr.Dataset) -> str:
+    """How large the model is."""
+    heads = f" of {ds.sizes['head']} heads" if "effective_beta" in ds else ""
+    count = f"{ds.attrs['n_tokens']} tokens in d = {ds.attrs['dim']}"
+    if ds.attrs["n_measured"] < ds.attrs["n_tokens"]:
+        count += f", of which {ds.attrs['n_measured']} are measured"
+    return f"{ds.sizes['layer']} layers{heads}, {count}"
+
+
+def summary_of_layers(ds: xr.Dataset) -> dict[str, str]:
+    """The measures of a model in a dozen entries."""
+    about = {"model": title_of(ds), "sinks": sinks_of(ds)}
+    about |= {f"{c.name}, {c.subset}": f"{c.verdict}. {c.sentence}" for c in claims(ds)}
+    about |= {f"check {i}": str(text) for i, text in enumerate(ds["finding"].values)}
+    made_by = ", ".join(other_versions(versions_of(ds.attrs)))
+    about["made by"] = made_by or "this code, these libraries"
+    return about | {str(name): f"{value}" for name, value in ds.attrs.items()}

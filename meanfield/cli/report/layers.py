@@ -1,0 +1,296 @@
+"""The page of a trained model: claims with their nulls, figures, heads, sinks, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from meanfield import plot
+from meanfield._checks import check_type
+from meanfield.cli.layers import sinks_of, title_of
+from meanfield.cli.report.document import filled, part_of_page
+from meanfield.evolution.files import SOURCE
+from meanfield.evolution.solution import versions_of
+from meanfield.plot.frames import image, subscripts, to_bytes
+from meanfield.plot.trained import panels_of
+from meanfield.trained import Claim, claims
+from meanfield.trained.measure import SUBSETS, at_known_beta
+from meanfield.trained.temperature import LEAST_R2
+from meanfield.typing import NDArray
+
+# what each panel shows, below it
+_CAPTIONS = {
+    "heads": "Effective β of each head. A cross: R² is below 0.1, and no β describes the head.",
+    "fit": "How much of log A a multiple of ⟨x, y⟩ explains, and how much that of another layer.",
+    "energy": "Energies rise along the paper's flow. Thin lines: the least that is possible.",
+    "parts": "What attention and feed-forward did to the energy. Dashes: to first order in the "
+    "move; where they are far from the bar the move is long.",
+    "clusters": "Tokens within the width 1/√β of the kernel, and modes of log G.",
+    "products": "Figure 1 of the paper: with layers, inner products should go to 1.",
+    "means": "The mean rises by whatever tokens do in common, the upper quantile where they meet.",
+    "rank": "e to the entropy of the singular values: 1 where all tokens lie on one axis.",
+    "moves": "How far a layer moves tokens. Along a gradient flow the two couplings are the same.",
+}
+_RULE = (
+    "A claim holds if its number is more than two standard errors above 0 (of R², above 0.1) and "
+    "above that of its null. Errors are those of random halves of the tokens, of the attention "
+    "those of layers. Tokens of a text hang together, so errors are rather too small."
+)
+
+
+def page_of_layers(ds: xr.Dataset) -> str:
+    """One HTML page about the layers of a trained model.
+
+    It opens with a verdict on each claim of the paper, with its number, error and null, for all
+    tokens and without sinks. Then come figures over layers, numbers by layer, the effective β of
+    each head with its error and R², sinks, the checks of the reader, and how it was measured.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `meanfield layers`.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    check_type("ds", ds, xr.Dataset, "a dataset of meanfield layers")
+    name = str(ds.attrs.get("file", "a trained model"))
+    checks = list(_checks(ds))
+    is_good = all(good for _, good in checks)
+    return filled(
+        "report/layers.html",
+        title=escape(f"Layers of {name}"),
+        source=escape(str(ds.attrs.get(SOURCE, ""))),
+        style=part_of_page("report/page.css"),
+        lead=f"<p>{escape(title_of(ds))}. {escape(_tokens(ds))}</p>",
+        verdict=escape(
+            "✓ the file agrees with itself" if is_good else "✗ the file does not agree with itself"
+        )
+        if checks
+        else "there is nothing that the file could be held against",
+        state="good" if is_good else "bad",
+        claims=_table(
+            ("claim", "verdict", "number", "its null", "shuffled tokens", "finding"),
+            _claims(ds),
+            "claims",
+        ),
+        rule=_RULE,
+        lines=escape(
+            "Lines are solid with all tokens, dashed without sinks; nulls are dotted. Layer l is "
+            "the state before it."
+        ),
+        panels="".join(_panel(ds, panel) for panel in panels_of(ds)),
+        numbers=_numbers(ds),
+        heads=_heads(ds) if "effective_beta" in ds else "",
+        sinks=_sinks(ds),
+        checks="".join(row for row, _ in checks),
+        findings="".join(f"<li>{_words(str(text))}</li>" for text in ds["finding"].values),
+        facts=_facts(ds),
+    )
+
+
+def _words(text: str) -> str:
+    """Text as HTML, with subscripts."""
+    return subscripts(escape(text), "<sub>%s</sub>")
+
+
+def _tokens(ds: xr.Dataset) -> str:
+    betas = ", ".join(f"{beta:.4g}" for beta in ds["beta"].values)
+    own = ds.attrs.get("model_beta")
+    of_model = f", of which {own:.4g} is that of the model" if own is not None else ""
+    return f"Energies and clusters are at β = {betas}{of_model}. Sinks: {sinks_of(ds)}."
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]], kind: str = "") -> str:
+    """A table of cells that are HTML."""
+    columns = "".join(f'<th scope="col">{name}</th>' for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<table class="{kind}"><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _claims(ds: xr.Dataset) -> Iterator[tuple[str, ...]]:
+    for claim in claims(ds):
+        apart = f"difference {claim.value - claim.null:+.3g} ± {claim.null_error:.2g}"
+        yield (
+            f"{_words(claim.statement)}; {escape(claim.subset)}",
+            f"<b>{escape(claim.verdict)}</b>",
+            f"{claim.value:+.3g} ± {claim.error:.2g}",
+            f"{claim.null:+.3g}, {escape(claim.null_name)}; {apart}",
+            _shuffled(ds, claim),
+            _words(claim.sentence),
+        )
+
+
+# the number of each claim, of which the last state is held against shuffled tokens
+_NUMBERS = {"energy": "energy_share", "clusters": "near_pairs", "inner products": "upper_cosine"}
+
+
+def _shuffled(ds: xr.Dataset, claim: Claim) -> str:
+    """The number of a claim in the last state, of R² the mean, and that of shuffled tokens."""
+    part = at_known_beta(ds).sel(subset=claim.subset)
+    if claim.name not in _NUMBERS:
+        chance = part["r2_null"].sel(head_null="shuffled tokens").values
+        return f"mean R² {np.nanmean(chance):.3g}, of the model {claim.value:.3g}"
+    name = _NUMBERS[claim.name]
+    mixed = part[f"{name}_shuffled"].isel(state=-1).values
+    model = float(part[name][-1])
+    return f"at the end {mixed.mean():.3g} ± {mixed.std(ddof=1):.2g}, of the model {model:.3g}"
+
+
+def _panel(ds: xr.Dataset, name: str) -> str:
+    drawn = to_bytes(plot.layers(ds, name), format="svg")
+    caption = _CAPTIONS[name]
+    return f"<figure>{image(drawn, 'svg+xml', caption)}<figcaption>{caption}</figcaption></figure>"
+
+
+# numbers of a state and of the layer behind it, at the β of the verdicts, with their headings
+_OF_STATES = {
+    "energy_share": "E<sub>β</sub>",
+    "near_pairs": "near pairs",
+    "n_modes": "modes",
+    "n_clusters": "clusters",
+    "mean_cosine": "mean ⟨x, y⟩",
+    "upper_cosine": "0.9 quantile",
+    "effective_rank": "rank",
+}
+_OF_LAYERS = {"own_distance": "own W<sub>2</sub>", "optimal_distance": "optimal W<sub>2</sub>"}
+
+
+def _numbers(ds: xr.Dataset) -> str:
+    """A table for all tokens, and one without sinks."""
+    at_beta, tables = at_known_beta(ds), []
+    for subset in SUBSETS:
+        part = at_beta.sel(subset=subset)
+        columns: dict[str, NDArray[Any]] = {
+            "layer": part["state"].values,
+            "state": part["stage"].values,
+        }
+        columns |= {heading: part[name].values for name, heading in _OF_STATES.items()}
+        changes = {
+            f"ΔE<sub>β</sub> by {escape(str(half))}": part["energy_change"].sel(half=half).values
+            for half in part["half"].values
+        }
+        changes["residual"] = part["energy_residual"].sum("half").values
+        changes |= {heading: part[name].values for name, heading in _OF_LAYERS.items()}
+        # behind the last state there is no layer
+        columns |= {name: np.append(values, np.nan) for name, values in changes.items()}
+        rows = zip(*(map(_cell, values) for values in columns.values()), strict=True)
+        summary = f"{subset}, at β = {float(part['beta']):.4g}"
+        is_open = "open" if subset == SUBSETS[0] else ""
+        tables.append(
+            f"<details {is_open}><summary>{escape(summary)}</summary>"
+            f'<div class="wide">{_table(columns, rows)}</div></details>'
+        )
+    return "".join(tables)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return escape(value)
+    return f"{value:.4g}" if np.isfinite(value) else ""
+
+
+def _heads(ds: xr.Dataset) -> str:
+    """Effective β of each head with its error and R²; none where no β describes the head."""
+    tables = []
+    for subset in SUBSETS:
+        part = ds.sel(subset=subset)
+        names = "effective_beta", "effective_beta_error", "r2"
+        numbers = (part[name].values for name in names)
+        cells = (
+            [str(layer), *(_head(*head) for head in zip(*of_layer, strict=True))]
+            for layer, *of_layer in zip(part["layer"].values, *numbers, strict=True)
+        )
+        head = ["layer", *(f"head {i}" for i in part["head"].values)]
+        is_described = part["r2"].values >= LEAST_R2
+        count = f"a β describes {int(is_described.sum())} of {is_described.size} heads"
+        is_open = "open" if subset == SUBSETS[0] else ""
+        tables.append(
+            f"<details {is_open}><summary>{escape(subset)}: {count}</summary>"
+            f'<div class="wide">{_table(head, cells)}</div></details>'
+        )
+    about = (
+        f"β ± its standard error, clustered by row, with R². Where R² is below {LEAST_R2:g} no β "
+        "describes the head, and none is shown."
+    )
+    return f'<section><h2>Effective β</h2><p class="notes">{about}</p>{"".join(tables)}</section>'
+
+
+def _head(beta: float, error: float, r2: float) -> str:
+    if r2 >= LEAST_R2:
+        return f"{beta:.3g} ± {error:.2g}<br>R² {r2:.2f}"
+    return f'<span class="none">no β<br>R² {r2:.2f}</span>' if np.isfinite(r2) else ""
+
+
+def _sinks(ds: xr.Dataset) -> str:
+    """Why each sink is one: the layer in which it draws the most attention, and its norm."""
+    rows = []
+    for token in ds["token"].values[ds["is_sink"].values.astype(bool)]:
+        part = ds.sel(token=token)
+        row = [str(token), escape(str(part["word"].values)) if "word" in ds else ""]
+        if "attention_share" in ds:
+            drawn = part["attention_share"].values
+            row.append(f"{drawn.max():.3g} in layer {int(drawn.argmax())}")
+        ratios = part["norm_ratio"].values
+        rows.append([*row, f"{ratios.max():.3g} before layer {int(ratios.argmax())}"])
+    if not rows:
+        return "<p>No token draws much of the attention, or has a norm that stands out.</p>"
+    shares = ["largest share of the attention"] if "attention_share" in ds else []
+    head = ["token", "word", *shares, "largest norm over the median"]
+    return f'<div class="wide">{_table(head, rows)}</div>'
+
+
+def _checks(ds: xr.Dataset) -> Iterator[tuple[str, bool]]:
+    """Rows on what the reader could hold against matrices, and whether each agrees."""
+    errors = {
+        "attention recomputed from states and matrices": (
+            ds["attention_error"].max("head").values,
+            ds["attention_rounding"].values,
+        ),
+        "residual identity": (ds["residual_error"].values, ds["residual_rounding"].values),
+    }
+    for name, (found, rounding) in errors.items():
+        known = np.isfinite(found)
+        if not known.any():
+            continue
+        agree = found[known] <= rounding[known]
+        worst = int(np.flatnonzero(known)[np.argmax(found[known] / rounding[known])])
+        mark, state = ("✓", "good") if agree.all() else ("✗", "bad")
+        cells = (
+            f'<span class="mark">{mark}</span>',
+            name,
+            f"{found[worst]:.2g} in layer {worst}",
+            f"{rounding[worst]:.2g}",
+            f"{int(agree.sum())} of {int(known.sum())} agree, {len(known)} layers in all",
+        )
+        row = "".join(f"<td>{cell}</td>" for cell in cells)
+        yield f'<tr class="{state}">{row}</tr>', bool(agree.all())
+
+
+def _facts(ds: xr.Dataset) -> str:
+    unshown = {
+        SOURCE,
+        "format",
+        "format_version",
+        *(f"{name}_version" for name in versions_of(ds.attrs)),
+    }
+    facts = {
+        str(name).replace("_", " "): f"{value}"
+        for name, value in ds.attrs.items()
+        if name not in unshown
+    }
+    facts |= versions_of(ds.attrs)
+    return "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>'
+        for name, text in facts.items()
+    )
