@@ -53,6 +53,7 @@ SCRIPTS = [
     "mean_field_rates",
     "mean_field_limit",
     "real_tokens",
+    "trained",
     "section_9_2_limits",
     "doubly_stochastic",
     "form_energies",

@@ -728,4 +728,82 @@ READ = (
     ),
 )
 
-FAULTS = (*BROAD, *HOLES, *BOUNDS, *READ)
+TEMPERATURE, MEASURE, NULLS, SINKS, MOVES, CHANGES = map(
+    TRAINED.format, ("temperature", "measure", "nulls", "sinks", "clusters", "energy")
+)
+PAGES, PICTURES = "tests/cli/test_layers.py::", "tests/plot/test_trained.py::"
+
+# of the instruments on trained models, and of what is said of them
+INSTRUMENTS = (
+    Fault(
+        "rows of attention that are pooled",
+        "meanfield/trained/temperature.py",
+        "means = kept.sum(axis=-1, keepdims=True) / np.maximum(fitted.sum(axis=-1, ",
+        "means = kept.sum(axis=(-2, -1), keepdims=True) / np.maximum(fitted.sum(axis=(-2, -1), ",
+        (
+            TEMPERATURE + "test_attention_of_the_paper_gives_its_beta",
+            MEASURE + "test_without_sinks_is_the_model_without_them",
+        ),
+    ),
+    Fault(
+        "half of the gradient of the energy",
+        "meanfield/trained/energy.py",
+        "(2.0 * beta / len(unit) ** 2)",
+        "(beta / len(unit) ** 2)",
+        (
+            CHANGES + "test_gradient_is_that_of_the_energy",
+            CHANGES + "test_residual_is_of_second_order",
+        ),
+    ),
+    Fault(
+        "chords in place of angles in W_2 between layers",
+        "meanfield/trained/clusters.py",
+        "costs = (2.0 * np.arcsin(np.minimum(0.5 * cdist(start, end), 1.0))) ** 2",
+        "costs = cdist(start, end) ** 2",
+        (MOVES + "test_optimal_is_never_above_own_and_is_w2",),
+    ),
+    Fault(
+        "heads of the layer itself as their own null",
+        "meanfield/trained/nulls.py",
+        "np.roll(order, 1)",
+        "np.roll(order, 0)",
+        (NULLS + "test_heads_of_other_layers_do_not_fit",),
+    ),
+    Fault(
+        "attention to oneself that makes a sink",
+        "meanfield/trained/sinks.py",
+        "np.where(np.eye(n, dtype=bool), 0.0, weights).sum",
+        "weights.sum",
+        (SINKS + "test_attention_to_oneself_draws_nobody",),
+    ),
+    Fault(
+        "a claim that holds though its null does as well",
+        "meanfield/trained/measure.py",
+        "return HOLDS if excess > apart * excess_error else AS_NULL",
+        "return HOLDS",
+        (MEASURE + "test_a_drift_to_the_mean_is_no_more_than_its_null",),
+    ),
+    Fault(
+        "sinks that are not measured",
+        "meanfield/trained/measure.py",
+        "np.sort(np.concatenate([np.flatnonzero(sink), others]))",
+        "np.sort(others)",
+        (MEASURE + "test_of_many_tokens_some_are_measured_with_all_sinks",),
+    ),
+    Fault(
+        "a page with β of heads that none describes",
+        "meanfield/cli/report/layers.py",
+        "if r2 >= LEAST_R2:",
+        "if r2 >= 0.0:",
+        (PAGES + "test_a_page_has_each_claim_with_its_null",),
+    ),
+    Fault(
+        "a figure with β of heads that none describes",
+        "meanfield/plot/trained.py",
+        "np.where(is_described, beta, np.nan)",
+        "beta",
+        (PICTURES + "test_heads_that_no_beta_describes_are_crossed",),
+    ),
+)
+
+FAULTS = (*BROAD, *HOLES, *BOUNDS, *READ, *INSTRUMENTS)
