@@ -346,9 +346,9 @@ HOLES = (
     Fault(
         "histograms of tokens without weights",
         "meanfield/plot/panels.py",
-        "(0.0, _TURN), weights=measure.weights)",
-        "(0.0, _TURN), weights=np.full(len(angles), 1.0 / len(angles)))",
-        ("tests/plot/test_panels.py::test_tokens_beside_the_circle_bear_their_histogram",),
+        "(0.0, end), weights=measure.weights)",
+        "(0.0, end), weights=np.full(len(angles), 1.0 / len(angles)))",
+        ("tests/plot/test_panels.py::test_tokens_beside_the_circle_bear_their_histogram", *PAGE),
     ),
     Fault(
         "principal axes of tokens without weights",
@@ -372,17 +372,10 @@ HOLES = (
         ("tests/plot/test_panels.py::test_particles_are_drawn_by_their_mass",),
     ),
     Fault(
-        "histograms of the page without weights",
-        "meanfield/cli/report/measures.py",
-        "bins, weights=measure.weights)",
-        "bins, weights=np.full(len(measure.weights), 1.0 / len(measure.weights)))",
-        PAGE,
-    ),
-    Fault(
         "sizes of tokens on the page without weights",
         "meanfield/cli/report/measures.py",
-        "np.sqrt(last.weights[kept] / last.weights.max())",
-        "np.ones(len(kept))",
+        "14.0 * np.sqrt(last.weights[kept] / last.weights.max())",
+        "14.0 * np.ones(len(kept))",
         PAGE,
     ),
     Fault(

@@ -13,7 +13,7 @@ import meanfield as mf
 from meanfield.cli import report
 from meanfield.cli.commands import main
 from meanfield.cli.report.document import _outcome, checks, measure_views
-from meanfield.cli.report.measures import angles_view, eye, sphere_view
+from meanfield.cli.report.measures import angles_view, eye, sphere_view, tokens_view
 from meanfield.cli.text import table
 from meanfield.evolution.system import System
 from meanfield.plot.panels import look
@@ -384,6 +384,10 @@ def test_tokens_are_where_they_are_and_as_large_as_their_weights():
     assert np.all((lengths > 1.0) & (lengths < 1.05))
     assert place / lengths[:, None] == pytest.approx(round_.points, abs=SINGLE)
     diameters = numbers(points["marker.size"])
+    assert diameters**2 / diameters[-1] ** 2 == pytest.approx(weights / 0.4, rel=SINGLE)
+    high = mf.Particles(mf.Uniform(5).sample(4, np.random.default_rng(1)), weights)
+    data, *_ = tokens_view([high], look([high], [high]))
+    diameters = numbers(data[1]["marker"]["size"])
     assert diameters**2 / diameters[-1] ** 2 == pytest.approx(weights / 0.4, rel=SINGLE)
 
 
