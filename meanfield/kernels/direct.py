@@ -103,6 +103,18 @@ class Lost(NamedTuple):
         return found
 
 
+def logs(masses: Array) -> Array:
+    """log of masses >= 0, -inf of those that are 0.
+
+    Examples
+    --------
+    >>> logs(np.array([1.0, 0.0]))
+    array([  0., -inf])
+    """
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(masses))
+
+
 def float32_error(reach: float, dim: int, masses: Array, name: str = "|z|") -> float:
     """A bound of the error of ∇ log G and log G by products of matrices in float32.
 
@@ -192,18 +204,24 @@ def log_moment(
     >>> round(float(log_g[0]), 12), mean
     (999.30685281944, array([[1., 0.]]))
     """
-    kept = masses > 0.0
+    if precision is np.float32:
+        float32_error(float(np.linalg.norm(z, axis=1).max(initial=0.0)), z.shape[1], masses)
+    return _log_moment(sources, logs(masses), z, precision)
+
+
+def _log_moment(
+    sources: Array, log_masses: Array, z: Array, precision: Precision = np.float64
+) -> tuple[Array, Array]:
+    """As `log_moment`, of masses that may be too small for a float."""
+    kept = log_masses > -np.inf
     if not kept.all():
-        sources, masses = sources[kept], masses[kept]
-    log_masses = np.log(masses)
+        sources, log_masses = sources[kept], log_masses[kept]
     # a bound of |<z, y>|
     largest = float(np.abs(z).max(initial=0.0)) * float(np.abs(sources).sum(axis=1).max())
     # one token alone is its own mean, to the last bit
-    if len(masses) > 1 and _is_plain(largest, z, precision):
+    if len(log_masses) > 1 and _is_plain(largest, z, precision):
         sums, unit = _plain_sums(sources, log_masses, z)
         return unit + np.log(sums[:, -1]), sums[:, :-1] / sums[:, -1:]
-    if precision is np.float32:
-        float32_error(float(np.linalg.norm(z, axis=1).max(initial=0.0)), z.shape[1], masses)
     mean, totals, log_unit = _shifted_sums(sources, log_masses, z, precision=precision)
     mean /= totals[:, None]
     return log_unit + np.log(totals), mean
@@ -437,7 +455,7 @@ class PairSums:
 
 
 def latitude_log_moment(
-    axis: Array, cosines: Array, sines: Array, masses: Array, z: Array
+    axis: Array, cosines: Array, sines: Array, log_masses: Array, z: Array
 ) -> tuple[Array, Array]:
     """log G(z) and ∇ log G(z) of masses spread evenly over circles of latitude about an axis.
 
@@ -449,35 +467,38 @@ def latitude_log_moment(
     axis : ndarray, shape (d,)
     cosines, sines : ndarray, shape (m,)
         Of the polar angle of each latitude.
-    masses : ndarray, shape (m,)
+    log_masses : ndarray, shape (m,)
+        -inf where there is no mass.
     z : ndarray, shape (n, d)
     """
-    latitudes = Latitudes(axis, np.column_stack([cosines, sines]), masses, z)
-    rule = latitude_rule(axis.size, float(latitudes.queries[:, 1].max()))
-    sources, spread = latitudes.sources(*rule)
-    log_g, reduced = log_moment(sources, spread, latitudes.queries)
+    latitudes = Latitudes(axis, np.column_stack([cosines, sines]), z)
+    u, shares = latitude_rule(axis.size, float(latitudes.queries[:, 1].max()))
+    spread = np.add.outer(log_masses, logs(shares)).ravel()
+    log_g, reduced = _log_moment(latitudes.sources(u), spread, latitudes.queries)
     return log_g, latitudes.vectors(reduced)
 
 
 def point_log_moment(
-    points: Array, masses: Array, z: Array, axis: Array | None
+    points: Array, log_masses: Array, z: Array, axis: Array | None
 ) -> tuple[Array, Array]:
-    """log G(z) and ∇ log G(z) of masses at points, or on the latitudes of points about an axis."""
+    """log G(z) and ∇ log G(z) of masses at points, or on the latitudes of points about an axis.
+
+    Masses are told by their logarithms, since they may be too small for a float.
+    """
     if axis is None:
-        return log_moment(points, masses, z)
+        return _log_moment(points, log_masses, z)
     polar = polar_angles(points, axis)
-    return latitude_log_moment(axis, np.cos(polar), np.sin(polar), masses, z)
+    return latitude_log_moment(axis, np.cos(polar), np.sin(polar), log_masses, z)
 
 
 class Latitudes:
-    """Sums over masses that are spread evenly over latitudes, in two dimensions.
+    """Sums over latitudes, each with its mass spread evenly, in two dimensions.
 
     Parameters
     ----------
     axis : ndarray, shape (d,)
     places : ndarray, shape (m, 2)
         Cosine and sine of the polar angle of each latitude.
-    masses : ndarray, shape (m,)
     at : ndarray, shape (n, d)
 
     Attributes
@@ -486,19 +507,18 @@ class Latitudes:
         The parts of `at` along the axis and across it.
     """
 
-    def __init__(self, axis: Array, places: Array, masses: Array, at: Array) -> None:
-        self._axis, self._places, self._masses = axis, places, masses
+    def __init__(self, axis: Array, places: Array, at: Array) -> None:
+        self._axis, self._places = axis, places
         along = at @ axis
         across = at - np.outer(along, axis)
         radius = np.linalg.norm(across, axis=1)
         self.queries = np.column_stack([along, radius])
         self._direction = across / np.where(radius > 0.0, radius, 1.0)[:, None]
 
-    def sources(self, u: Array, share: Array) -> tuple[Array, Array]:
-        """Points (q, 2) and masses (q,) that stand for the latitudes, by a rule over each."""
+    def sources(self, u: Array) -> Array:
+        """Points (m · len(u), 2) that stand for the latitudes, by the nodes u of a rule on each."""
         cosines, sines = self._places.T
-        places = np.column_stack([np.repeat(cosines, len(u)), np.outer(sines, u).ravel()])
-        return places, np.outer(self._masses, share).ravel()
+        return np.column_stack([np.repeat(cosines, len(u)), np.outer(sines, u).ravel()])
 
     def vectors(self, reduced: Array) -> Array:
         """Vectors (n, d) of sums (n, 2) of the sources at the queries."""
@@ -541,7 +561,7 @@ def grid_log_moment(space: Space, values: Array, z: Array) -> tuple[Array, Array
     """
     masses = space.weights * values
     if isinstance(space, Zonal):
-        return latitude_log_moment(space.axis, space.nodes, space.sines, masses, z)
+        return latitude_log_moment(space.axis, space.nodes, space.sines, logs(masses), z)
     return log_moment(space.points, masses, z)
 
 

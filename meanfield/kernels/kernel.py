@@ -381,9 +381,10 @@ class SmoothKernel(PotentialKernel):
             return sums.sums(sources, masses, points)
         cosines = np.clip(sources @ axis, -1.0, 1.0)
         places = np.column_stack([cosines, np.sqrt((1.0 - cosines) * (1.0 + cosines))])
-        latitudes = direct.Latitudes(axis, places, masses, points)
-        rule = self._latitude_rule(points.shape[1])
-        _, potential, pull = self.sums(*latitudes.sources(*rule), latitudes.queries)
+        latitudes = direct.Latitudes(axis, places, points)
+        u, shares = self._latitude_rule(points.shape[1])
+        spread = np.outer(masses, shares).ravel()
+        _, potential, pull = self.sums(latitudes.sources(u), spread, latitudes.queries)
         return 0.0, potential, latitudes.vectors(pull)
 
     def sums(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import rows
-from meanfield.kernels.direct import PairSums, point_log_moment
+from meanfield.kernels.direct import PairSums, logs, point_log_moment
 from meanfield.kernels.harmonics import SphereNodes, SphereSums
 from meanfield.kernels.kernel import Exponential
 from meanfield.kernels.line import (
@@ -307,7 +307,7 @@ class Balanced:
         """
         z = rows("z", z, self.dim)
         weighted, log_unit = self._weighted
-        log_g, mean = point_log_moment(self.points, weighted, z, self.axis)
+        log_g, mean = point_log_moment(self.points, logs(weighted), z, self.axis)
         return log_g + log_unit, mean
 
     def energy(self, beta: float) -> float:

@@ -24,6 +24,7 @@ from meanfield._checks import (
 )
 from meanfield._checks import weights as checked_weights
 from meanfield._shown import ShownFields
+from meanfield.kernels.direct import logs
 from meanfield.spaces.geometry import (
     are_parallel,
     difference_of_meridians,
@@ -219,6 +220,30 @@ def checked_pdf(law: Law, points: Array) -> NDArray[Any]:
     return np.asarray(np.maximum(values, 0.0))
 
 
+# smaller values of a pdf lose digits and then underflow
+_LEAST_HELD = 1e-290
+# of log f, by which a logpdf may differ from the logarithm of its pdf
+_LOG_TOLERANCE = 1e-6
+
+
+def checked_logpdf(law: Law, points: Array) -> Array:
+    """log f at unit rows (n, d), by the law's `logpdf`, if it has one, where f is no float.
+
+    Raises
+    ------
+    ValueError
+        If the pdf is none, or a law of a user's own has the logpdf of another law.
+    """
+    density = np.asarray(checked_pdf(law, points), dtype=np.float64)
+    log_density, held = logs(density), density > _LEAST_HELD
+    if held.all() or not hasattr(law, "logpdf"):
+        return log_density
+    exact = np.asarray(law.logpdf(points))
+    if not np.all(np.abs(exact - log_density)[held] <= _LOG_TOLERANCE) or np.isnan(exact).any():
+        raise ValueError(f"law must have a logpdf that is log of its pdf, got {shown(law)}")
+    return np.where(held, log_density, exact)
+
+
 def brief(array: Array) -> str:
     """An array for a repr: at most six numbers of three digits.
 
@@ -228,11 +253,6 @@ def brief(array: Array) -> str:
     '[0.5  , 0.333]'
     """
     return np.array2string(array, precision=3, separator=", ", threshold=6, edgeitems=2)
-
-
-def _log(density: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(density))
 
 
 class KnownLaw(ShownFields, Record, ABC):
@@ -295,7 +315,7 @@ class KnownLaw(ShownFields, Record, ABC):
 
     def _logpdf(self, points: Array) -> Array:
         """log f at points that were checked."""
-        return _log(self._pdf(points))
+        return logs(self._pdf(points))
 
     @abstractmethod
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
@@ -421,7 +441,7 @@ class Mixture(KnownLaw):
         for law, weight in zip(self.laws, self.weights, strict=True):
             if weight > 0.0:
                 # a law of a user's own need not have one
-                own = getattr(law, "logpdf", None) or (lambda at, law=law: _log(law.pdf(at)))
+                own = getattr(law, "logpdf", None) or (lambda at, law=law: logs(law.pdf(at)))
                 with np.errstate(under="ignore"):
                     total = np.logaddexp(total, np.log(weight) + own(points))
         return total

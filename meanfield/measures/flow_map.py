@@ -12,7 +12,7 @@ import scipy
 from meanfield import _checks
 from meanfield._checks import freeze, integer, number, read_only, shown, tell_apart, unit_vector
 from meanfield.kernels.bilinear import SphereBilinear, largest_score
-from meanfield.kernels.direct import latitude_rule, point_log_moment
+from meanfield.kernels.direct import latitude_rule, logs, point_log_moment
 from meanfield.kernels.harmonics import SphereScoreSums
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
 from meanfield.laws.law import (
@@ -20,6 +20,7 @@ from meanfield.laws.law import (
     asymmetry,
     brief,
     check_law,
+    checked_logpdf,
     checked_pdf,
     has_density,
     symmetry_axis,
@@ -86,6 +87,10 @@ class LabelLine:
     def label_density(self, labels: Array) -> Array:
         """The law's density of labels with respect to their Lebesgue measure, shape (n,)."""
         return self.pdf(labels) * geometry.latitude_density(labels, self.dim)
+
+    def logpdf(self, labels: Array) -> Array:
+        """log f_0 at labels, shape (n,), also where f_0 is too small for a float."""
+        return np.log(self.scale) + checked_logpdf(self.law, self.points(labels))
 
 
 def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
@@ -311,6 +316,8 @@ _LAW_TOLERANCE = 1e-14
 
 # of an array with a row for each panel
 _PANELS = (-1, panels.NODES)
+# smaller masses lose digits and then underflow
+_LEAST_WEIGHT = 1e-290
 # owner of a node that stands at no atom
 FREE = -1
 # an atom this near a pole is there; elsewhere it stands for a latitude
@@ -468,8 +475,16 @@ class LineFlowMap(FlowMap):
         """log f_t(Φ_t(label)) = log f_0(label) - ∫ div X dt, shape (n,); inf for given tokens."""
         if not self._has_density:
             return np.full(len(self.angles), np.inf)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.line.pdf(self._labels)) - self.expansion)
+        return self.line.logpdf(self._labels) - self.expansion
+
+    @property
+    def _log_weights(self) -> Array:
+        """log of the masses of the nodes, shape (n,), also of those too small for a float."""
+        if not self._has_density or self.weights.min() > _LEAST_WEIGHT:
+            return logs(self.weights)
+        labels, widths = self._labels, panels.weights(self.edges).ravel()
+        latitudes = geometry.log_latitude_density(labels, self.dim)
+        return self.line.logpdf(labels) + latitudes + np.log(widths)
 
     @property
     def atoms(self) -> Clusters:  # type: ignore[override]
@@ -622,7 +637,7 @@ class LineFlowMap(FlowMap):
             )
         while (wide := finer._widths > reach).any():
             finer = finer._split(wide)
-        return point_log_moment(finer.points, finer.weights, z, finer.axis)
+        return point_log_moment(finer.points, finer._log_weights, z, finer.axis)
 
     def _on_scale(self, radius: float) -> tuple[Array, Array]:
         """The nodes, on panels that are narrow on the scale of the radius.

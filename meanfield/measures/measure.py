@@ -9,7 +9,7 @@ import numpy as np
 
 from meanfield._checks import check_measure, integer, rows, shown
 from meanfield._shown import ShownMeasure
-from meanfield.kernels.direct import moment, point_log_moment
+from meanfield.kernels.direct import logs, moment, point_log_moment
 from meanfield.kernels.kernel import SmoothKernel
 from meanfield.kernels.token_sums import SeriesSums
 from meanfield.spaces import Harmonics
@@ -132,7 +132,7 @@ class Measure(ShownMeasure, ABC):
     def _log_moment(self, z: Array) -> tuple[Array, Array]:
         """As `log_moment`, at rows that are checked: a sum of positive terms over nodes."""
         points, masses = self._nodes(None, float(np.linalg.norm(z, axis=1).max()))
-        return point_log_moment(points, masses, z, self.axis)
+        return point_log_moment(points, logs(masses), z, self.axis)
 
     def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, d), M = `scores` symmetric."""

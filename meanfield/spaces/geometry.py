@@ -85,13 +85,25 @@ def latitude_density(angles: Array, dim: int) -> Array:
     >>> latitude_density(np.array([0.5 * np.pi]), 3)
     array([0.5])
     """
+    with np.errstate(under="ignore"):
+        return np.asarray(np.exp(log_latitude_density(angles, dim)))
+
+
+def log_latitude_density(angles: Array, dim: int) -> Array:
+    """The logarithm of `latitude_density`, also where that is too small for a float.
+
+    Examples
+    --------
+    >>> log_latitude_density(np.array([1e-5]), 100).round(3)
+    array([-1126.894])
+    """
     if dim == 2:
-        return np.full(len(angles), 0.5 / np.pi)
+        return np.full(len(angles), -np.log(2.0 * np.pi))
     log_total = gammaln(0.5 * (dim - 1)) - gammaln(0.5 * dim) + 0.5 * np.log(np.pi)
-    with np.errstate(divide="ignore", under="ignore"):
+    with np.errstate(divide="ignore"):
         # at a pole there is no mass
         log_sine = np.log(np.sin(np.clip(angles, 0.0, np.pi)))
-        return np.asarray(np.exp((dim - 2) * log_sine - log_total))
+    return np.asarray((dim - 2) * log_sine - log_total)
 
 
 def polar_angles(points: Array, axis: Array) -> Array:

@@ -24,7 +24,7 @@ from meanfield._checks import (
     tell_apart,
     unmasked,
 )
-from meanfield.kernels.direct import latitude_log_moment, log_moment
+from meanfield.kernels.direct import latitude_log_moment, log_moment, logs
 from meanfield.kernels.multipliers import bandwidth, eigenvalues, log_eigenvalues, ratio_bound
 from meanfield.laws.law import Uniform
 from meanfield.measures import Density, Particles
@@ -293,7 +293,7 @@ class ZonalBasis:
         """G(z) of masses >= 0 at the nodes, spread by the basis' symmetry, shape (len(z),)."""
         t = np.clip(self.nodes()[0] @ self.axis, -1.0, 1.0)
         s = np.sqrt((1.0 - t) * (1.0 + t))
-        return np.asarray(np.exp(latitude_log_moment(self.axis, t, s, masses, z)[0]))
+        return np.asarray(np.exp(latitude_log_moment(self.axis, t, s, logs(masses), z)[0]))
 
     def cover(self, radius: float) -> Array:
         """Points of the meridian that leave no point of it farther away than a radius."""

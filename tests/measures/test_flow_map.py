@@ -211,6 +211,66 @@ def test_log_moment_in_the_tail_of_a_law():
     np.testing.assert_allclose(found, sums - log_moment_of_sigma(2, 300.0), rtol=1e-12)
 
 
+@pytest.mark.parametrize("dim", [2, 3, 8])
+@pytest.mark.parametrize("kappa", [400.0, slow(1e3)])
+def test_log_moment_where_the_law_is_too_small_for_a_float(dim, kappa):
+    """Opposite to m the law has e^{-2κ} of its peak, and z = -κ m + 20 e makes it vMF(20 e)."""
+    pole, across = np.eye(dim)[:2]
+    flow = mf.FlowMap(mf.VonMisesFisher(pole, kappa))
+    z = np.outer([-1.0, -1.5, -0.9], kappa * pole) + np.outer([20.0, 0.0, 20.0], across)
+    found, mean = flow.log_moment(z)
+    tilted = kappa * pole + z
+    lengths = np.linalg.norm(tilted, axis=1)
+    sums = np.array([log_moment_of_sigma(dim, length) for length in lengths])
+    # rounding of exponents of size κ, a few times
+    tol = 20.0 * EPS * kappa
+    np.testing.assert_allclose(found, sums - log_moment_of_sigma(dim, kappa), rtol=0, atol=tol)
+    # A_d(|κm + z|) in the direction of κm + z, by a difference of log Λ_0
+    steps = 1e-3 * np.array([1.0, -1.0])
+    slopes = [
+        np.diff([log_moment_of_sigma(dim, abs(length - step)) for step in steps])[0] / 2e-3
+        for length in lengths
+    ]
+    directions = tilted / lengths[:, None]
+    # third derivatives of log Λ_0 are below 1
+    np.testing.assert_allclose(mean, np.array(slopes)[:, None] * directions, rtol=0, atol=1e-6)
+
+
+def test_density_at_nodes_is_known_where_it_is_too_small_for_a_float():
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 400.0))
+    exact = 400.0 * np.cos(flow.angles) - log_moment_of_sigma(2, 400.0)
+    assert exact.min() < -790.0
+    np.testing.assert_allclose(flow.log_density, exact, rtol=0, atol=20.0 * EPS * 400.0)
+
+
+def test_a_logpdf_that_is_not_that_of_its_pdf_is_refused():
+    class Half(mf.VonMisesFisher):
+        """The parent's logpdf, with a pdf of its own."""
+
+        def pdf(self, points):
+            return super().pdf(points) * (1.0 + np.tanh(np.asarray(points)[:, 1]))
+
+    flow = mf.FlowMap(Half([1.0, 0.0], 400.0))
+    with pytest.raises(ValueError, match="law must have a logpdf that is log of its pdf"):
+        flow.log_moment([[-400.0, 0.0]])
+
+
+def test_log_moment_in_the_tail_of_two_bumps():
+    """Without an axis patches reach far enough, or say that they do not."""
+    bumps = [mf.VonMisesFisher(mean, 100.0) for mean in np.eye(3)[1:]]
+    flow = mf.FlowMap(mf.Mixture(bumps), tol=1e-3)
+    z = np.array([[0.0, -100.0, -100.0], [-150.0, 0.0, 0.0]])
+    parts = [
+        [log_moment_of_sigma(3, np.linalg.norm(100.0 * bump.mean + row)) for bump in bumps]
+        for row in z
+    ]
+    exact = np.logaddexp(*np.transpose(parts)) - np.log(2.0) - log_moment_of_sigma(3, 100.0)
+    # what 10 × 10 nodes miss of e^{β<x,y>}
+    np.testing.assert_allclose(flow.log_moment(z)[0], exact, rtol=0, atol=1e-9)
+    with pytest.raises(ValueError, match=r"beta, the length of z, .* must be smaller"):
+        flow.log_moment(2.0 * z)
+
+
 def test_z_that_takes_too_many_nodes():
     flow = mf.FlowMap(mf.Uniform(150), axis=np.eye(150)[0])
     with pytest.raises(ValueError, match=r"z must be shorter for .* nodes > 50000000"):

@@ -177,7 +177,7 @@ def test_far_masses_are_right_however_small(dim):
     sines = np.sqrt(1 - nodes**2)
     axis, across = np.eye(dim)[-1], np.eye(dim)[0]
     points = np.outer(nodes, axis) + np.outer(sines, across)
-    log_g, _ = latitude_log_moment(axis, nodes, sines, masses, 100 * points)
+    log_g, _ = latitude_log_moment(axis, nodes, sines, np.log(masses), 100 * points)
     held = masses > 1e-200
     logs = np.log(masses[held]) - equation.grid(point.nodes).log_weights[held]
     assert np.ptp(logs) > 25
