@@ -50,6 +50,13 @@ class Law(Protocol):
         """n independent draws, unit rows (n, d)."""
 
 
+class Drawable(Protocol):
+    """What points are drawn from: a law, a density or a flow map."""
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, d)."""
+
+
 class Space(Protocol):
     """A grid on S^{d-1} and its series: `Circle`, `Sphere` and `Zonal`."""
 

@@ -190,4 +190,5 @@ def test_few_names_are_public():
             # an override is the same member
             definer = [base for base, names in own.items() if name in names][-1]
             members.add((definer.__qualname__, name))
-    assert 100 < len(members) <= 176
+    # two are `sample` and `quantise` of a flow map, the same words as of a density
+    assert 100 < len(members) <= 178

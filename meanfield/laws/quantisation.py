@@ -13,7 +13,7 @@ from meanfield._checks import generator, integer, number, shown
 from meanfield.laws.law import Law, checked_pdf, symmetry_axis
 from meanfield.spaces.geometry import circle_points, line_points, perpendicular, sphere_points
 from meanfield.spaces.panels import invert
-from meanfield.typing import Array, Integers, Rng
+from meanfield.typing import Array, Drawable, Integers, Rng
 
 ORDER = 12
 NODES, _WEIGHTS = leggauss(ORDER)
@@ -198,7 +198,7 @@ _PANELS = 4096
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
-def quantised_points(law: Law, n: int, rng: Rng | None = None) -> Array:
+def quantised_points(law: Drawable, n: int, rng: Rng | None = None) -> Array:
     """n points with equal shares of a law's mass: on the circle its quantiles, on S^2 a lattice.
 
     Circle: the quantiles at (i + u)/n, so that means of smooth functions converge faster than any
@@ -233,17 +233,33 @@ def quantised_points(law: Law, n: int, rng: Rng | None = None) -> Array:
     n = integer("n", n, low=1)
     if not isinstance(law, Law) or law.dim not in (2, 3):
         raise ValueError(f"law must be one on the circle or S^2 to be quantised, got {shown(law)}")
-    shifts = np.array([0.5, 0.5]) if rng is None else generator("rng", rng).random(2)
-    levels = (np.arange(n) + shifts[0]) / n
+    levels, turns = lattice(n, rng)
     if law.dim == 2:
         angles = _quantiles(lambda a: checked_pdf(law, circle_points(a)), 2.0 * np.pi, levels)
         return circle_points(angles)
-    turns = np.mod(np.arange(n) * _GOLDEN + shifts[1], 1.0)
     axis = symmetry_axis(law)
     if axis is None:
         return ring_points(law, levels, turns)
-    across = perpendicular(axis)
     polar = _quantiles(lambda a: checked_pdf(law, line_points(a, axis)) * np.sin(a), np.pi, levels)
+    return lattice_points(axis, polar, turns)
+
+
+def lattice(n: int, rng: Rng | None) -> tuple[Array, Array]:
+    """Shares (n,) of the mass and turns (n,) of a Fibonacci lattice; with a random shift of each.
+
+    Raises
+    ------
+    ValueError
+        If n < 1, or rng is neither an integer >= 0 nor a numpy Generator.
+    """
+    n = integer("n", n, low=1)
+    shifts = np.array([0.5, 0.5]) if rng is None else generator("rng", rng).random(2)
+    return (np.arange(n) + shifts[0]) / n, np.mod(np.arange(n) * _GOLDEN + shifts[1], 1.0)
+
+
+def lattice_points(axis: Array, polar: Array, turns: Array) -> Array:
+    """Points (n, 3) of S^2 at polar angles (n,) and longitudes (n,) about an axis, in turns."""
+    across = perpendicular(axis)
     frame = np.array([across, np.cross(axis, across), axis])
     return np.asarray(sphere_points(polar, 2.0 * np.pi * turns) @ frame)
 

@@ -10,7 +10,16 @@ import numpy as np
 import scipy
 
 from meanfield import _checks
-from meanfield._checks import freeze, integer, number, read_only, shown, tell_apart, unit_vector
+from meanfield._checks import (
+    freeze,
+    generator,
+    integer,
+    number,
+    read_only,
+    shown,
+    tell_apart,
+    unit_vector,
+)
 from meanfield.kernels.bilinear import SphereBilinear, largest_score
 from meanfield.kernels.direct import latitude_rule, logs, point_log_moment
 from meanfield.kernels.harmonics import SphereScoreSums
@@ -23,9 +32,11 @@ from meanfield.laws.law import (
     checked_logpdf,
     checked_pdf,
     has_density,
+    points_around,
     symmetry_axis,
 )
 from meanfield.laws.point_cloud import PointCloud
+from meanfield.laws.quantisation import lattice, lattice_points, quantised_points
 from meanfield.measures.clusters import RADIUS, Clusters, grouped
 from meanfield.measures.density import Density, SeriesLaw
 from meanfield.measures.measure import Measure, turned
@@ -43,7 +54,7 @@ from meanfield.spaces.cubed_sphere import (
     spreads,
     tails,
 )
-from meanfield.typing import Array, ArrayLike, Coefficients, Integers, NDArray, Steepness
+from meanfield.typing import Array, ArrayLike, Coefficients, Integers, NDArray, Rng, Steepness
 
 _TURN = 2.0 * np.pi
 
@@ -90,7 +101,7 @@ class LabelLine:
 
     def logpdf(self, labels: Array) -> Array:
         """log f_0 at labels, shape (n,), also where f_0 is too small for a float."""
-        return np.log(self.scale) + checked_logpdf(self.law, self.points(labels))
+        return np.asarray(np.log(self.scale) + checked_logpdf(self.law, self.points(labels)))
 
 
 def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
@@ -201,6 +212,8 @@ class FlowMap(Measure):
     # the default and the least tolerance, and the least number of nodes
     _tols: ClassVar[tuple[float, float]]
     _least_nodes: ClassVar[int]
+    # whose draws are those of the measure
+    _drawn_law: Law
 
     def __new__(
         cls,
@@ -272,6 +285,46 @@ class FlowMap(Measure):
         """f_t at the points, shape (n,); inf where it overflows."""
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(np.exp(self.log_density))
+
+    def sample(self, n: int, rng: Rng) -> Array:
+        """n independent draws, unit rows (n, d); `Particles.sample(mu, n, rng)` has tokens.
+
+        They are the images of draws of the law under the flow, and atoms with their masses.
+
+        Raises
+        ------
+        ValueError
+            If n < 1, rng is neither an integer >= 0 nor a numpy Generator, or the flow map is one
+            on S^2 without symmetry that has moved.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> mu = mf.FlowMap(mf.FourierSeries([0.5]))
+        >>> bool(np.abs(mu.sample(10_000, rng=0).mean(axis=0) - mu.mean()).max() < 0.04)
+        True
+        """
+        return self._drawn_law.sample(integer("n", n, low=1), generator("rng", rng))
+
+    def quantise(self, n: int, rng: Rng | None = None) -> Array:
+        """n unit rows (n, d) with equal shares of the mass, on the circle or S^2.
+
+        See `laws.quantised_points`; `Particles.quantise(mu, n)` has tokens.
+
+        Raises
+        ------
+        ValueError
+            If d > 3, n < 1, rng is neither an integer >= 0 nor a numpy Generator, or the flow map
+            is one on S^2 without symmetry that has moved.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> mf.FlowMap(mf.Uniform(2)).quantise(2).round(12) + 0.0
+        array([[ 0.,  1.],
+               [ 0., -1.]])
+        """
+        return quantised_points(self._drawn_law, n, rng)
 
     def entropy(self) -> float:
         """∫ log f_t dmu_t = ∫ f log f dσ, 0 for the uniform law."""
@@ -616,6 +669,37 @@ class LineFlowMap(FlowMap):
             )
         return finer
 
+    def _quantiles(self, levels: Array) -> Array:
+        """The angles (n,) that shares (n,) of the mass, in the order of labels, have reached.
+
+        A panel of which an atom has nodes goes no farther than these: its polynomial may swing.
+        """
+        angles, masses = self.angles.reshape(_PANELS), self.weights.reshape(_PANELS)
+        held = (self.owners.reshape(_PANELS) != FREE).any(axis=1)
+        reached, panel = panels.quantiles(masses, angles, levels)
+        lowest = np.where(held, angles.min(axis=1), -np.inf)[panel]
+        highest = np.where(held, angles.max(axis=1), np.inf)[panel]
+        reached = np.clip(reached, lowest, highest)
+        return reached if self.axis is None else np.clip(reached, 0.0, np.pi)
+
+    def sample(self, n: int, rng: Rng) -> Array:
+        """As of `FlowMap`."""
+        n, source = integer("n", n, low=1), generator("rng", rng)
+        angles = self._quantiles(source.random(n))
+        if self.axis is None:
+            return geometry.circle_points(angles)
+        return points_around(self.axis, angles, source)
+
+    def quantise(self, n: int, rng: Rng | None = None) -> Array:
+        """As of `FlowMap`."""
+        if self.dim > Sphere.dim:
+            raise ValueError(f"measure must be on the circle or S^2 to be quantised, got {self}")
+        levels, turns = lattice(n, rng)
+        angles = self._quantiles(levels)
+        if self.axis is None:
+            return geometry.circle_points(angles)
+        return lattice_points(self.axis, angles, turns)
+
     def _log_moment(self, z: Array) -> tuple[Array, Array]:
         """As `log_moment`, on panels of any mass: G may be made where there is next to none.
 
@@ -836,6 +920,22 @@ class SphereFlowMap(FlowMap):
                 f"{beta:g}: {error}; try a Density on a Sphere"
             ) from error
         return self._moved(0.0, **mesh)
+
+    @property
+    def _drawn_law(self) -> Law:  # type: ignore[override]
+        """The law, while the measure is that.
+
+        Raises
+        ------
+        ValueError
+            If it has moved, so that only nodes stand for it.
+        """
+        if self.t > 0.0:
+            raise ValueError(
+                f"law must have an axis of symmetry, or not have moved, to be drawn from, got "
+                f"{self} at t = {self.t:g}: draw rows of its points with the probabilities weights"
+            )
+        return self.law
 
     def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, 3), M = `scores` symmetric, in O(n + m)."""

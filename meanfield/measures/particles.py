@@ -25,12 +25,12 @@ from meanfield.kernels.harmonics import SphereNodes, SphereSums
 from meanfield.kernels.kernel import Exponential, SmoothKernel
 from meanfield.kernels.line import Line
 from meanfield.kernels.sinkhorn import Balanced, LineNodes, point_sums
-from meanfield.laws.law import Law, check_law
+from meanfield.laws.law import check_law
 from meanfield.laws.quantisation import quantised_points
 from meanfield.measures.measure import Measure
 from meanfield.spaces import Harmonics
 from meanfield.spaces.geometry import circle_angles, circle_points
-from meanfield.typing import Array, ArrayLike, Coefficients, Rng
+from meanfield.typing import Array, ArrayLike, Coefficients, Drawable, Rng
 
 SUMS = ("auto", "direct", "transforms", "gram", "float32")
 # |z| that differ by rounding only are one β
@@ -138,8 +138,8 @@ class Particles(Measure):
         return cls(points, weights, sums=sums, unit_mass=unit_mass)
 
     @classmethod
-    def sample(cls, law: Law, n: int, rng: Rng, *, sums: str = "auto") -> Particles:
-        """n tokens drawn independently from a law or a `Density`.
+    def sample(cls, law: Drawable, n: int, rng: Rng, *, sums: str = "auto") -> Particles:
+        """n tokens drawn independently from a law, a `Density` or a `FlowMap`.
 
         Raises
         ------
@@ -153,20 +153,24 @@ class Particles(Measure):
         >>> tokens.dim, bool(np.linalg.norm(tokens.mean() - [0.0, 0.0, 0.8]) < 0.1)  # coth 5 - 1/5
         (3, True)
         """
-        _check_no_nodes(law)
-        check_law("law", law, ": take Particles.sample(law, n, rng)")
+        _check_no_tokens(law)
+        if not isinstance(law, Measure):
+            check_law("law", law, ": take Particles.sample(law, n, rng)")
         points = law.sample(integer("n", n, low=1), generator("rng", rng))
         return cls._of_points(points, None, sums)
 
     @classmethod
-    def quantise(cls, law: Law, n: int, rng: Rng | None = None, *, sums: str = "auto") -> Particles:
-        """n tokens with equal shares of the mass of a law or a `Density`, on the circle or S^2.
+    def quantise(
+        cls, law: Drawable, n: int, rng: Rng | None = None, *, sums: str = "auto"
+    ) -> Particles:
+        """n tokens with equal shares of the mass of a law or a measure, on the circle or S^2.
 
-        Nearer to the law than independent draws: see `laws.quantised_points`.
+        Measures are a `Density` or a `FlowMap`. The tokens are nearer to the law than independent
+        draws: see `laws.quantised_points`.
 
         Parameters
         ----------
-        law : Law
+        law : Law, Density or FlowMap
         n : int
         rng : int or numpy Generator, optional
             For a random shift of the lattice; without one it is fixed.
@@ -184,8 +188,8 @@ class Particles(Measure):
         >>> mf.Particles.quantise(mf.FourierSeries(cos=[0.5]), 400).mean().round(6)
         array([0.25, 0.  ])
         """
-        _check_no_nodes(law)
-        # a density, whose series may be negative, has its own
+        _check_no_tokens(law)
+        # measures have their own: a density, whose series may be negative, and a flow map
         own = getattr(law, "quantise", None)
         points = quantised_points(law, n, rng) if own is None else own(n, rng)
         return cls._of_points(points, None, sums)
@@ -388,17 +392,16 @@ class Oscillators(Particles):
         )
 
 
-def _check_no_nodes(law: Any) -> None:
-    """Refuse a flow map or tokens, which have points instead of a density.
+def _check_no_tokens(law: Any) -> None:
+    """Refuse tokens, which draw no points.
 
     Raises
     ------
     ValueError
         Saying how to draw from them.
     """
-    if not isinstance(law, Law) and isinstance(law, Measure):
-        turned = "" if law.axis is None else ", each turned about the axis"
+    if isinstance(law, Particles):
         raise ValueError(
-            f"law must be a law or a Density, got {shown(law)}: draw rows of its points with the "
-            f"probabilities weights{turned}"
+            f"law must be a law, a Density or a FlowMap, got {shown(law)}: draw rows of its points "
+            f"with the probabilities weights"
         )

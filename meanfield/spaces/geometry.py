@@ -95,7 +95,7 @@ def log_latitude_density(angles: Array, dim: int) -> Array:
     Examples
     --------
     >>> log_latitude_density(np.array([1e-5]), 100).round(3)
-    array([-1126.894])
+    array([-1126.891])
     """
     if dim == 2:
         return np.full(len(angles), -np.log(2.0 * np.pi))

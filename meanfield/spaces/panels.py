@@ -128,6 +128,40 @@ def invert(series: Array, slopes: Array, values: Array) -> Array:
     return x
 
 
+def quantiles(masses: Array, values: Array, levels: Array) -> tuple[Array, Array]:
+    """What functions on panels are where shares of the whole mass are reached; and which panel.
+
+    Parameters
+    ----------
+    masses : ndarray, shape (P, 16)
+        Of the nodes.
+    values : ndarray, shape (P, 16)
+        Of the functions at the nodes.
+    levels : ndarray, shape (n,)
+        In [0, 1).
+
+    Returns
+    -------
+    values, panels : ndarray, shape (n,)
+
+    Examples
+    --------
+    >>> masses, labels = GAUSS_WEIGHTS[None] / 2.0, GAUSS[None]
+    >>> quantiles(masses, labels, np.array([0.25]))[0].round(12)
+    array([-0.5])
+    """
+    slopes = expansions(masses / GAUSS_WEIGHTS).T
+    shares = np.asarray(legendre.legint(slopes, lbnd=-1.0), dtype=np.float64)
+    ends = np.cumsum(masses.sum(axis=1))
+    wanted = levels * ends[-1]
+    # panels without mass have no share
+    panel = np.minimum(np.searchsorted(ends, wanted, side="right"), len(ends) - 1)
+    begun = np.append(0.0, ends)[panel]
+    place = invert(shares[:, panel], slopes[:, panel], wanted - begun)
+    at = legendre.legval(place, expansions(values).T[:, panel], tensor=False)
+    return np.asarray(at, dtype=np.float64), panel
+
+
 def lay(density: Masses, length: float, tol: float, largest: int) -> Array:
     """Edges (P, 2) of panels on [0, length] on which a probability density of labels is resolved.
 

@@ -280,7 +280,8 @@ PLAIN = """
 Alignment.velocity Attention.velocity CircleInteraction.velocity Density.quantise Density.sample
 FourierSeries.logpdf Mixture.logpdf PointCloud.logpdf Uniform.logpdf VonMisesFisher.fit
 VonMisesFisher.logpdf ZonalSeries.logpdf Density.pdf Density.moment Density.plot Density.resize
-DoublyStochastic DoublyStochastic.velocity FeedForward.velocity FlowMap.moment FourierSeries.pdf
+DoublyStochastic DoublyStochastic.velocity FeedForward.velocity FlowMap.moment FlowMap.quantise
+FlowMap.sample FourierSeries.pdf
 FourierSeries.sample Interaction.velocity Layers.velocity Mixture.pdf Mixture.sample Particles
 Sum.velocity
 Particles.moment Particles.quantise Particles.sample PointCloud.pdf PointCloud.sample SA SA.velocity
