@@ -622,8 +622,12 @@ def _at_angle(name: str, angle: Any) -> Array:
     return np.array([[math.cos(turn), math.sin(turn)]])
 
 
+# rounding of single precision
+_DECIMALS_RTOL = 1e-7
+
+
 def angles(name: str, values: ArrayLike, stacklevel: int = 3) -> Array:
-    """Return `values` as angles (n,) in radians; a warning names those beyond a turn.
+    """Return `values` as angles (n,) in radians; a warning names those that may be degrees.
 
     Raises
     ------
@@ -633,15 +637,18 @@ def angles(name: str, values: ArrayLike, stacklevel: int = 3) -> Array:
     Warns
     -----
     UserWarning
-        If one is beyond a turn: it is taken as it is, but may be in degrees.
+        If one is beyond a turn and all have two decimals at most, as degrees that were read
+        have. Phases that wound beyond a turn have more digits.
     """
     array = real_array(name, values, 1)
     largest = array[np.argmax(np.abs(array))]
     # a turn in single precision may be a little more
-    if abs(largest) > 2.0 * math.pi + 1e-6:
+    if abs(largest) > 2.0 * math.pi + 1e-6 and np.allclose(
+        100.0 * array, np.round(100.0 * array), rtol=_DECIMALS_RTOL, atol=0.0
+    ):
         warnings.warn(
-            f"{name} holds an angle of {largest:g} radians, more than a turn: of degrees take "
-            f"np.deg2rad",
+            f"{name} holds an angle of {largest:g} radians, more than a turn, and none has more "
+            f"than two decimals: of degrees take np.deg2rad",
             stacklevel=stacklevel,
         )
     return array

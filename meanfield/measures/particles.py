@@ -121,7 +121,7 @@ class Particles(Measure):
         Warns
         -----
         UserWarning
-            If an angle is beyond a turn, as most are in degrees.
+            If an angle is beyond a turn and none has more than two decimals, as in degrees.
 
         Examples
         --------

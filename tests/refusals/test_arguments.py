@@ -220,6 +220,7 @@ def test_numbers_that_are_compared_show_which_is_larger(limit, share):
         (lambda: mf.VonMisesFisher(90.0, 2.0), "mean"),
         (lambda: mf.VonMisesFisher(-7.0, 2.0), "mean"),
         (lambda: mf.Particles.from_angles([0.0, 90.0, -180.0]), "angles"),
+        (lambda: mf.Particles.from_angles(np.float32([271.3, 12.75, 0.1])), "angles"),
         (lambda: mf.Uniform(2).pdf(90.0), "points"),
     ],
 )
@@ -233,7 +234,11 @@ def test_angles_of_a_turn_are_taken_without_a_word():
     turns = np.float32([-2.0 * np.pi, 2.0 * np.pi])
     points = mf.Particles.from_angles(turns).points
     np.testing.assert_allclose(points, [[1.0, 0.0]] * 2, atol=1e-6)
-    # phases wind: they are taken up to whole turns
+    # phases wind: they are taken up to whole turns, and are no degrees
+    phases = np.cumsum(np.random.default_rng(0).uniform(0.0, 1.0, 200))
+    for wound in (phases, np.float32(phases), phases[-1:]):
+        points = mf.Particles.from_angles(wound).points
+        np.testing.assert_allclose(points[-1, 0], np.cos(np.float64(wound[-1])), atol=1e-15)
     assert mf.Oscillators([90.0], [1.0]).angles[0] == 90.0 % (2.0 * np.pi)
 
 
