@@ -62,10 +62,13 @@ def test_von_mises_fisher_in_dimension_1024():
             assert abs(law.pdf(meridian(axis, np.array([t])))[0] / exact - 1) < 4e4 * EPS
 
 
-@pytest.mark.parametrize(("dim", "kappa"), [(3, 1e6), (24, 300.0), (768, 1e4), (4096, 1e6)])
+@pytest.mark.parametrize(
+    ("dim", "kappa"), [(2, 1e4), (3, 1e6), (24, 300.0), (768, 1e4), (4096, 1e6)]
+)
 def test_log_densities_against_mpmath(dim, kappa):
     """They are finite where the pdf overflows, as at d = 768, and below where it underflows."""
     law, at = VonMisesFisher(np.eye(dim)[0], kappa), np.eye(dim)[:2]
+    assert np.array_equal(law.logpdf(at.astype(np.float32)), law.logpdf(at))
     with mpmath.workdps(60):
         ν, κ = mpmath.mpf(dim) / 2 - 1, mpmath.mpf(kappa)
         norm = mpmath.loggamma(ν + 1) + ν * mpmath.log(2 / κ) + mpmath.log(mpmath.besseli(ν, κ))
@@ -73,8 +76,6 @@ def test_log_densities_against_mpmath(dim, kappa):
     assert np.allclose(law.logpdf(at), exact, rtol=1e-13, atol=EPS * (10.0 + kappa))
     if dim == 768:
         assert law.logpdf(at)[0] == pytest.approx(1375.952434, abs=1e-6)
-        single = law.logpdf(at.astype(np.float32))
-        assert np.array_equal(single, law.logpdf(at))
         mixed = Mixture([law, VonMisesFisher(np.eye(dim)[1], kappa), Uniform(dim)])
         assert mixed.logpdf(at) == pytest.approx([exact[0] - np.log(3.0)] * 2, rel=1e-14)
 
@@ -95,7 +96,7 @@ def test_the_concentration_of_a_fit_against_mpmath(dim, kappa):
     assert fitted.kappa == pytest.approx(kappa, rel=8.0 * EPS * (2.0 + 1.0 / float(cosine)))
 
 
-@pytest.mark.parametrize(("dim", "kappa"), [(2, 3.0), (24, 200.0), (768, 1e4)])
+@pytest.mark.parametrize(("dim", "kappa"), [(2, 3.0), (24, 200.0), (768, 1e4), (4096, 2e4)])
 def test_fits_of_draws(dim, kappa):
     """Of n draws log κ has the error sqrt((d - 1)/2 n)/(d - 1) or so; five of them are allowed."""
     law = VonMisesFisher(np.eye(dim)[-1], kappa)
