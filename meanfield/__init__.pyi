@@ -5,6 +5,7 @@ from .cli.case import Case
 from .cli.sweeps import sweep
 from .dynamics.alignment import Alignment
 from .dynamics.attention import Attention, Head
+from .dynamics.causal import Causal
 from .dynamics.doubly_stochastic import DoublyStochastic
 from .dynamics.facts import Sum
 from .dynamics.interaction import Interaction
@@ -56,6 +57,7 @@ __all__ = [
     "Attention",
     "Bracket",
     "Case",
+    "Causal",
     "Circle",
     "CircleInteraction",
     "Clusters",

@@ -20,7 +20,17 @@ import pydantic
 from pydantic import Field
 
 from meanfield._checks import integer, number, one_line, real_array, shown
-from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap, Layers, RandomLayers, Sum
+from meanfield.dynamics import (
+    KNOWN,
+    SA,
+    Attention,
+    Causal,
+    Head,
+    LayerMap,
+    Layers,
+    RandomLayers,
+    Sum,
+)
 from meanfield.dynamics.isotropic import LARGEST_BETA
 from meanfield.dynamics.schedule import Schedule
 from meanfield.functionals.transport.distance import DistanceTo
@@ -324,6 +334,7 @@ def _equal(rows: list[list[float]]) -> list[list[float]]:
 _Number = Annotated[float, Field(allow_inf_nan=True)]
 _Rows = Annotated[list[list[_Number]], Field(min_length=1), pydantic.AfterValidator(_equal)]
 _AS_READ = {
+    Causal: Annotated["CausalTable", pydantic.Tag("mask")],
     float | list[float]: _in_words(_Number | list[_Number], "an angle or a list of numbers"),
     float | Literal["likelihood"]: _in_words(
         _Number | Literal["likelihood"], 'a number or "likelihood"'
@@ -487,6 +498,7 @@ class DynamicsTable(MadeTable):
             _check_product("heads", len(heads), side**2, "heads")
 
 
+CausalTable: Any = _table(Causal, default=Causal.__name__)
 ScheduleTable: Any = _table(Schedule)
 HeadTable: Any = _table(Head, default=None)
 # SA has no type to give

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meanfield.dynamics.alignment import Alignment
 from meanfield.dynamics.attention import Attention, Head
+from meanfield.dynamics.causal import Causal
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import Sum
 from meanfield.dynamics.interaction import Interaction

@@ -11,7 +11,8 @@ import numpy as np
 
 from meanfield import _checks
 from meanfield._checks import Record, freeze, is_single, key, number, read_only, real_array, shown
-from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, is_multiple, parts_of
+from meanfield.dynamics.causal import MASK, Causal, Maskable, check_mask
+from meanfield.dynamics.facts import MOST_PARTS, Energy, is_multiple, parts_of
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA, Isotropic
 from meanfield.dynamics.schedule import (
     TimeDependent,
@@ -203,7 +204,7 @@ def _ginibre(dim: int, rng: np.random.Generator) -> Array:
     return rng.normal(scale=1.0 / np.sqrt(dim), size=(dim, dim))
 
 
-class HeadsDynamics(Dynamics):
+class HeadsDynamics(Maskable):
     """X[mu](x) = P_x Σ_h V_h ∇G(M_h x) [/ G(M_h x)] of its `scores` M and `values` V."""
 
     @property
@@ -213,6 +214,8 @@ class HeadsDynamics(Dynamics):
 
     def output(self, measure: Summable, points: Array) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
+        if self.mask is not None:
+            return self._masked.output(measure, points)
         return self._combined([measure.log_moment(z) for z in self._queries(points)])
 
     def _combined(self, moments: Sequence[tuple[Array, Array]]) -> Array:
@@ -248,6 +251,8 @@ class Attention(HeadsDynamics):
         Whether to divide by G (softmax), as SA does and USA does not.
     noise : float
         τ >= 0 of the diffusion τ Δf.
+    mask : Causal, optional
+        What of the tokens each of them attends to; all if omitted.
 
     Attributes
     ----------
@@ -274,11 +279,13 @@ class Attention(HeadsDynamics):
     )
     normalised: bool = field(default=True, kw_only=True, metadata=key("with softmax", bool))
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
+    mask: Causal | None = field(default=None, kw_only=True, metadata=MASK)
 
     _no_energy: ClassVar[str] = "only attention of one head with KᵀQ = D = Dᵀ and V = ±D has one"
     _no_gradient: ClassVar[str] = "V of each head must be a multiple of QᵀK = (KᵀQ)ᵀ, and is not"
 
     def __post_init__(self) -> None:
+        check_mask(self.mask)
         beta, noise = coefficient("beta", self.beta), number("noise", self.noise, low=0)
         heads = parts_of(self.heads)
         if not heads or not all(isinstance(head, Head) for head in heads):
@@ -312,9 +319,10 @@ class Attention(HeadsDynamics):
             )
 
     def __repr__(self) -> str:
+        mask = "" if self.mask is None else f", mask={self.mask}"
         return (
             f"Attention(beta={self.beta}, heads={len(self.heads)}, dim={self.dim}, "
-            f"normalised={self.normalised}, noise={self.noise})"
+            f"normalised={self.normalised}, noise={self.noise}{mask})"
         )
 
     def _opposite(self) -> Attention:

@@ -13,7 +13,7 @@ from meanfield.dynamics.isotropic import Isotropic
 from meanfield.typing import Array, Summable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DoublyStochastic(Isotropic):
     """X[mu](x) = ± P_x ∫ K(x,y) y dmu(y), K = u(x) e^{β<x,y>} u(y), ∫ K(x,y) dmu(y) = 1.
 
@@ -47,6 +47,14 @@ class DoublyStochastic(Isotropic):
     normalised = True
     _balanced: ClassVar[bool] = True
     _gram: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mask is not None:
+            raise ValueError(
+                f"mask must be None for DoublyStochastic, got {self.mask}: a triangular matrix "
+                f"whose rows and columns sum to 1 is the identity, under which no token moves"
+            )
 
     @cached_property
     def _energy(self) -> Energy:

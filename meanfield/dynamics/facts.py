@@ -176,6 +176,8 @@ class Dynamics(ShownFields, ABC):
         has a kernel with ± s(1) > 0.
     _energy : Energy or None
         None where X is the gradient of none.
+    mask : Causal or None
+        What of the tokens each of them sees; None where all is seen.
     _no_energy : str
         Why there is none.
     _is_gradient : bool
@@ -227,6 +229,7 @@ class Dynamics(ShownFields, ABC):
     sign: int = 1
     normalised: bool = False
     dim: int | None = None
+    mask: Any = None
     _smooth: bool = True
     _vectors: Sequence[Array] = ()
     _scores: Sequence[Any] = ()
@@ -270,7 +273,9 @@ class Dynamics(ShownFields, ABC):
         heads = zip(self._scores, self._values, strict=True)
         return [(_matrix(m, dim), _matrix(v, dim)) for m, v in heads]
 
-    def velocity(self, measure: Summable, at: ArrayLike, *, t: float = 0.0) -> Array:
+    def velocity(
+        self, measure: Summable, at: ArrayLike, *, t: float = 0.0, position: ArrayLike = 1.0
+    ) -> Array:
         """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
 
         Parameters
@@ -279,17 +284,37 @@ class Dynamics(ShownFields, ABC):
         at : array_like, shape (n, d)
         t : float
             The time that tells which of `Layers` acts, and the values of a `Schedule`.
+        position : float or array_like, shape (n,)
+            Under a mask, where in the order of tokens the places are, in (0, 1]: they see the
+            tokens up to there, and themselves only if they are one of them. Tokens' own positions
+            are ``np.cumsum(weights)``. 1.0 sees all, and is the only one without a mask.
 
         Raises
         ------
         ValueError
             If `measure` is none, its dimension is not that of the dynamics, the points are not unit
-            rows of it, t < 0, or a schedule does not know t.
+            rows of it, t < 0, a schedule does not know t, or no token is at a position or before.
         """
         check_measure("measure", measure)
         check_dim(self, measure.dim)
         points = unit_rows("at", at, measure.dim)
-        return self._at(number("t", t, low=0))._tangents(measure, points)
+        then = self._at(number("t", t, low=0))._masked
+        return then._tangents(measure, points, then._checked_position(position, len(points)))
+
+    def _checked_position(self, position: ArrayLike, count: int) -> Any:
+        """Positions in (0, 1], a number or one for each of so many places; 1.0 without a mask."""
+        places = real_array("position", position, None)
+        if (
+            places.shape not in ((), (count,))
+            or not ((places > 0.0) & (places <= 1.0 + 1e-9)).all()
+        ):
+            raise ValueError(
+                f"position must be a number in (0, 1], or one for each of {count} places, got "
+                f"{shown(position)}"
+            )
+        if not self._has_mask and (places != 1.0).any():
+            raise ValueError(f"position must be 1.0 without a mask, got {shown(position)}")
+        return places
 
     @abstractmethod
     def output(self, measure: Any, points: Array) -> Array:
@@ -313,9 +338,31 @@ class Dynamics(ShownFields, ABC):
         output = self.output(measure, points)
         return output, (output,) if self._energy else ()
 
-    def _tangents(self, measure: Summable, points: Array) -> Array:
-        """X, shape (n, d), at unit rows (n, d)."""
-        return project(points, self.output(measure, points))
+    def _tangents(self, measure: Summable, points: Array, position: Any = None) -> Array:
+        """X, shape (n, d), at unit rows (n, d); see `_output_from`."""
+        return project(points, self._output_from(measure, points, position))
+
+    def _output_from(self, measure: Any, points: Array, position: Any) -> Array:  # noqa: ARG002
+        """The output at unit rows (n, d), of which a mask asks where they are.
+
+        Parameters
+        ----------
+        measure : Density, FlowMap or Particles
+        points : ndarray, shape (n, d)
+        position : float, ndarray (n,) or None
+            In (0, 1]; None of tokens at their own.
+        """
+        return self.output(measure, points)
+
+    @property
+    def _has_mask(self) -> bool:
+        """Whether a term has one."""
+        return self.mask is not None
+
+    @property
+    def _masked(self) -> Dynamics:
+        """The dynamics as equations know it under its mask: itself, without one."""
+        return self
 
     @property
     def _by_output(self) -> bool:
@@ -742,11 +789,18 @@ class Sum(Several):
         told = [f"{factor:g} {energy.symbol}" for factor, energy in parts]
         return energy_of(parts, sign, symbol, " + ".join(told).replace("+ -", "- "))
 
+    @property
+    def _has_mask(self) -> bool:
+        return any(known_term(term)._has_mask for term in self.terms)
+
     def output(self, measure: Any, points: Array) -> Array:
         """Σ_i w_i times what each term adds to tokens, shape (n, d), at unit rows (n, d)."""
-        return np.asarray(
-            sum(weight * known_term(term).output(measure, points) for weight, term in self._terms)
-        )
+        return self._output_from(measure, points, 1.0)
+
+    def _output_from(self, measure: Any, points: Array, position: Any) -> Array:
+        terms = [(weight, known_term(term)._masked) for weight, term in self._terms]
+        each = (weight * term._output_from(measure, points, position) for weight, term in terms)
+        return np.asarray(sum(each))
 
 
 def energy_of(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import boolean, freeze, key, number, plus_or_minus, shown
+from meanfield.dynamics.causal import MASK, Causal, check_mask
 from meanfield.dynamics.facts import Energy
 from meanfield.dynamics.isotropic import NOISE, SIGN, KernelDynamics
 from meanfield.kernels.kernel import PotentialKernel, kernel_of
@@ -16,7 +17,7 @@ from meanfield.kernels.kernel import PotentialKernel, kernel_of
 _KERNEL = key("the Taylor coefficients of s, a list of numbers", list[float], minItems=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Interaction(KernelDynamics):
     """X[mu](x) = ± P_x ∫ s(<x,y>) y dmu(y) [/ ∫ s(<x,y>) dmu(y)].
 
@@ -35,6 +36,8 @@ class Interaction(KernelDynamics):
         +1 attractive where s > 0, -1 repulsive.
     noise : float
         τ >= 0 of the diffusion τ Δf.
+    mask : Causal, optional
+        What of the tokens each of them attends to; all if omitted.
 
     Raises
     ------
@@ -56,8 +59,10 @@ class Interaction(KernelDynamics):
     )
     sign: int = field(default=1, kw_only=True, metadata=SIGN)
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
+    mask: Causal | None = field(default=None, kw_only=True, metadata=MASK)
 
     def __post_init__(self) -> None:
+        check_mask(self.mask)
         kernel, normalised = kernel_of(self.kernel), boolean("normalised", self.normalised)
         sign, noise = plus_or_minus("sign", self.sign), number("noise", self.noise, low=0)
         freeze(self, kernel=kernel, normalised=normalised, sign=sign, noise=noise)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from meanfield._checks import freeze, key, number, plus_or_minus
-from meanfield.dynamics.facts import Dynamics, Energy
+from meanfield.dynamics.causal import MASK, Causal, Maskable, check_mask
+from meanfield.dynamics.facts import Energy
 from meanfield.dynamics.schedule import TimeDependent, coefficient, in_time, largest_of
 from meanfield.kernels.kernel import Exponential, PotentialKernel
 from meanfield.typing import Array, Summable
@@ -26,7 +27,7 @@ SIGN = key("1 attractive (V = I), -1 repulsive (V = -I)", int, enum=[1, -1])
 NOISE = key("tau >= 0 of dx = X dt + sqrt(2 tau) dB", float, minimum=0)
 
 
-class KernelDynamics(Dynamics):
+class KernelDynamics(Maskable):
     """X = ± P_x ∫ s(<x,y>) y dmu(y) [/ ∫ s(<x,y>) dmu(y)], whose values are ± the tokens.
 
     Without the division X is the gradient in W_2 of ± E, E = ½ ∬ S(<x,y>) dmu dmu, S' = s; with it
@@ -59,14 +60,22 @@ class KernelDynamics(Dynamics):
         whole: Any = self
         return replace(whole, sign=-self.sign)  # type: ignore[no-any-return]
 
+    def __repr__(self) -> str:
+        # most have no mask to tell of
+        whole: Any = self
+        names = [f.name for f in fields(whole) if f.name != "mask" or self.mask is not None]
+        return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in names)})"
+
     def output(self, measure: Summable, points: Array) -> Array:
         """± ∫ s y dmu [/ ∫ s dmu], shape (n, d): what is added to tokens at unit rows (n, d)."""
+        if self.mask is not None:
+            return self._masked.output(measure, points)
         log_unit, potential, pull = self._kernel.attention(measure, points)
         unit = 1.0 / potential if self.normalised else np.exp(log_unit) * np.ones(len(points))
         return np.asarray(self.sign * unit[:, None] * pull)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Isotropic(KernelDynamics):
     """Attention with s = e^{βt}, whose queries and keys are the tokens themselves.
 
@@ -78,6 +87,8 @@ class Isotropic(KernelDynamics):
         +1 attractive (V = I), -1 repulsive (V = -I).
     noise : float
         τ >= 0 of the diffusion τ Δf.
+    mask : Causal, optional
+        What of the tokens each of them attends to; all if omitted.
 
     Raises
     ------
@@ -88,8 +99,10 @@ class Isotropic(KernelDynamics):
     beta: Any = field(metadata=in_time(BETA))
     sign: int = field(default=1, kw_only=True, metadata=SIGN)
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
+    mask: Causal | None = field(default=None, kw_only=True, metadata=MASK)
 
     def __post_init__(self) -> None:
+        check_mask(self.mask)
         beta = coefficient("beta", self.beta)
         noise, sign = number("noise", self.noise, low=0), plus_or_minus("sign", self.sign)
         freeze(self, beta=beta, noise=noise, sign=sign)
@@ -123,7 +136,7 @@ class Isotropic(KernelDynamics):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SA(Isotropic):
     """X[mu](x) = ± P_x ∇G(βx) / G(βx) = ± (1/β) ∇ log ∫ e^{β<x,y>} dmu(y), (SA) and (3.7).
 
@@ -135,6 +148,8 @@ class SA(Isotropic):
         +1 attractive (V = I), -1 repulsive (V = -I).
     noise : float
         τ >= 0 of the diffusion τ Δf.
+    mask : Causal, optional
+        What of the tokens each of them attends to; all if omitted.
 
     Raises
     ------
@@ -151,7 +166,7 @@ class SA(Isotropic):
     normalised = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class USA(Isotropic):
     """X[mu](x) = ± P_x ∇G(βx) = ± ∇ (1/β) ∫ e^{β<x,y>} dmu(y), (USA) and (3.9).
 
@@ -163,6 +178,8 @@ class USA(Isotropic):
         +1 attractive (V = I), -1 repulsive (V = -I).
     noise : float
         τ >= 0 of the diffusion τ Δf.
+    mask : Causal, optional
+        What of the tokens each of them attends to; all if omitted.
 
     Raises
     ------

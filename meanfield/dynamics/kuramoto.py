@@ -122,7 +122,7 @@ class CircleInteraction(Dynamics):
     def _opposite(self) -> CircleInteraction:
         return replace(self, coupling=-self.coupling)
 
-    def _tangents(self, measure: Summable, points: Array) -> Array:
+    def _tangents(self, measure: Summable, points: Array, position: Any = None) -> Array:  # noqa: ARG002 (of masks)
         # they are tangent
         return self.output(measure, points)
 

@@ -332,7 +332,7 @@ def _as_told(dynamics: Any) -> Dynamics:
                     f"parent"
                 )
             return Adapted(dynamics)
-        return dynamics
+        return dynamics._masked
     noise = number("noise of the dynamics", dynamics.noise, low=0)
     if callable(getattr(dynamics, "output", None)):
         return Adapted(dynamics)

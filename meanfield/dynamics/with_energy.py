@@ -157,6 +157,9 @@ class WithEnergy(Dynamics):
         """What the dynamics adds to tokens, shape (n, d), at unit rows (n, d)."""
         return self._moves.output(measure, points)
 
+    def _output_from(self, measure: Any, points: Array, position: Any) -> Array:
+        return self._moves._output_from(measure, points, position)
+
 
 def why_no_energy(dynamics: Any, energy: Any = None) -> str:
     """Why a dynamics has no energy and what to do, empty if there is one or one is followed.

@@ -14,6 +14,7 @@ from meanfield.dynamics.own import OwnDynamics, adapt
 from meanfield.equations import density as densities
 from meanfield.equations import line, sphere, tokens
 from meanfield.equations.in_time import InTime
+from meanfield.kernels.causal import CircleMeans
 from meanfield.kernels.kernel import Exponential
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
@@ -114,13 +115,19 @@ def _chart_and_field(
 ) -> tuple[tokens.Chart, tokens.TokenField]:
     """The chart and the field of one term."""
     (n, d), kernel = particles.points.shape, dynamics._kernel
+    spans = may_span and (particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d))
+    if dynamics.mask is not None:
+        is_fast = d == 2 and kernel is not None and particles._has_kernel_sums(kernel)
+        if is_fast and CircleMeans.holds(particles.weights, dynamics.mask.decay):
+            return tokens.Angles(), tokens.MaskedCircleField(dynamics)
+        return tokens.Span() if spans else tokens.Points(), tokens.MaskedField(dynamics)
     if dynamics._balanced:
         return tokens.Points(), tokens.BalancedField(particles, dynamics)
     if dynamics._multipliers is not None:
         return tokens.Angles(), tokens.PhaseField(dynamics)
     if kernel is None:
         return tokens.Points(), tokens.OutputField(particles, dynamics)
-    if may_span and (particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)):
+    if spans:
         return tokens.Span(), tokens.KernelField(dynamics, kernel, "gram")
     if particles.sums == "float32" and kernel.growth is not None:
         single = Exponential(kernel.growth, np.float32)
@@ -195,6 +202,17 @@ def _terms_of(dynamics: Dynamics) -> list[tuple[float, Dynamics]]:
 
 
 def _check_moved(measure: AnyMeasure, dynamics: Dynamics) -> None:
+    if dynamics.mask is not None:
+        if not measure._is_ordered:
+            raise ValueError(
+                f"measure must be Particles, whose rows are in an order, for {shown(dynamics)}, "
+                f"got {shown(measure)}"
+            )
+        if not (measure.weights > 0.0).all():
+            raise ValueError(
+                f"weights must be > 0 under a mask, whose positions they are, got "
+                f"{measure.weights.min():g} for {shown(dynamics)}"
+            )
     multipliers = dynamics._multipliers
     if multipliers is None:
         if isinstance(measure, OscillatorDensity):

@@ -14,6 +14,7 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import Moments, phase_velocity, turned
 from meanfield.equations.in_time import Steady
 from meanfield.equations.rates import Rates, added
+from meanfield.kernels.causal import CircleMeans
 from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.kernels.token_sums import score_sums
@@ -162,7 +163,7 @@ class TokenField(Steady, ABC):
 
     def output(self, measure: Particles) -> Array:
         """What the dynamics adds to tokens of this number, shape (n, d)."""
-        return self.dynamics.output(measure, measure.points)
+        return self.dynamics._output_from(measure, measure.points, None)
 
     def pairs(self, count: int) -> int:  # noqa: ARG002 (of sums in O(n))
         """How many terms are summed over pairs of so many tokens, 0 where no pairs are."""
@@ -268,7 +269,7 @@ class OutputField(TokenField):
     def output(self, measure: Particles) -> Array:
         """Σ_h V_h ∇G [/ G], what is added to tokens of this number, shape (n, d)."""
         if not self._is_fast:
-            return np.asarray(self.dynamics.output(measure, measure.points))
+            return np.asarray(self.dynamics._output_from(measure, measure.points, None))
         return np.asarray(self.dynamics._combined(self._moments(measure)))
 
     def _moments(self, particles: Particles) -> list[tuple[Array, Array]]:
@@ -302,6 +303,55 @@ class OutputField(TokenField):
         if not np.isfinite(rates.velocity).all():
             raise ArithmeticError("the field is not finite")
         return rates
+
+
+class MaskedField(TokenField):
+    """X of a dynamics under a mask, over pairs.
+
+    Parameters
+    ----------
+    dynamics : Masked
+    """
+
+    sums = "direct"
+    dynamics: Any
+
+    def pairs(self, count: int) -> int:
+        """How many terms are summed over pairs of so many tokens."""
+        return count * count // 2
+
+    def __call__(self, places: Array, masses: Array) -> Rates:
+        """X at unit rows (n, d)."""
+        velocity = project(places, self.dynamics._output_of_tokens(places, masses))
+        if not np.isfinite(velocity).all():
+            raise ArithmeticError("the field is not finite")
+        return Rates(velocity)
+
+
+class MaskedCircleField(TokenField):
+    """X of a kernel under a mask along the circle, in O(n).
+
+    Parameters
+    ----------
+    dynamics : Masked
+    """
+
+    dynamics: Any
+
+    def __init__(self, dynamics: Dynamics) -> None:
+        super().__init__(dynamics)
+        self._means = CircleMeans(dynamics._kernel)
+
+    def __call__(self, places: Array, masses: Array) -> Rates:
+        """X along the circle at angles (n,)."""
+        means = self._means(places, masses, self.dynamics.decay)
+        return Rates(self.dynamics.velocity_of(*means))
+
+    def output(self, measure: Particles) -> Array:
+        """X at tokens of this number, shape (n, 2), whose radial part counts for nothing here."""
+        points = measure.points
+        speed = self(circle_angles(points), measure.weights).velocity
+        return speed[:, None] * np.column_stack([-points[:, 1], points[:, 0]])
 
 
 class BalancedField(TokenField):

@@ -21,7 +21,7 @@ import numpy as np
 
 from meanfield import _checks
 from meanfield._checks import check_measure, freeze, from_record, integer, number, real_array, shown
-from meanfield.dynamics import KNOWN, AnyDynamics
+from meanfield.dynamics import KNOWN, AnyDynamics, Causal
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.own import ForgottenDynamics, describe
 from meanfield.dynamics.schedule import ChebyshevSeries, FunctionOfTime, Schedule
@@ -48,7 +48,8 @@ _MOST_IN_TEXT = 1000
 # of an array that is kept elsewhere: where its numbers begin, and its shape
 _PLACE = "first_number", "shape"
 _DYNAMICS = (*KNOWN, ForgottenDynamics)
-_KINDS = (*_DYNAMICS, Head, Schedule)
+_PARTS = Head, Schedule, Causal
+_KINDS = (*_DYNAMICS, *_PARTS)
 SIZE_NAME = "size"
 # of numbers that belong to no save, but to a collapse into atoms
 COLLAPSE = "collapse"
@@ -870,7 +871,7 @@ def read_dynamics(stored: Contents) -> tuple[AnyDynamics, AnyDynamics | None]:
     """
 
     def read(name: str) -> Any:
-        return from_record(_read_record(name, stored), _DYNAMICS, parts=[Head, Schedule])
+        return from_record(_read_record(name, stored), _DYNAMICS, parts=_PARTS)
 
     return read("dynamics"), read("energy") if "energy" in stored.attrs else None
 

@@ -121,7 +121,7 @@ def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
             f"in W_2, got {shown(known)}: {why}; rms_velocity is a bound from above"
         )
     if isinstance(measure, Particles):
-        velocity = with_frequencies(known.velocity(measure, measure.points), measure)
+        velocity = with_frequencies(known._tangents(measure, measure.points), measure)
         value = root_mean_square(velocity, measure.weights)
     elif known.noise == 0.0:
         value = _rms_velocity(measure, known)
@@ -295,7 +295,7 @@ def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
     if isinstance(measure, Particles) or not is_moved_by_itself:
         measure = measure._resolving(dynamics._reach)
         points, masses = measure._quadrature
-        return root_mean_square(dynamics.velocity(measure, points), masses)
+        return root_mean_square(dynamics._tangents(measure, points), masses)
     # what moves densities and flow maps knows its speed
     rate: Any = tendency(measure, dynamics)
     with more_than_rounding(measure):

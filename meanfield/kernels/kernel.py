@@ -109,6 +109,10 @@ class PotentialKernel(Kernel):
         """Whether s' = λs for some λ, so that the potential's gradient is λ P_x ∫ s y dmu."""
 
     @abstractmethod
+    def values(self, t: Array) -> Array:
+        """s(t), in units of e^{log_unit}."""
+
+    @abstractmethod
     def attention(self, measure: Summable, points: Array) -> tuple[Array | float, Array, Array]:
         """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of the e^{first}."""
 
@@ -170,6 +174,13 @@ class Exponential(PotentialKernel):
     def line(self, dim: int) -> line.Line:
         """Cells, and K, ∂K/β and ΔK/β between them."""
         return line.line(self.beta, dim)
+
+    def values(self, t: Array) -> Array:
+        """e^{β(t - 1)}."""
+        exponents = t - 1.0
+        exponents *= self.beta
+        with np.errstate(under="ignore"):
+            return np.exp(exponents, out=exponents)
 
     def attention(self, measure: Summable, points: Array) -> tuple[Array, Array, Array]:
         """1 (n,) and ∇ log G (n, d) at βx in units of G."""
@@ -243,6 +254,10 @@ class SmoothKernel(PotentialKernel):
     @abstractmethod
     def __call__(self, t: Array) -> Array:
         """s(t)."""
+
+    def values(self, t: Array) -> Array:
+        """s(t)."""
+        return self(t)
 
     @abstractmethod
     def slope(self, t: Array) -> Array:

@@ -38,6 +38,8 @@ class Measure(ShownMeasure, ABC):
         Whether it is a series and, to rounding, σ.
     has_density : bool
         Whether it has a density with respect to σ, apart from clusters that are atoms.
+    is_ordered : bool
+        Whether points are tokens, whose order a mask reads.
     """
 
     dim: int
@@ -48,6 +50,7 @@ class Measure(ShownMeasure, ABC):
     _degree: int | None = None
     _is_uniform: bool = False
     _has_density: bool = True
+    _is_ordered: bool = False
 
     @property
     def _limits(self) -> dict[str, Any]:

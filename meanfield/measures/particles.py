@@ -81,6 +81,7 @@ class Particles(Measure):
     """
 
     _has_density = False
+    _is_ordered = True
 
     def __init__(
         self,
@@ -200,6 +201,17 @@ class Particles(Measure):
     def _moved(self, points: Array) -> Particles:
         """The same tokens at other unit rows (n, d)."""
         return Particles(points, self.weights, sums=self.sums)
+
+    def first(self, masses: ArrayLike) -> Particles:
+        """The first tokens, as many as there are masses, with these masses over their sum.
+
+        Examples
+        --------
+        >>> Particles([[1.0, 0.0], [0.0, 1.0]]).first([3.0])
+        Particles(n=1, dim=2)
+        """
+        shares = real_array("masses", masses, 1)
+        return Particles(self.points[: len(shares)], shares, sums=self.sums, unit_mass=True)
 
     @property
     def _point_masses(self) -> tuple[Array, Array]:

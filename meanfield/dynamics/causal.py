@@ -1,0 +1,193 @@
+"""Causal masks: token j attends to the tokens k <= j."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any, ClassVar
+
+import numpy as np
+
+from meanfield._checks import freeze, key, number, shown
+from meanfield.dynamics.facts import Dynamics
+from meanfield.kernels import causal
+from meanfield.typing import Array
+
+# share of a position within which a token counts as there: that of a cumulative sum's rounding
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Causal:
+    """A causal mask: each token attends to itself and to the tokens before it.
+
+    Token k of n is at the position s_k = Σ_{i<=k} w_i in (0, 1], k/n where weights are equal. A
+    token at s_j sees token k <= j with the mass w_k e^{-λ(s_j - s_k)} over the sum of all such
+    masses (Karagodin, Polyanskiy and Rigollet, arXiv 2411.04990). So where starts do not depend on
+    positions, all positions follow the density of tokens without a mask, as n grows.
+
+    It is the `mask` of `SA`, `USA`, `Interaction` and `Attention`, and tells rows of `Particles`
+    apart; no other measure has positions.
+
+    Parameters
+    ----------
+    decay : float
+        λ >= 0: 0 is the plain mask, λ > 0 is ALiBi with the slope λ/n for each token.
+
+    Raises
+    ------
+    ValueError
+        If `decay` is negative or not finite.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> tokens = mf.Particles([[1.0, 0.0], [0.0, 1.0]])
+    >>> dynamics = mf.SA(0.0, mask=mf.Causal())
+    >>> dynamics.velocity(tokens, tokens.points, position=[0.5, 1.0])
+    array([[0. , 0. ],
+           [0.5, 0. ]])
+    """
+
+    decay: float = field(
+        default=0.0,
+        metadata=key(
+            "lambda >= 0, by which masses decay with the distance of positions", float, minimum=0
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        freeze(self, decay=number("decay", self.decay, low=0))
+
+    def _seen(self, tokens: Any, position: float) -> Any:
+        """What a place at a position in (0, 1] sees of tokens: those up to it, with their masses.
+
+        Raises
+        ------
+        ValueError
+            If no token is there or before.
+        """
+        places = causal.positions(tokens.weights)
+        count = int(np.count_nonzero(places <= position * (1.0 + _ROUNDING)))
+        if count == 0:
+            raise ValueError(
+                f"position must be >= {places[0]:g}, that of the first token, got {position:g}"
+            )
+        masses = tokens.weights[:count] * np.exp(-self.decay * (places[count - 1] - places[:count]))
+        return tokens.first(masses)
+
+
+MASK = key("a table, Causal, for tokens that attend to those before them", Causal)
+
+
+def check_mask(mask: Any) -> None:
+    """Refuse what is no mask.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a `Causal` nor None.
+    """
+    if mask is not None and not isinstance(mask, Causal):
+        raise ValueError(f"mask must be a Causal or None, got {shown(mask)}")
+
+
+def _fact_of_plain(name: str) -> Any:
+    """A fact that the mask leaves as it is."""
+    return property(attrgetter(f"plain.{name}"))
+
+
+@dataclass(frozen=True, repr=False)
+class Masked(Dynamics):
+    """A dynamics under a mask, as equations know it: each token has a measure of its own.
+
+    Parameters
+    ----------
+    plain : Dynamics
+        With a kernel or heads.
+    mask : Causal
+    """
+
+    plain: Any
+    mask: Causal | None = None
+
+    _sums: ClassVar[str] = "direct"
+    _no_energy: ClassVar[str] = "under a causal mask tokens do not act on those that act on them"
+    _no_gradient: ClassVar[str] = _no_energy
+    name = _fact_of_plain("name")
+    noise = _fact_of_plain("noise")
+    dim = _fact_of_plain("dim")
+    sign = _fact_of_plain("sign")
+    normalised = _fact_of_plain("normalised")
+    _isotropic = _fact_of_plain("_isotropic")
+    _gram = _fact_of_plain("_gram")
+    _kernel = _fact_of_plain("_kernel")
+    _reach = _fact_of_plain("_reach")
+    _fast = _fact_of_plain("_fast")
+
+    def __repr__(self) -> str:
+        return repr(replace(self.plain, mask=self.mask))
+
+    def _opposite(self) -> Masked:
+        return Masked(self.plain._opposite(), self.mask)
+
+    @property
+    def _plain(self) -> Masked | None:
+        """That of SA or USA, where it is one of them."""
+        inner = getattr(self.plain, "_plain", None)
+        return None if inner is None else Masked(inner, self.mask)
+
+    @property
+    def decay(self) -> float:
+        """λ of the mask."""
+        return 0.0 if self.mask is None else self.mask.decay
+
+    def output(self, measure: Any, points: Array) -> Array:
+        """What is added at unit rows (n, d) that see all tokens, shape (n, d)."""
+        return self._output_from(measure, points, 1.0)
+
+    def _output_from(self, measure: Any, points: Array, position: Any) -> Array:
+        """See `Dynamics`.
+
+        Raises
+        ------
+        ValueError
+            If the measure has no positions, or a position is before all tokens.
+        """
+        if self.mask is None or not measure._is_ordered:
+            raise ValueError(f"measure must be Particles for {self!r}, got {shown(measure)}")
+        if position is None:
+            return self._output_of_tokens(measure.points, measure.weights)
+        positions, output = np.broadcast_to(position, len(points)), np.empty_like(points)
+        for place in np.unique(positions):
+            here = positions == place
+            output[here] = self.plain.output(self.mask._seen(measure, place), points[here])
+        return output
+
+    def _output_of_tokens(self, points: Array, masses: Array) -> Array:
+        """What is added to each token, shape (n, d), at its own position."""
+        kernel = self._kernel
+        if kernel is None:
+            queries = self.plain._queries(points)
+            moments = [causal.log_moment(points, masses, self.decay, z) for z in queries]
+            return np.asarray(self.plain._combined(moments))
+        potential, pull, own = causal.kernel_means(kernel, points, masses, self.decay)
+        pull += (kernel.at_one * own)[:, None] * points
+        return self.velocity_of(potential, pull)
+
+    def velocity_of(self, potential: Array, pull: Array) -> Array:
+        """± ∫ s y dmu [/ ∫ s dmu] of both integrals over what each token sees."""
+        unit = 1.0 / potential if self.normalised else np.exp(self._kernel.log_unit)
+        factors = np.asarray(self.sign * unit)
+        return np.asarray((factors[:, None] if pull.ndim > factors.ndim > 0 else factors) * pull)
+
+
+class Maskable(Dynamics):
+    """A dynamics of sums over the measure, which a mask may let each token see in part."""
+
+    @property
+    def _masked(self) -> Dynamics:
+        if self.mask is None:
+            return self
+        whole: Any = self
+        return Masked(replace(whole, mask=None), self.mask)
