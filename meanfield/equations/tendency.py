@@ -14,7 +14,7 @@ from meanfield.dynamics.own import OwnDynamics, adapt
 from meanfield.equations import density as densities
 from meanfield.equations import line, sphere, tokens
 from meanfield.equations.in_time import InTime
-from meanfield.kernels.causal import CircleMeans
+from meanfield.kernels.causal import causal_means
 from meanfield.kernels.kernel import Exponential
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
@@ -117,9 +117,10 @@ def _chart_and_field(
     (n, d), kernel = particles.points.shape, dynamics._kernel
     spans = may_span and (particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d))
     if dynamics.mask is not None:
-        is_fast = d == 2 and kernel is not None and particles._has_kernel_sums(kernel)
-        if is_fast and CircleMeans.holds(particles.weights, dynamics.mask.decay):
-            return tokens.Angles(), tokens.MaskedCircleField(dynamics)
+        if kernel is not None and particles._has_kernel_sums(kernel):
+            means, chart = causal_means(kernel, d), tokens.Angles() if d == 2 else tokens.Points()
+            if means.holds(particles.weights, dynamics.mask.decay):
+                return chart, tokens.CarriedField(dynamics, means)
         return tokens.Span() if spans else tokens.Points(), tokens.MaskedField(dynamics)
     if dynamics._balanced:
         return tokens.Points(), tokens.BalancedField(particles, dynamics)

@@ -14,7 +14,7 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import Moments, phase_velocity, turned
 from meanfield.equations.in_time import Steady
 from meanfield.equations.rates import Rates, added
-from meanfield.kernels.causal import CircleMeans
+from meanfield.kernels.causal import CausalMeans
 from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.kernels.token_sums import score_sums
@@ -328,28 +328,32 @@ class MaskedField(TokenField):
         return Rates(velocity)
 
 
-class MaskedCircleField(TokenField):
-    """X of a kernel under a mask along the circle, in O(n).
+class CarriedField(TokenField):
+    """X of a kernel under a mask through moments that are carried along the order of tokens.
 
     Parameters
     ----------
     dynamics : Masked
+    means : CausalMeans
+        On the circle it is asked at angles, and X is along it.
     """
 
     dynamics: Any
 
-    def __init__(self, dynamics: Dynamics) -> None:
+    def __init__(self, dynamics: Dynamics, means: CausalMeans) -> None:
         super().__init__(dynamics)
-        self._means = CircleMeans(dynamics._kernel)
+        self._means = means
 
     def __call__(self, places: Array, masses: Array) -> Rates:
-        """X along the circle at angles (n,)."""
+        """X at angles (n,) or unit rows (n, 3)."""
         means = self._means(places, masses, self.dynamics.decay)
         return Rates(self.dynamics.velocity_of(*means))
 
     def output(self, measure: Particles) -> Array:
-        """X at tokens of this number, shape (n, 2), whose radial part counts for nothing here."""
+        """X at tokens of this number, shape (n, d)."""
         points = measure.points
+        if measure.dim == 3:
+            return self(points, measure.weights).velocity
         speed = self(circle_angles(points), measure.weights).velocity
         return speed[:, None] * np.column_stack([-points[:, 1], points[:, 0]])
 

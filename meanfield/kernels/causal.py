@@ -3,23 +3,29 @@
 Token j is at the position s_j = Σ_{k<=j} m_k, and sees token k <= j with the mass m_k e^{-λ(s_j -
 s_k)} over the sum of all such masses (Karagodin, Polyanskiy and Rigollet, arXiv 2411.04990; λ > 0
 is ALiBi, Press, Smith and Lewis, arXiv 2108.12409). Sums over pairs take rows of the triangle. On
-the circle a kernel's sums are cumulative sums of moments, in O(n) for each mode.
+the circle and on S^2 moments are carried along the order, from block to block of tokens.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
 
 from meanfield.kernels.direct import Lost, blocks
-from meanfield.kernels.kernel import PotentialKernel
+from meanfield.kernels.harmonics import SphereSums
+from meanfield.kernels.kernel import Exponential, PotentialKernel, SmoothKernel
+from meanfield.spaces.geometry import circle_points, project
+from meanfield.spaces.sphere_fields import Places
 from meanfield.typing import Array, Indices
 
 # pairs at a time, which stay in a core's cache
 _PAIRS = 1 << 17
 # tokens whose moments are made at once, and those of them that are summed pair by pair
 _CHUNK, _BLOCK = 2048, 32
+# of S^2, where transforms take some milliseconds
+_SPHERE_CHUNK = 1024
 _EARLIER = np.tri(_BLOCK, k=-1)
 # e^{λ(s_j - s_k)} of two tokens of a chunk stays within e^{500}
 _LARGEST_DECAY = 500.0
@@ -138,14 +144,81 @@ def log_moment(points: Array, masses: Array, decay: float, z: Array) -> tuple[Ar
     return log_g, mean
 
 
-class CircleMeans:
-    """`kernel_means` on the circle in O(n) for each mode of the kernel, along it.
+class Before:
+    """Sums over all tokens before a chunk: moments of their masses, and the masses.
 
-    With c_k(j) = Σ_{i<=j} m_i e^{-ikθ_i} the potential at θ_j is Re Σ_k Λ_k c_k(j) e^{ikθ_j}. The
-    sums c_k are carried from block to block of tokens; within a block pairs are summed. Masses that
-    decay are taken relative to the start of each chunk of blocks. Errors are those of rounding
-    relative to s(1); where the potential is below 1e-3 of that, its row is summed over pairs, up to
-    2^24 of them in one sum.
+    Parameters
+    ----------
+    count : int
+        How many moments there are.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.moments, self.mass = np.zeros(count, dtype=np.complex128), 0.0
+
+
+class CausalMeans(ABC):
+    """`kernel_means` at the tokens through moments, which are carried along their order.
+
+    Within a block of tokens pairs are summed. Masses that decay are taken relative to the start of
+    each chunk. Errors are those of the moments relative to s(1); where the potential is below 1e-3
+    of that, its row is summed over pairs, up to 2^24 of them in one sum.
+
+    Parameters
+    ----------
+    kernel : PotentialKernel
+    moments : int
+        How many there are.
+    chunk : int
+        So many tokens are summed at once.
+    """
+
+    def __init__(self, kernel: PotentialKernel, moments: int, chunk: int) -> None:
+        self._kernel, self._moments, self._chunk = kernel, moments, chunk
+
+    def holds(self, masses: Array, decay: float) -> bool:
+        """Whether the masses of a chunk that decay stay in double precision."""
+        steps = range(0, len(masses), self._chunk)
+        largest = max(float(masses[start : start + self._chunk].sum()) for start in steps)
+        return decay * largest <= _LARGEST_DECAY
+
+    def __call__(self, places: Array, masses: Array, decay: float) -> tuple[Array, Array]:
+        """Means of s (n,) and of P_x s y over what tokens see, along the circle (n,) or (n, 3)."""
+        potential, pull = np.empty(len(places)), np.empty_like(places)
+        before = Before(self._moments)
+        for start in range(0, len(places), self._chunk):
+            part = slice(start, start + self._chunk)
+            shares, growth = masses[part], 1.0
+            if decay:
+                grown = np.exp(decay * positions(shares))
+                shares, growth = shares * grown, float(grown[-1])
+            potential[part], pull[part] = self._means(places[part], shares, before)
+            before.moments /= growth
+            before.mass /= growth
+        small = _LOST.places(potential, self._kernel.largest, len(places))
+        if len(small) and self._kernel.least_share > 0.0:
+            rows, points = np.sort(small), self._points(places)
+            found = kernel_means(self._kernel, points, masses, decay, rows)
+            potential[rows], pull[rows] = found[0], self._tangential(points[rows], found[1])
+        return potential, pull
+
+    @abstractmethod
+    def _means(self, places: Array, masses: Array, before: Before) -> tuple[Array, Array]:
+        """Both means over tokens of a chunk and those before it, which are carried on."""
+
+    @abstractmethod
+    def _points(self, places: Array) -> Array:
+        """Unit rows (n, d) of the places."""
+
+    @abstractmethod
+    def _tangential(self, points: Array, vectors: Array) -> Array:
+        """The tangential part of vectors (n, d) at unit rows, as the pull has it."""
+
+
+class CircleMeans(CausalMeans):
+    """On the circle at angles, in O(n) for each mode of the kernel.
+
+    With c_k(j) = Σ_{i<=j} m_i e^{-ikθ_i} the potential at θ_j is Re Σ_k Λ_k c_k(j) e^{ikθ_j}.
 
     Parameters
     ----------
@@ -161,72 +234,50 @@ class CircleMeans:
     """
 
     def __init__(self, kernel: PotentialKernel) -> None:
-        self._kernel, self._degree = kernel, max(1, kernel.degree(2))
-        series = kernel.series(2, self._degree)
+        degree = max(1, kernel.degree(2))
+        super().__init__(kernel, degree, _CHUNK)
+        series = kernel.series(2, degree)
         unit = series.size * float(np.exp(series.log_unit - kernel.log_unit))
-        orders = np.arange(1, self._degree + 1)
         # a real series has its modes ±k; d/dθ of the primitive is the pull along the circle
         self._mean = unit * float(series.potential[0])
         self._potential = 2.0 * unit * series.potential[1:]
-        self._pull = 2.0j * unit * orders * series.primitive[1:]
+        self._pull = 2.0j * unit * np.arange(1, degree + 1) * series.primitive[1:]
+        self._powers = np.empty((degree, _CHUNK), dtype=np.complex128)
 
-    @staticmethod
-    def holds(masses: Array, decay: float) -> bool:
-        """Whether the masses of a chunk that decay stay in double precision."""
-        steps = range(0, len(masses), _CHUNK)
-        largest = max(float(masses[start : start + _CHUNK].sum()) for start in steps)
-        return decay * largest <= _LARGEST_DECAY
+    def _points(self, places: Array) -> Array:
+        return circle_points(places)
 
-    def __call__(self, angles: Array, masses: Array, decay: float) -> tuple[Array, Array]:
-        """Means of s (n,) and of the pull along the circle (n,) over what tokens at angles see."""
-        # tokens without mass fill up the last block
-        filled = 0, -len(angles) % _BLOCK
-        places, shares = np.pad(angles, filled), np.pad(masses, filled)
-        sums, before = np.empty((2, len(places))), _Before(self._degree)
-        for start in range(0, len(places), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            scaled, growth = shares[part], 1.0
-            if decay:
-                grown = np.exp(decay * positions(scaled))
-                scaled, growth = scaled * grown, float(grown[-1])
-            self._sum(places[part], scaled, before, sums[:, part])
-            before.decay(growth)
-        potential, pull = sums[:, : len(angles)]
-        small = _LOST.places(potential, self._kernel.largest, len(angles))
-        if len(small) and self._kernel.least_share > 0.0:
-            points = np.column_stack([np.cos(angles), np.sin(angles)])
-            rows = np.sort(small)
-            potential[rows], vectors, _ = kernel_means(self._kernel, points, masses, decay, rows)
-            tangents = np.column_stack([-points[rows, 1], points[rows, 0]])
-            pull[rows] = np.vecdot(vectors, tangents)
-        return potential, pull
+    def _tangential(self, points: Array, vectors: Array) -> Array:
+        return points[:, 0] * vectors[:, 1] - points[:, 1] * vectors[:, 0]
 
-    def _sum(self, angles: Array, masses: Array, before: _Before, out: Array) -> None:
-        """Write means of s and of the pull, shape (2, n), and carry on what came before."""
-        count = len(angles) // _BLOCK
-        powers = before.powers[:, : len(angles)]
-        powers[0].real, powers[0].imag = np.cos(angles), np.sin(angles)
+    def _means(self, places: Array, masses: Array, before: Before) -> tuple[Array, Array]:
+        n = len(places)
+        if filled := -n % _BLOCK:
+            # tokens without mass fill up the last block
+            places, masses = np.pad(places, (0, filled)), np.pad(masses, (0, filled))
+        degree, count = self._moments, len(places) // _BLOCK
+        powers = self._powers[:, : len(places)]
+        powers[0].real, powers[0].imag = np.cos(places), np.sin(places)
         done = 1
-        while done < self._degree:
-            more = min(done, self._degree - done)
+        while done < degree:
+            more = min(done, degree - done)
             np.multiply(powers[:more], powers[done - 1], out=powers[done : done + more])
             done += more
-        modes = powers.reshape(self._degree, count, _BLOCK).transpose(1, 0, 2)
+        modes = powers.reshape(degree, count, _BLOCK).transpose(1, 0, 2)
         each = masses.reshape(count, _BLOCK)
-        # moments of blocks by e^{ikθ} are the conjugates of c_k; row i has those before block i
-        moments = np.empty((count + 1, self._degree), dtype=np.complex128)
+        # row i has the moments before block i, by e^{ikθ} the conjugates of c_k
+        moments = np.empty((count + 1, degree), dtype=np.complex128)
         moments[0] = before.moments
         np.matmul(modes, each[..., None].astype(np.complex128), out=moments[1:, :, None])
         np.cumsum(moments, axis=0, out=moments)
         before.moments = moments[-1].copy()
         np.conjugate(moments, out=moments)
         factors = np.stack([self._potential * moments[:-1], self._pull * moments[:-1]], axis=1)
-        far = np.matmul(factors, modes).real
-        total = np.cumsum(masses)
-        total += before.total
-        starts = np.append(before.total, total[_BLOCK - 1 : -1 : _BLOCK])
-        far[:, 0] += self._mean * starts[:, None]
-        before.total = float(total[-1])
+        sums = np.matmul(factors, modes).real
+        mass = np.cumsum(masses)
+        mass += before.mass
+        sums[:, 0] += self._mean * np.append(before.mass, mass[_BLOCK - 1 : -1 : _BLOCK])[:, None]
+        before.mass = float(mass[-1])
         # pairs of the same block
         points = np.ascontiguousarray(powers[0]).view(np.float64).reshape(count, _BLOCK, 2)
         terms = self._kernel.values(np.matmul(points, points.transpose(0, 2, 1)))
@@ -235,19 +286,52 @@ class CircleMeans:
         sources[..., 0] = each
         np.multiply(points, each[..., None], out=sources[..., 1:])
         near = np.matmul(terms, sources)
-        far[:, 0] += near[..., 0] + self._kernel.at_one * each
-        far[:, 1] += points[..., 0] * near[..., 2] - points[..., 1] * near[..., 1]
-        np.divide(far.transpose(1, 0, 2).reshape(2, -1), total, out=out)
+        sums[:, 0] += near[..., 0] + self._kernel.at_one * each
+        sums[:, 1] += points[..., 0] * near[..., 2] - points[..., 1] * near[..., 1]
+        potential, pull = (sums.transpose(1, 0, 2).reshape(2, -1) / mass)[:, :n]
+        return potential, pull
 
 
-class _Before:
-    """The sums over all tokens before a chunk: Σ m e^{ikθ} and Σ m, and a room for powers."""
+class SphereMeans(CausalMeans):
+    """On S^2 at unit rows, through harmonics: in O(n) blocks of pairs and of transforms.
 
-    def __init__(self, degree: int) -> None:
-        self.moments, self.total = np.zeros(degree, dtype=np.complex128), 0.0
-        self.powers = np.empty((degree, _CHUNK), dtype=np.complex128)
+    Parameters
+    ----------
+    kernel : PotentialKernel
 
-    def decay(self, growth: float) -> None:
-        """Be relative to the end of a chunk over which masses grew."""
-        self.moments /= growth
-        self.total /= growth
+    Examples
+    --------
+    >>> from meanfield.kernels.kernel import Exponential
+    >>> potential, pull = SphereMeans(Exponential(1.0))(np.eye(3), np.full(3, 1 / 3), 0.0)
+    >>> potential.round(9), pull[1].round(9)
+    (array([1.        , 0.68393972, 0.57858628]), array([0.18393972, 0.        , 0.        ]))
+    """
+
+    def __init__(self, kernel: Exponential | SmoothKernel) -> None:
+        self._sums = SphereSums(kernel)
+        super().__init__(kernel, len(self._sums.potential_factors), _SPHERE_CHUNK)
+        series = self._sums.series
+        self._unit = series.size * float(np.exp(series.log_unit - kernel.log_unit))
+
+    def _points(self, places: Array) -> Array:
+        return places
+
+    def _tangential(self, points: Array, vectors: Array) -> Array:
+        return project(points, vectors)
+
+    def _means(self, places: Array, masses: Array, before: Before) -> tuple[Array, Array]:
+        near, pull, _ = kernel_means(self._kernel, places, masses, 0.0)
+        own = np.cumsum(masses)
+        mass, there = own + before.mass, Places.of(places)
+        far = self._unit * self._sums.potential(before.moments, there)
+        far_pull = self._unit * self._sums.pull(before.moments, there)
+        before.moments += self._sums.at.moments(there, masses)
+        before.mass = float(mass[-1])
+        shares = (own / mass)[:, None]
+        pull = shares * pull + far_pull / mass[:, None]
+        return shares[:, 0] * near + far / mass, project(places, pull)
+
+
+def causal_means(kernel: Exponential | SmoothKernel, dim: int) -> CausalMeans:
+    """The means of a kernel through moments, on the circle at angles or on S^2 at unit rows."""
+    return CircleMeans(kernel) if dim == 2 else SphereMeans(kernel)
