@@ -23,7 +23,7 @@ from meanfield.typing import Array, Indices
 # pairs at a time, which stay in a core's cache
 _PAIRS = 1 << 17
 # tokens whose moments are made at once, and those of them that are summed pair by pair
-_CHUNK, _BLOCK = 2048, 32
+_CHUNK, _BLOCK = 4096, 16
 # of S^2, where transforms take some milliseconds
 _SPHERE_CHUNK = 1024
 _EARLIER = np.tri(_BLOCK, k=-1)
