@@ -11,6 +11,7 @@ import numpy as np
 from meanfield._checks import freeze, key, number, shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.kernels import causal
+from meanfield.spaces.geometry import project
 from meanfield.typing import Array
 
 # share of a position within which a token counts as there: that of a cumulative sum's rounding
@@ -174,6 +175,14 @@ class Masked(Dynamics):
         potential, pull, own = causal.kernel_means(kernel, points, masses, self.decay)
         pull += (kernel.at_one * own)[:, None] * points
         return self.velocity_of(potential, pull)
+
+    def _tangents_of_tokens(self, points: Array, masses: Array) -> Array:
+        """X at each token, shape (n, d), at its own position."""
+        if self._kernel is None:
+            return project(points, self._output_of_tokens(points, masses))
+        # rounding of a token's pull on itself may be more than all that the others pull with
+        potential, pull, _ = causal.kernel_means(self._kernel, points, masses, self.decay)
+        return project(points, self.velocity_of(potential, pull))
 
     def velocity_of(self, potential: Array, pull: Array) -> Array:
         """± ∫ s y dmu [/ ∫ s dmu] of both integrals over what each token sees."""

@@ -322,7 +322,7 @@ class MaskedField(TokenField):
 
     def __call__(self, places: Array, masses: Array) -> Rates:
         """X at unit rows (n, d)."""
-        velocity = project(places, self.dynamics._output_of_tokens(places, masses))
+        velocity = self.dynamics._tangents_of_tokens(places, masses)
         if not np.isfinite(velocity).all():
             raise ArithmeticError("the field is not finite")
         return Rates(velocity)
