@@ -15,6 +15,7 @@ from scipy.special import erfcx
 
 from meanfield._checks import integer, is_of_package, is_single, number, real_array, shown
 from meanfield.dynamics import SA, USA, AnyDynamics, Isotropic, Sum, adapt_any
+from meanfield.dynamics.causal import refuse_mask
 from meanfield.dynamics.facts import Dynamics, check_dim, multiplied_out
 from meanfield.dynamics.own import layer_step
 from meanfield.dynamics.schedule import refuse_schedules
@@ -147,6 +148,7 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
 def _with_kernel(dynamics: Any) -> Any:
     """The dynamics as equations know it; refused without a kernel."""
     known = _constant(dynamics)
+    refuse_mask(known)
     # a class, or a number, is no dynamics, whatever attributes it has
     lacking: list[Any] = [dynamics]
     if known is not None:
@@ -428,6 +430,7 @@ def check_attention(
         Naming it.
     """
     refuse_schedules("dynamics", (dynamics,), _OF_TIME)
+    refuse_mask(dynamics)
     kinds = Isotropic if is_balanced else (SA, USA)
     if (
         not isinstance(dynamics, kinds)

@@ -93,6 +93,40 @@ def check_mask(mask: Any) -> None:
         raise ValueError(f"mask must be a Causal or None, got {shown(mask)}")
 
 
+def check_ordered(measure: Any, mask: Causal) -> None:
+    """Refuse a measure without positions.
+
+    Raises
+    ------
+    ValueError
+        If it is no `Particles`, or has a weight of 0.
+    """
+    if not measure._is_ordered:
+        raise ValueError(
+            f"measure must be Particles, whose rows are in an order, under {mask}, got "
+            f"{shown(measure)}"
+        )
+    if not (measure.weights > 0.0).all():
+        raise ValueError(
+            f"weights must be > 0 under {mask}, since positions are their sums, got "
+            f"{measure.weights.min():g}"
+        )
+
+
+def refuse_mask(dynamics: Any) -> None:
+    """Refuse a dynamics with a mask where tokens must be exchangeable.
+
+    Raises
+    ------
+    ValueError
+        If it or one of its terms has one.
+    """
+    if getattr(dynamics, "_has_mask", False):
+        raise ValueError(
+            f"dynamics must have no mask, since tokens must be exchangeable, got {shown(dynamics)}"
+        )
+
+
 def _fact_of_plain(name: str) -> Any:
     """A fact that the mask leaves as it is."""
     return property(attrgetter(f"plain.{name}"))
@@ -110,7 +144,7 @@ class Masked(Dynamics):
     """
 
     plain: Any
-    mask: Causal | None = None
+    mask: Causal
 
     _sums: ClassVar[str] = "direct"
     _no_energy: ClassVar[str] = "under a causal mask tokens do not act on those that act on them"
@@ -141,7 +175,7 @@ class Masked(Dynamics):
     @property
     def decay(self) -> float:
         """λ of the mask."""
-        return 0.0 if self.mask is None else self.mask.decay
+        return self.mask.decay
 
     def output(self, measure: Any, points: Array) -> Array:
         """What is added at unit rows (n, d) that see all tokens, shape (n, d)."""
@@ -153,10 +187,9 @@ class Masked(Dynamics):
         Raises
         ------
         ValueError
-            If the measure has no positions, or a position is before all tokens.
+            See `check_ordered`; or if a position is before all tokens.
         """
-        if self.mask is None or not measure._is_ordered:
-            raise ValueError(f"measure must be Particles for {self!r}, got {shown(measure)}")
+        check_ordered(measure, self.mask)
         if position is None:
             return self._output_of_tokens(measure.points, measure.weights)
         positions, output = np.broadcast_to(position, len(points)), np.empty_like(points)

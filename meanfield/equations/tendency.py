@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import shown
+from meanfield.dynamics.causal import check_ordered
 from meanfield.dynamics.facts import Dynamics, check_dim
 from meanfield.dynamics.own import OwnDynamics, adapt
 from meanfield.equations import density as densities
@@ -204,16 +205,7 @@ def _terms_of(dynamics: Dynamics) -> list[tuple[float, Dynamics]]:
 
 def _check_moved(measure: AnyMeasure, dynamics: Dynamics) -> None:
     if dynamics.mask is not None:
-        if not measure._is_ordered:
-            raise ValueError(
-                f"measure must be Particles, whose rows are in an order, for {shown(dynamics)}, "
-                f"got {shown(measure)}"
-            )
-        if not (measure.weights > 0.0).all():
-            raise ValueError(
-                f"weights must be > 0 under a mask, whose positions they are, got "
-                f"{measure.weights.min():g} for {shown(dynamics)}"
-            )
+        check_ordered(measure, dynamics.mask)
     multipliers = dynamics._multipliers
     if multipliers is None:
         if isinstance(measure, OscillatorDensity):

@@ -12,6 +12,7 @@ import xarray as xr
 
 from meanfield import _checks
 from meanfield.dynamics import SA, USA, Attention
+from meanfield.dynamics.causal import refuse_mask
 from meanfield.dynamics.schedule import refuse_schedules
 from meanfield.equations.batch import LARGEST_BETA
 from meanfield.evolution.batch import evolve_batch
@@ -149,6 +150,7 @@ def _checked(dynamics: Any, dim: int) -> list[AnyAttention]:
         raise ValueError(f"dynamics must be of one class, got {_checks.shown(runs)}")
     refuse_schedules("dynamics", runs, "β is that of a row of the diagram")
     for one in runs:
+        refuse_mask(one)
         if type(one) not in (SA, USA, Attention) or one.noise > 0.0:
             raise ValueError(
                 f"dynamics must be SA, USA or Attention without noise, got {_checks.shown(one)}"
