@@ -17,7 +17,7 @@ from meanfield.dynamics import KNOWN
 from meanfield.laws import LAWS
 
 SPACES = (mf.Circle, mf.Sphere, mf.Zonal)
-KINDS = (*KNOWN, mf.Head, *LAWS, *SPACES)
+KINDS = (*KNOWN, mf.Head, mf.Causal, *LAWS, *SPACES)
 
 numbers = st.floats(0.0, 20.0)
 signs, truths, steps = st.sampled_from([1, -1]), st.booleans(), st.floats(0.01, 2.0)
@@ -79,13 +79,16 @@ spaces = (
     | st.builds(mf.Sphere, st.integers(3, 8), st.sampled_from([None, "ducc0"]))
     | dims.flatmap(lambda d: st.builds(mf.Zonal, st.just(d), st.integers(3, 9), units(d)))
 )
+masks = st.none() | st.builds(mf.Causal, st.floats(0.0, 1e3))
 isotropic = [
-    st.builds(kind, numbers, sign=signs, noise=noises)
-    for kind in (mf.SA, mf.USA, mf.DoublyStochastic)
+    *(st.builds(kind, numbers, sign=signs, noise=noises, mask=masks) for kind in (mf.SA, mf.USA)),
+    st.builds(mf.DoublyStochastic, numbers, sign=signs, noise=noises),
 ]
 still = [
     *(st.builds(kind, numbers, sign=signs) for kind in (mf.SA, mf.USA, mf.DoublyStochastic)),
-    dims.flatmap(lambda d: st.builds(mf.Attention, numbers, st.lists(heads(d), min_size=1))),
+    dims.flatmap(
+        lambda d: st.builds(mf.Attention, numbers, st.lists(heads(d), min_size=1), mask=masks)
+    ),
     st.builds(
         mf.FeedForward, arrays(3, 2), arrays(2, 3), activation=st.sampled_from(["relu", "tanh"])
     ),
@@ -107,7 +110,12 @@ dynamics = st.one_of(
     ),
     st.builds(mf.LayerMap, st.one_of(*still, layers), step=steps),
     st.builds(
-        mf.Interaction, st.just([2.0, 1.0, 0.5]), normalised=truths, sign=signs, noise=noises
+        mf.Interaction,
+        st.just([2.0, 1.0, 0.5]),
+        normalised=truths,
+        sign=signs,
+        noise=noises,
+        mask=masks,
     ),
     st.builds(mf.Alignment, st.floats(0.0, 100.0), noise=noises),
     st.builds(mf.CircleInteraction, small, small, coupling=steps, noise=noises),
@@ -179,6 +187,7 @@ POSITIONAL = {
     mf.DoublyStochastic: ["beta"],
     mf.Attention: ["beta", "heads"],
     mf.Interaction: ["kernel"],
+    mf.Causal: ["decay"],
     mf.FeedForward: ["W", "A", "b"],
     mf.Alignment: ["exponent"],
     mf.Layers: ["layers"],

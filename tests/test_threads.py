@@ -215,7 +215,7 @@ ROWS: dict[str, Row] = {
     "Particles on the circle": of_measure(
         tokens(WAVES, 400),
         2,
-        lambda x: mf.transport_plan(mf.Particles(x.points[:5]), ENVIRONMENT[0]),
+        lambda x: mf.transport_plan(x.first(np.ones(5)), ENVIRONMENT[0]),
         lambda x: mf.wasserstein(x, CIRCULAR),
     ),
     "Particles on S²": of_measure(
@@ -284,6 +284,16 @@ ROWS: dict[str, Row] = {
     "Alignment": of_dynamics(lambda: mf.Alignment(2.0), ON_SPHERE, 2),
     "Kuramoto": of_dynamics(lambda: mf.Kuramoto(2.0), ON_CIRCLE),
     "CircleInteraction": of_dynamics(lambda: mf.CircleInteraction([1.0, 0.5]), ON_CIRCLE),
+    "Causal": Row(
+        lambda: mf.SA(3.0, mask=mf.Causal(1.0)),
+        [
+            lambda x: x.velocity(ENVIRONMENT[0], unit(2, 1), position=0.8),
+            lambda x: mf.evolve(mf.Particles(unit(2, 5)), x, 0.1).final,
+            repr,
+            lambda x: mf.rms_velocity(mf.Particles(unit(2, 2, 40), sums="transforms"), x),
+        ],
+        3,
+    ),
     "Head": Row(
         lambda: mf.Head(MATRIX),
         [lambda x: x.matrix, lambda x: mf.Head.random("ginibre", 3, rng=1), repr],

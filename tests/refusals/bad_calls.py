@@ -160,6 +160,7 @@ OBJECTS: dict[str, Any] = {
 }
 # good arguments that are a call's own
 OWN: dict[str, dict[str, Any]] = {
+    "Causal": {"decay": 1.0},
     "Case": {"toml": CASE, "folder": ".", "name": "mine"},
     "Case.from_file": {"path": "none.toml"},
     "Case.replace": {"changes": {"dynamics.beta": 2.0}},

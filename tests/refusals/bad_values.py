@@ -294,6 +294,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "Alignment.velocity": [
         ({"measure": mf.Particles([[1.0, 0.0], [-1.0, 0.0]])}, "measure must have a mean directi"),
     ],
+    "Causal": [({"decay": -1.0}, "decay must be a finite number >= 0, got -1")],
     "CircleInteraction": [
         ({"sin": [], "cos": []}, "sin and cos must hold at least one"),
         ({"sin": [[1.0]]}, "sin must be a non-empty array with 1"),

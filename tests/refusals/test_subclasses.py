@@ -61,7 +61,7 @@ LAWS = {
 }
 # results of functions, which nothing makes again; and classes that tests below look at alone
 RESULTS = {mf.Bracket, mf.Clusters, mf.FreeTokens, mf.SlicedDistance, mf.DistanceTo}
-ALONE = {mf.Head, mf.Schedule, mf.Case, mf.Solution, mf.FlowMap, mf.LayerStates}
+ALONE = {mf.Head, mf.Causal, mf.Schedule, mf.Case, mf.Solution, mf.FlowMap, mf.LayerStates}
 
 
 def test_every_public_class_is_here():
