@@ -30,6 +30,7 @@ SCRIPTS = [
     "agreement",
     "velocity",
     "particle_limit",
+    "causal",
     "convergence",
     "flow_maps",
     "sphere_flow_maps",

@@ -5,6 +5,7 @@ runs of 10⁷ tokens with the peak memory of the process. In the many dimensions
 sums over all pairs beside PyTorch's attention in the same precision on as many threads, which
 leaves the projection to the tangent spaces out; the ratio is the time of the attention over ours,
 and errors are largest lengths beside float64, of ours the lengths beside PyTorch's float64.
+Under a causal mask beside none, and beside sums over the pairs of fewer tokens, on the circle.
 Clusters of tokens about 20 points in d = 100 beside all their inner products, in blocks.
 """
 
@@ -20,7 +21,7 @@ import numpy as np
 
 import meanfield as mf
 from meanfield.typing import Array
-from validation._inside import float32_error, project, tendency
+from validation._inside import adapt, float32_error, project, tendency
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, peer, ratio, seconds
 
@@ -30,10 +31,12 @@ BETAS = (1.0, 9.0, 100.0)
 BLOCK = 256
 
 
-def right_hand_side(dim: int, n: int, beta: float, sums: str) -> Callable[[], None]:
+def right_hand_side(
+    dim: int, n: int, beta: float, sums: str, mask: mf.Causal | None = None
+) -> Callable[[], None]:
     """One evaluation for uniform tokens."""
     tokens = mf.Particles.sample(mf.Uniform(dim), n, np.random.default_rng(0), sums=sums)
-    rate = tendency(tokens, mf.SA(beta))
+    rate = tendency(tokens, adapt(mf.SA(beta, mask=mask)))
     state = rate.initial_state
     out = np.empty_like(state)
     return lambda: rate(state, out)
@@ -60,6 +63,29 @@ def alone(dim: int, beta: float, n: int, repeats: int) -> dict[str, Any]:
     """Seconds of the sums in O(n)."""
     times = interleaved({"O(n)": right_hand_side(dim, n, beta, "transforms")}, repeats)
     return {"space": NAMES[dim], "β": beta, "n": n, "O(n), s": median(times, "O(n)")}
+
+
+def masked(dim: int, beta: float, decay: float, n: int, pairs: int, repeats: int) -> dict[str, Any]:
+    """Seconds under a causal mask over those without one; of few tokens also over all pairs."""
+    mask = mf.Causal(decay)
+    ways = {
+        "masked": right_hand_side(dim, n, beta, "transforms", mask),
+        "unmasked": right_hand_side(dim, n, beta, "transforms"),
+        "masked, few": right_hand_side(dim, pairs, beta, "transforms", mask),
+        "pairs, few": right_hand_side(dim, pairs, beta, "direct", mask),
+    }
+    times = interleaved(ways, repeats)
+    return {
+        "ratio": ratio(times, "masked", "unmasked"),
+        "space": NAMES[dim],
+        "β": beta,
+        "λ": decay,
+        "n": n,
+        "masked, s": median(times, "masked"),
+        "unmasked, s": median(times, "unmasked"),
+        f"{pairs} tokens, s": median(times, "masked, few"),
+        "their pairs, s": median(times, "pairs, few"),
+    }
 
 
 def velocity(rate: Any) -> Array:
@@ -151,6 +177,11 @@ def measure(quick: bool) -> Tables:
     return {
         "beside direct sums": [beside_direct(*case, some, 1 if quick else 9) for case in cases],
         "alone": [alone(*case, many, 1 if quick else 7) for case in cases],
+        "under a causal mask": [
+            masked(2, beta, decay, many, some, 1 if quick else 7)
+            for beta in (4.0, 30.0)
+            for decay in (0.0, 1.0)
+        ],
         "many dimensions": [
             row
             for dim in ((64,) if quick else (768, 4096))
