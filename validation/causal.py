@@ -66,14 +66,14 @@ def check(quick: bool) -> list[Claim]:
     repeats, largest = (24, 10) if quick else (48, 13)
     start = mf.Density(mf.Circle(128), LAW, tail_tol=1e-11)
     densities = mf.evolve(start, mf.SA(BETA), T_END, 2 * STEPS)
-    sizes = 2.0 ** np.arange(6, largest + 1)
+    sizes = np.exp2(np.arange(6, largest + 1))
     distances, by_position = np.empty((repeats, len(sizes))), np.empty((repeats, largest - FIRST))
     for k in range(repeats):
         for i, n in enumerate(sizes):
             distances[k, i], moved = errors(int(n), k + 1000 * i, densities)
         octaves = np.split(moved, 2 ** np.arange(FIRST, largest))[1:]
         by_position[k] = [np.sqrt(np.mean(octave**2)) for octave in octaves]
-    found = slope(sizes, distances), slope(2.0 ** np.arange(FIRST, largest), by_position)
+    found = slope(sizes, distances), slope(np.exp2(np.arange(FIRST, largest)), by_position)
     names = "W_1 of N iid tokens to the density", "distance of token j from its characteristic"
     return [
         Claim(

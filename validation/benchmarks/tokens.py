@@ -36,7 +36,7 @@ def right_hand_side(
 ) -> Callable[[], None]:
     """One evaluation for uniform tokens."""
     tokens = mf.Particles.sample(mf.Uniform(dim), n, np.random.default_rng(0), sums=sums)
-    rate = tendency(tokens, adapt(mf.SA(beta, mask=mask)))
+    rate: Any = tendency(tokens, adapt(mf.SA(beta, mask=mask)))
     state = rate.initial_state
     out = np.empty_like(state)
     return lambda: rate(state, out)
