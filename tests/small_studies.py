@@ -33,6 +33,9 @@ STUDIES = {
     "mean_field_limit": lambda: mf.studies.mean_field_limit(
         LAW, mf.USA(0.5), 0.1, [4, 8], repeats=2, save_at=2
     ),
+    "causal_limit": lambda: mf.studies.causal_limit(
+        LAW, mf.SA(0.5, mask=mf.Causal()), 0.1, [16, 40], repeats=2, save_at=1
+    ),
     "phase_diagram": lambda: phases([mf.SA(0.0), mf.SA(2.0), mf.SA(4.0)]),
     "metastability": lambda: mf.studies.metastability(mf.SA(5.0), t_end=2.0, save_at=10),
     "stationary_states": lambda: mf.studies.stationary_states([mf.USA(1.0)], 2),

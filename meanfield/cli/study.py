@@ -196,13 +196,41 @@ EndTime = Annotated[float, Option(help="The last time.")]
 Repeats = Annotated[int, Option(min=1, help="Independent starts.")]
 
 
+def errors_by_position(found: Any) -> str:
+    """A line for each window of the largest n: its tokens and their error; then the slope."""
+    last = found.isel(n=-1, t=-1)
+    ends = last["last_token"].values.astype(int).tolist()
+    rows = zip([1, *(end + 1 for end in ends)], ends, last["rms"].values, strict=False)
+    lines = [f"{'tokens':<16}{'rms':>11}{'standard_error':>18}"]
+    for (first, end, size), error in zip(rows, last["standard_error"].values, strict=True):
+        told = f"{error:.1e}" if isfinite(error) else "-"
+        lines.append(f"{f'{first} to {end}':<16}{size:>11.3e}{told:>18}")
+    slope, error = (float(last[name]) for name in ("slope", "slope_error"))
+    told = f"{slope:.3f}" if isfinite(slope) else "-"
+    told += f" ± {error:.3f}" if isfinite(error) else ""
+    return "\n".join([*lines, f"slope after token {found.attrs['fitted_after']}: {told}"])
+
+
+Counts = Annotated[str, Option(metavar="N,N,…", help="Several numbers of tokens.")]
+Starts = Annotated[int, Option(min=1, help="Random starts for each number of tokens.")]
+
+
+def _of_case(
+    case: Path, n: str, repeats: int, rng: int, settings: list[str] | None
+) -> dict[str, Any]:
+    """The keywords of a study of tokens and their density, with a case's law and dynamics."""
+    given: dict[str, Any] = {"n": _integers(n), "repeats": repeats, "rng": rng}
+    given["case"], _ = runs.chosen_case(case, settings)
+    given["law"], given["dynamics"] = given["case"]._build_law()
+    run = given["case"]._tables.run
+    return given | {"t_end": run.t_end, "save_at": run.save_at}
+
+
 @_asked("mean-field-limit", rates)
 def mean_field_limit(
     case: options.CaseFile,
-    n: Annotated[
-        str, Option(metavar="N,N,…", help="Several numbers of tokens.")
-    ] = "100,1000,10000",
-    repeats: Annotated[int, Option(min=1, help="Random starts for each number of tokens.")] = 32,
+    n: Counts = "100,1000,10000",
+    repeats: Starts = 32,
     rng: options.Rng = 0,
     settings: options.Settings = None,
 ) -> dict[str, Any]:
@@ -212,11 +240,24 @@ def mean_field_limit(
     Law, dynamics and times are those of the case; tokens are drawn from its law. Files of the same
     case and options are replaced, others only with --force.
     """
-    given: dict[str, Any] = {"n": _integers(n), "repeats": repeats, "rng": rng}
-    given["case"], _ = runs.chosen_case(case, settings)
-    given["law"], given["dynamics"] = given["case"]._build_law()
-    run = given["case"]._tables.run
-    return given | {"t_end": run.t_end, "save_at": run.save_at}
+    return _of_case(case, n, repeats, rng, settings)
+
+
+@_asked("causal-limit", errors_by_position)
+def causal_limit(
+    case: options.CaseFile,
+    n: Counts = "256,1024,4096",
+    repeats: Starts = 8,
+    rng: options.Rng = 0,
+    settings: options.Settings = None,
+) -> dict[str, Any]:
+    """Compare causal tokens with their density, by position.
+
+    How far tokens under the mask of the case are from where its density, without the mask, carries
+    their starts; by position, and its slope. Law, dynamics and times are those of the case. Files
+    of the same case and options are replaced, others only with --force.
+    """
+    return _of_case(case, n, repeats, rng, settings)
 
 
 @_asked("proposition-3.4", evidence)

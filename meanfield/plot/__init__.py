@@ -13,6 +13,7 @@ from meanfield.plot.panels import density
 from meanfield.plot.runs import card as card
 from meanfield.plot.runs import save, solution
 from meanfield.plot.studies import (
+    causal_limit,
     energy_extremisers,
     inner_products,
     limits_without_normalisation,
@@ -27,6 +28,7 @@ from meanfield.plot.trained import layers
 
 __all__ = [
     "animation",
+    "causal_limit",
     "comparison",
     "density",
     "dissipation",

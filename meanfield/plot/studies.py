@@ -778,6 +778,79 @@ def mean_field_limit(ds: Any) -> Figure:
     return frames.finish(figure, title)
 
 
+def causal_limit(ds: Any) -> Figure:
+    """Errors of causal tokens over j at the last time, and on the circle W₁ of all over n.
+
+    Bars are standard errors. Fitted powers of j have their standard error, that of n its interval
+    of 95 %; dashed lines fall like j^{-1/2} and n^{-1/2}. W₁ is drawn for several n.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `studies.causal_limit`.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        If it is no such dataset.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> from meanfield.studies import causal_limit as study
+    >>> law, dynamics = mf.FourierSeries(cos=[0.5]), mf.SA(1.0, mask=mf.Causal())
+    >>> len(causal_limit(study(law, dynamics, 0.2, [16, 32], repeats=2, save_at=1)).axes)
+    2
+    """
+    needed = "rms", "standard_error", "token", "slope", "slope_error", "n", "t"
+    frames.check_dataset(ds, "causal_limit", needed, ("repeat",), ("dynamics",))
+    last, with_w1 = ds.isel(t=-1), "w1" in ds and ds.sizes["n"] > 1
+    figure = frames.new_figure(7.2 if with_w1 else 4.0, 3.6)
+    over_j, *others = figure.subplots(1, 1 + with_w1, squeeze=False)[0]
+    for colour, n in zip(frames.CYCLE, ds["n"].values.tolist(), strict=False):
+        one = last.sel(n=n).dropna("window", subset=["token"])
+        power = _power("j", float(one["slope"]), float(one["slope_error"]))
+        kind = {"color": colour, "markersize": 4, "label": f"n = {n}{power}"}
+        over_j.errorbar(one["token"], one["rms"], np.nan_to_num(one["standard_error"]), **kind)
+    over_j.set(xscale="log", yscale="log")
+    _fall(over_j, "j", np.array([1.0, float(last["token"].max())]), float(last["rms"].max()))
+    title = f"angle to the characteristic at t = {float(last['t']):.4g}"
+    frames.label_axes(over_j, "token j", _ERROR, title)
+    lines = [ds.sizes["n"] + 1]
+    for ax in others:
+        w1, half = rms(last["w1"]), abs(float(last["rate"] - last["rate_lower"]))
+        label = f"W₁{_power('n', float(last['rate']), half)}"
+        ax.loglog(ds["n"], w1, "o-", color=frames.BLUE, markersize=4, label=label)
+        _fall(ax, "n", ds["n"].values, float(w1.max()))
+        frames.label_axes(ax, "tokens n", _ERROR, "all tokens to the density")
+        ax.set_xticks(ds["n"].values, map(str, ds["n"].values))
+        ax.set_xticks([], minor=True)
+        lines.append(2)
+    for ax, count in zip((over_j, *others), lines, strict=True):
+        ax.tick_params(which="both", labelsize=frames.SMALL)
+        _room_below(ax, _LINE * (count + 1))
+        ax.legend(**frames.LEGEND, loc="lower left")
+    title = f"{ds.attrs['name']}: causal tokens against the limit, {ds.sizes['repeat']} repeats"
+    return frames.finish(figure, title)
+
+
+def _power(letter: str, slope: float, half: float) -> str:
+    """What a legend says of a fitted power; nothing where there is none."""
+    interval = rf" \pm {half:.2f}" if np.isfinite(half) else ""
+    return f": ${letter}^{{{slope:.2f}{interval}}}$" if np.isfinite(slope) else ""
+
+
+def _fall(ax: Axes, letter: str, counts: Array, highest: float) -> None:
+    """A dashed line above errors that falls like the root of a number of tokens."""
+    fall = _ABOVE * highest * np.sqrt(counts[0] / counts)
+    kind: dict[str, Any] = {"color": frames.GREY, "linewidth": 0.8}
+    ax.loglog(counts, fall, "--", label=f"${letter}^{{-1/2}}$", **kind)
+
+
 def rms(errors: Any) -> Any:
     """Root mean square over the repeats, in units of the largest since squares may overflow."""
     unit = float(errors.max()) or 1.0
@@ -788,13 +861,10 @@ def _over_n(ax: Axes, ds: Any) -> None:
     for colour, name in zip(frames.CYCLE, ds["quantity"].values, strict=False):
         last = {key: float(ds[key].sel(quantity=name)[-1]) for key in ("rate", "rate_lower")}
         half = abs(last["rate"] - last["rate_lower"])
-        power = f"{last['rate']:.2f}" + (rf" \pm {half:.2f}" if np.isfinite(half) else "")
-        label = _NAMES[str(name)] + (f": $n^{{{power}}}$" if np.isfinite(last["rate"]) else "")
+        label = _NAMES[str(name)] + _power("n", last["rate"], half)
         ax.loglog(ds["n"], rms(ds[name])[:, -1], "o-", color=colour, markersize=4, label=label)
-    n = ds["n"].values
     highest = max(float(rms(ds[name])[0, -1]) for name in ds["quantity"].values)
-    fall = _ABOVE * highest * np.sqrt(n[0] / n)
-    ax.loglog(n, fall, "--", color=frames.GREY, linewidth=0.8, label="$n^{-1/2}$")
+    _fall(ax, "n", ds["n"].values, highest)
     frames.label_axes(ax, "tokens n", _ERROR, f"errors at t = {float(ds['t'][-1]):.4g}")
     # a line for each quantity, for the power, and for the title
     _room_below(ax, _LINE * (ds.sizes["quantity"] + 2))

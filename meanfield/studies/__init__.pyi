@@ -6,10 +6,12 @@ from .free_tokens import limits_without_normalisation
 from .limit import mean_field_limit
 from .phases import phase_diagram
 from .plateaus import metastability
+from .positions import causal_limit
 from .proposition import proposition_3_4
 from .stationary import stationary_density, stationary_states
 
 __all__ = [
+    "causal_limit",
     "energy_extremisers",
     "energy_maximiser",
     "energy_minimiser",

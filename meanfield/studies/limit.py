@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 
 from meanfield import _checks
 from meanfield._checks import generator, integer, number, several, shown, some_of
+from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution import Solution, solve
 from meanfield.functionals.distances import mmd, sobolev
@@ -219,7 +220,7 @@ def mean_field_limit(
     >>> dict(ds["w1"].sizes)
     {'n': 2, 'repeat': 4, 't': 2}
     """
-    counts = _counts(n)
+    counts = ascending_counts(n)
     repeats = integer("repeats", repeats, low=1)
     generator("rng", rng)
     names = _distances(distances, law)
@@ -227,7 +228,7 @@ def mean_field_limit(
     _checks.boolean("progress", progress)
     check_attention(dynamics, is_balanced=False, has_noise=False)
     rtol = number("rtol", rtol, low=3e-14, high=1e-2)
-    limit = _limit(law, dynamics, t_end, save_at)
+    limit = density_run(law, dynamics, t_end, save_at)
     energies = np.array([energy(measure, dynamics.beta) for measure in limit.measures])
     run = partial(errors, law=law, dynamics=dynamics, start=start, distances=names, rtol=rtol)
     run = partial(run, limit=(limit.t, limit.measures, energies))
@@ -272,7 +273,14 @@ def mean_field_limit(
     return ds
 
 
-def _counts(n: int | Sequence[int]) -> list[int]:
+def ascending_counts(n: int | Sequence[int]) -> list[int]:
+    """Numbers of tokens.
+
+    Raises
+    ------
+    ValueError
+        If one is below 2, or they do not ascend.
+    """
     counts = [integer("n", one, low=2) for one in several("n", n)]
     if sorted(set(counts)) != counts:
         raise ValueError(f"n must ascend, got {counts}")
@@ -287,8 +295,16 @@ def _distances(distances: Sequence[str] | None, law: Law) -> tuple[str, ...]:
     return tuple(some_of("distances", distances, DISTANCES if law.dim == 2 else DISTANCES[:2]))
 
 
-def _limit(law: Law, dynamics: Isotropic, t_end: float, save_at: int | ArrayLike) -> Solution:
-    """The run of the law's density, or of its flow map from where no space holds it."""
+def density_run(
+    law: Law, dynamics: AnyDynamics, t_end: float, save_at: int | ArrayLike
+) -> Solution[Any]:
+    """The run of the law's density, or of its flow map from where no space holds it.
+
+    Raises
+    ------
+    ValueError
+        If no space has the law, or the run can't continue.
+    """
     axis = symmetry_axis(law)
     if law.dim > 3 and axis is None:
         raise ValueError(

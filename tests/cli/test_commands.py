@@ -387,7 +387,7 @@ def test_options_are_the_same_everywhere():
         assert gone not in found
 
 
-DATASETS = ["run", "sweep", "compare", "mean-field-limit", "proposition-3.4"]
+DATASETS = ["run", "sweep", "compare", "mean-field-limit", "causal-limit", "proposition-3.4"]
 
 
 def test_a_command_that_is_interrupted_says_so(folder, capsys, monkeypatch):

@@ -46,6 +46,25 @@ def test_a_limit_without_a_rate_or_an_interval_prints_no_nan(folder, capsys, opt
     assert (row[2] == "-") == ("20" in options)
 
 
+@pytest.mark.slow
+def test_causal_limit(folder, capsys):
+    mask = "dynamics.mask={type='Causal', decay=2.0}"
+    (folder / "case.toml").write_text(CIRCLE)
+    argv = ["study", "causal-limit", "case.toml", "--set", mask, "--n", "20,40", "-o", "c.nc"]
+    assert main([*argv, "--repeats", "3"]) == 0
+    head, *rows, slope, wrote = capsys.readouterr().out.splitlines()
+    assert head.split() == ["tokens", "rms", "standard_error"]
+    assert [row.split()[:3] for row in rows[-2:]] == [["9", "to", "16"], ["17", "to", "40"]]
+    assert wrote == "wrote c.nc, c.png"
+    assert (folder / "c.png").read_bytes().startswith(PNG)
+    with xr.open_dataset(folder / "c.nc", engine="h5netcdf") as found:
+        assert found.attrs["dynamics"].endswith("mask=Causal(decay=2.0))")
+        # the table has four digits
+        assert float(rows[-1].split()[3]) == pytest.approx(float(found.rms[-1, 5, -1]), rel=5e-4)
+    # two windows are needed for a slope
+    assert slope == "slope after token 32: -"
+
+
 STUDIES = {
     "phase-diagram": (["--beta", "1:4:2", "--dim", "3", "--n", "4", "--t-end", "2"], "arrival"),
     "metastability": (["--beta", "3", "--t-end", "2"], "grown_degree"),

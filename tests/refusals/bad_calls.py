@@ -253,6 +253,12 @@ OWN: dict[str, dict[str, Any]] = {
     "plot.save": {"path": "a.png"},
     "plot.solution": {"panels": 1},
     "sliced_wasserstein": {"mu": TOKENS, "nu": TOKENS, "planes": 4},
+    "studies.causal_limit": {
+        "dynamics": mf.SA(1.0, mask=mf.Causal()),
+        "n": [4],
+        "repeats": 2,
+        "rtol": 1e-6,
+    },
     "studies.energy_extremisers": {"matrices": [np.diag([1.0, 2.0])], "repeats": 1},
     "studies.energy_maximiser": {"matrix": np.eye(2)},
     "studies.energy_minimiser": {"matrix": np.eye(2)},
@@ -291,6 +297,7 @@ VonMisesFisher.pdf VonMisesFisher.sample ZonalSeries.pdf ZonalSeries.sample diss
 resume load mean_cosine metric_speed mmd order_parameter plot.animation plot.comparison
 plot.density plot.dissipation
 plot.energy plot.energy_extremisers plot.limits_without_normalisation plot.mean_field_limit
+plot.causal_limit
 plot.metastability plot.phase_diagram plot.proposition_3_4 plot.resolution plot.stationary_states
 plot.two_token_correlation energy_share rms_velocity sinkhorn_scaling slope sobolev
 studies.limits_without_normalisation theory.critical_noise theory.dobrushin_constant
@@ -488,6 +495,7 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("load", "path"): ("a word",),
     ("plot.save", "source"): ("a word",),
     ("sobolev", "s"): NUMBERS,
+    ("studies.causal_limit", "save_at"): ("nothing",),
     ("studies.mean_field_limit", "save_at"): ("nothing",),
     ("sweep", "case_or_function"): ("a word", "a callable", "a class"),
     ("sweep", "folder"): ("a word",),

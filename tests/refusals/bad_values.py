@@ -466,6 +466,17 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"t_end": 0.0}, "t_end must be a finite number > 0"),
         ({"rtol": 1.0}, "rtol must be a finite number"),
     ],
+    "studies.causal_limit": [
+        ({"law": bumps(4)}, "law must be symmetric about an axis in dim = 4"),
+        ({"dynamics": mf.SA(1.0)}, "dynamics must have a mask, or be a Sum of which a term has"),
+        ({"dynamics": mf.SA(1.0, noise=0.1, mask=mf.Causal())}, "dynamics must be without noise"),
+        ({"n": [1, 2]}, "n must be an integer >= 2, got 1"),
+        ({"n": [20, 10]}, "n must ascend"),
+        ({"repeats": 0}, "repeats must be an integer >= 1"),
+        ({"t_end": 0.0}, "t_end must be a finite number > 0"),
+        ({"rtol": 1.0}, "rtol must be a finite number"),
+        ({"workers": 0}, "workers must be an integer >= 1, got 0"),
+    ],
     "studies.metastability": [
         ({"dynamics": mf.SA(0.0)}, "dynamics must have"),
         ({"dynamics": REPELLING}, "dynamics must be attractive"),

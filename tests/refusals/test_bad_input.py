@@ -90,6 +90,7 @@ COMMANDS = [
     (f"{LIMIT} --ns 20", "No such option: --ns"),
     (f"{LIMIT} --workers 0", "Invalid value for '--workers'"),
     (f"{LIMIT} --executor dusk", "--executor must be one of processes, dask, mpi, got 'dusk'"),
+    ("study causal-limit good.toml --n 4", "dynamics must have a mask, or be a Sum"),
     ("study phase-diagram --beta 1 --dim 3 --n 4", "Missing option '--t-end'"),
     (
         "study metastability --beta 1 --dynamics Kuramoto",

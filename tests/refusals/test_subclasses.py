@@ -171,6 +171,7 @@ def test_dynamics(kind, make):
         lambda: mf.LayerMap(dynamics, step=0.1),
         lambda: mf.Layers([dynamics]),
         lambda: mf.studies.mean_field_limit(EAST, dynamics, 0.1, n=[4], rng=0, repeats=1),
+        lambda: mf.studies.causal_limit(EAST, dynamics, 0.1, n=[4], rng=0, repeats=1),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=r"^(dynamics|layers) must "):
