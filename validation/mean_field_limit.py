@@ -10,7 +10,7 @@ import xarray as xr
 import meanfield as mf
 from validation.claims import Claim, main
 
-FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "mean_field_limit.png"
+FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 CIRCLE = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 BUMPS = mf.Mixture(
     [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)], [0.6, 0.4]
@@ -75,13 +75,16 @@ def joint_rates(name: str, parts: list[xr.Dataset], quick: bool) -> list[Claim]:
 
 
 def draw() -> None:
-    """USA at β = 1, whose bound is not off the figure at once."""
+    """USA at β = 1, whose bound is not off the figure at once; and SA under a causal mask."""
     ds = mf.studies.mean_field_limit(CIRCLE, mf.USA(1.0), 0.5, [100, 1000, 10_000])
-    mf.plot.save(mf.plot.mean_field_limit(ds), FIGURE)
+    mf.plot.save(mf.plot.mean_field_limit(ds), FIGURES / "mean_field_limit.png")
+    causal = mf.SA(1.0, mask=mf.Causal())
+    ds = mf.studies.causal_limit(CIRCLE, causal, 1.0, [256, 1024, 4096], repeats=32, save_at=1)
+    mf.plot.save(mf.plot.causal_limit(ds), FIGURES / "causal_limit.png")
 
 
 def check(quick: bool) -> list[Claim]:
-    """Rates, Dobrushin's bound, quantised starts, and the figure."""
+    """Rates, Dobrushin's bound, quantised starts, and the figures."""
     # 10⁶ tokens take as long as all the others: few repeats, which weigh less
     # an n between the ends would weigh nothing in the slope of a line
     groups = [([20, 2000], 12)]
