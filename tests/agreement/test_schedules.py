@@ -161,6 +161,33 @@ def test_densities_on_the_sphere_are_those_of_flow_maps(name):
         assert np.abs(flow.dataset.balance_error).max() < 1e-7
 
 
+TOLERANCES = {2: [1e-6, 1e-8, 1e-11], 3: [1e-6, 1e-8, 1e-10]}
+BALANCED = ["SA", "USA", "DoublyStochastic", "form", "Sum", "weights"]
+
+
+@pytest.mark.parametrize(
+    ("dim", "name"),
+    [
+        *(pytest.param(2, name, id=f"2-{name}") for name in BALANCED),
+        pytest.param(3, "SA", id="3-SA"),
+        *(pytest.param(3, n, id=f"3-{n}", marks=pytest.mark.slow) for n in BALANCED[1:]),
+    ],
+)
+def test_the_balance_of_a_flow_map_is_as_good_as_its_tol(dim, name):
+    ends = [mf.VonMisesFisher([0.0, 0.6, 0.8], 1.0), mf.VonMisesFisher([1.0, 0.0, 0.0], 1.0)]
+    law, dynamics = SERIES if dim == 2 else mf.Mixture(ends, [0.5, 0.5]), cases(dim)[name]
+    errors = []
+    for tol in TOLERANCES[dim]:
+        sol = mf.evolve(mf.FlowMap(law, tol=tol), dynamics, 0.3, [0.2])
+        errors.append(float(np.abs(sol.dataset.balance_error).max()))
+    # steps err by tol each, some 10 of them in a run, and E is a smooth function of the nodes
+    assert all(np.less(errors, np.multiply(10.0, TOLERANCES[dim])))
+    # in proportion to tol, as that of steps is
+    orders = np.diff(np.log(errors)) / np.diff(np.log(TOLERANCES[dim]))
+    assert min(orders) > 0.75
+    assert errors[-1] < 1e-10
+
+
 @pytest.mark.parametrize("name", ["SA", "USA", "DoublyStochastic"])
 def test_what_noise_and_weights_in_time_do_to_the_energy_is_balanced(name):
     kind = type(cases(2)[name])
@@ -231,6 +258,49 @@ def test_a_sum_whose_weights_vary_has_an_energy_in_balance(measure):
 def columns(schedule):
     """A third weight that is 1."""
     return mf.Schedule(TIMES, [[*row, 1.0] for row in np.asarray(schedule.values)])
+
+
+# lines, so that the largest value is at an end
+RISING, FALLING = mf.Schedule([0.0, 0.4], [1.0, 4.0]), mf.Schedule([0.0, 0.4], [4.0, 1.0])
+LOOSE = {
+    "density": (mf.Density(mf.Circle(64), SERIES), {"rtol": 1e-4, "atol": 1e-6}),
+    "flow map": (mf.FlowMap(SERIES, tol=1e-5), {}),
+    "tokens": (mf.Particles(unit_points(2, 6, 1)), {"rtol": 1e-4, "atol": 1e-6}),
+}
+
+
+def e_dirac(beta):
+    return np.exp(beta) / (2.0 * beta)
+
+
+@pytest.mark.parametrize("measure", list(LOOSE))
+@pytest.mark.parametrize("beta", [RISING, FALLING], ids=["rising", "falling"])
+def test_shares_are_of_the_dirac_at_a_time_and_errors_of_the_largest(measure, beta):
+    # steps so long that the balance has an error far above rounding
+    start, options = LOOSE[measure]
+    saved = mf.evolve(start, mf.SA(beta), 0.4, [0.1, 0.2, 0.3], **options).dataset
+    now = np.array([e_dirac(beta(t)) for t in saved.t.values])
+    assert np.allclose(saved.energy_share, saved.energy / now, rtol=1e-13, atol=0.0)
+    errors = (saved.energy - saved.energy[0] - saved.work) / e_dirac(4.0)
+    assert np.abs(errors).max() > 1e-9
+    # rounding of shares of order 1
+    assert np.allclose(saved.balance_error, errors, rtol=0.0, atol=1e-14)
+
+
+@pytest.mark.parametrize("measure", list(LOOSE))
+def test_errors_of_a_sum_are_of_the_largest_diracs_of_its_terms(measure):
+    start, options = LOOSE[measure]
+    weights = mf.Schedule([0.0, 0.4], [[0.5, -2.0], [-1.0, 1.0]])
+    dynamics = mf.Sum([mf.SA(RISING), mf.USA(2.0)], weights=weights)
+    saved = mf.evolve(start, dynamics, 0.4, [0.1, 0.2, 0.3], **options).dataset
+    largest = np.array([1.0 * e_dirac(4.0), 2.0 * e_dirac(2.0)])
+    shares = saved.term_energy.values / largest
+    assert np.allclose(saved.term_energy_share, shares, rtol=1e-13, atol=1e-16)
+    errors = (saved.term_energy - saved.term_energy[0] - saved.term_work).values / largest
+    assert np.abs(errors).max() > 1e-9
+    assert np.allclose(saved.term_balance_error, errors, rtol=0.0, atol=1e-14)
+    worst = np.take_along_axis(errors, np.abs(errors).argmax(axis=1)[:, None], axis=1)[:, 0]
+    assert np.allclose(saved.balance_error, worst, rtol=0.0, atol=1e-14)
 
 
 def stop_after(time):
