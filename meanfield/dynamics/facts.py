@@ -248,6 +248,10 @@ class Dynamics(ShownFields, ABC):
     def _energy(self) -> Energy | None:
         return None
 
+    def _energy_between(self, start: float, end: float) -> Energy | None:  # noqa: ARG002
+        """The energy of a run, whose E(δ) is the largest from one time to another."""
+        return self._energy
+
     @property
     def _is_gradient(self) -> bool:
         return False

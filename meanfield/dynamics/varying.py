@@ -104,11 +104,15 @@ class Varying(Several):
         Relations between weights are polynomials on each piece, which are 0 if they are so at more
         points than their degree. A series of a high degree is smooth, and looked at at 100.
         """
+        return self._samples_between(self._knots)
+
+    def _samples_between(self, times: Array) -> Sequence[Dynamics]:
+        """The same of pieces that end at other times."""
         degree = max((each._degree for each in schedules(self._own)), default=0)
         shares = np.linspace(0.0, 1.0, min(_FACTORS * degree + 1, _MOST_POINTS))
-        starts, steps = self._knots[:-1, None], np.diff(self._knots)[:, None]
-        times = np.minimum(starts + shares * steps, self._knots[-1]).ravel()
-        return [self._at(t) for t in np.append(times, self._knots[-1])]
+        starts, steps = times[:-1, None], np.diff(times)[:, None]
+        inner = np.minimum(starts + shares * steps, times[-1]).ravel()
+        return [self._at(t) for t in np.append(inner, times[-1])]
 
     @property
     def _each(self) -> Sequence[Dynamics]:
@@ -167,7 +171,15 @@ class Varying(Several):
     @cached_property
     def _energy(self) -> Energy | None:
         """The one of a sample at which a Dirac mass has the largest, where all samples have one."""
-        energies = [one._energy for one in self._samples]
+        return self._largest_energy(self._samples)
+
+    def _energy_between(self, start: float, end: float) -> Energy | None:
+        """The same of the samples from one time to another."""
+        inside = self._knots[(self._knots > start) & (self._knots < end)]
+        return self._largest_energy(self._samples_between(np.array([start, *inside, end])))
+
+    def _largest_energy(self, samples: Sequence[Dynamics]) -> Energy | None:
+        energies = [one._energy for one in samples]
         known = [one for one in energies if one is not None]
         if len(known) < len(energies) or len({one.sign for one in known}) > 1:
             return None

@@ -115,6 +115,10 @@ class WithEnergy(Dynamics):
         energy = self._asked._energy
         return None if energy is None else replace(energy, is_own=False)
 
+    def _energy_between(self, start: float, end: float) -> Energy | None:
+        energy = self._asked._energy_between(start, end)
+        return None if energy is None else replace(energy, is_own=False)
+
     @cached_property
     def _terms(self) -> Sequence[tuple[float, Dynamics]]:
         return (*self._moves._terms, *((0.0, term) for _, term in self._asked._terms))

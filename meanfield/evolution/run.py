@@ -172,7 +172,7 @@ class Run:
 
     def __init__(self, plan: Plan, system: System[Any]) -> None:
         self.plan, self.system, self.is_cut = plan, system, False
-        energy = system.dynamics._energy
+        energy = system.dynamics._energy_between(plan.times[0], plan.times[-1])
         self.recorder = Recorder(energy, plan.monitors, system.log_units)
 
     def begin(self, interrupt: DeferredInterrupt) -> None:

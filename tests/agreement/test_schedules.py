@@ -260,8 +260,9 @@ def columns(schedule):
     return mf.Schedule(TIMES, [[*row, 1.0] for row in np.asarray(schedule.values)])
 
 
-# lines, so that the largest value is at an end
-RISING, FALLING = mf.Schedule([0.0, 0.4], [1.0, 4.0]), mf.Schedule([0.0, 0.4], [4.0, 1.0])
+# lines between 1 and 4 on the run, [0.1, 0.5], and beyond these outside
+RISING, FALLING = mf.Schedule([0.0, 1.0], [0.25, 7.75]), mf.Schedule([0.0, 0.5], [4.75, 1.0])
+RUN = {"t_end": 0.5, "save_at": [0.2, 0.3, 0.4], "t_start": 0.1}
 LOOSE = {
     "density": (mf.Density(mf.Circle(64), SERIES), {"rtol": 1e-4, "atol": 1e-6}),
     "flow map": (mf.FlowMap(SERIES, tol=1e-5), {}),
@@ -275,10 +276,10 @@ def e_dirac(beta):
 
 @pytest.mark.parametrize("measure", list(LOOSE))
 @pytest.mark.parametrize("beta", [RISING, FALLING], ids=["rising", "falling"])
-def test_shares_are_of_the_dirac_at_a_time_and_errors_of_the_largest(measure, beta):
+def test_shares_are_of_the_dirac_at_a_time_and_errors_of_the_largest_of_the_run(measure, beta):
     # steps so long that the balance has an error far above rounding
     start, options = LOOSE[measure]
-    saved = mf.evolve(start, mf.SA(beta), 0.4, [0.1, 0.2, 0.3], **options).dataset
+    saved = mf.evolve(start, mf.SA(beta), **RUN, **options).dataset
     now = np.array([e_dirac(beta(t)) for t in saved.t.values])
     assert np.allclose(saved.energy_share, saved.energy / now, rtol=1e-13, atol=0.0)
     errors = (saved.energy - saved.energy[0] - saved.work) / e_dirac(4.0)
@@ -290,9 +291,10 @@ def test_shares_are_of_the_dirac_at_a_time_and_errors_of_the_largest(measure, be
 @pytest.mark.parametrize("measure", list(LOOSE))
 def test_errors_of_a_sum_are_of_the_largest_diracs_of_its_terms(measure):
     start, options = LOOSE[measure]
-    weights = mf.Schedule([0.0, 0.4], [[0.5, -2.0], [-1.0, 1.0]])
+    # from (0.5, -2) to (-1, 1) on the run
+    weights = mf.Schedule([0.0, 1.0], [[0.875, -2.75], [-2.875, 4.75]])
     dynamics = mf.Sum([mf.SA(RISING), mf.USA(2.0)], weights=weights)
-    saved = mf.evolve(start, dynamics, 0.4, [0.1, 0.2, 0.3], **options).dataset
+    saved = mf.evolve(start, dynamics, **RUN, **options).dataset
     largest = np.array([1.0 * e_dirac(4.0), 2.0 * e_dirac(2.0)])
     shares = saved.term_energy.values / largest
     assert np.allclose(saved.term_energy_share, shares, rtol=1e-13, atol=1e-16)
