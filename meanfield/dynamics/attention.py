@@ -406,7 +406,7 @@ def matrix_or_number(name: str, value: ArrayLike) -> Any:
     ValueError
         If it is neither.
     """
-    if (weight := varying(value)) is not None:
+    if (weight := varying(name, value)) is not None:
         if weight.ndim == 1:
             raise ValueError(
                 f"{name} must be a Schedule or a function of numbers or of matrices, got {weight}"

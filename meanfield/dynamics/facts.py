@@ -626,7 +626,7 @@ class Sum(Several):
     def __post_init__(self) -> None:
         given = parts_of(self.terms)
         told: Any = self.weights
-        if (varied := varying(told)) is not None:
+        if (varied := varying("weights", told)) is not None:
             self._weigh_in_time(given, varied)
             return
         weights = np.ones(len(given))

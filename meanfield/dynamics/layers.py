@@ -325,7 +325,7 @@ def _weights(name: str, value: Any, ndim: int) -> Any:
     ValueError
         If it is neither.
     """
-    if (weight := varying(value)) is None:
+    if (weight := varying(name, value)) is None:
         return _checks.real_array(name, value, ndim)
     if weight.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes at each time, got {weight}")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -455,12 +457,25 @@ class ChebyshevSeries(TimeDependent):
         return ChebyshevSeries(change(self.coefficients), self.times)
 
 
-def varying(value: Any) -> TimeDependent | None:
-    """What varies in time, of a function of t what stands for it; None of anything else."""
+def varying(name: str, value: Any) -> TimeDependent | None:
+    """What varies in time, of a function of t what stands for it; None of anything else.
+
+    Raises
+    ------
+    ValueError
+        If it is a function that can't be called with t alone, or returns no numbers.
+    """
     if isinstance(value, TimeDependent):
         return value
-    is_function = callable(value) and not isinstance(value, type)
-    return FunctionOfTime(value) if is_function else None
+    if not callable(value) or isinstance(value, type):
+        return None
+    try:
+        # some functions in C tell no signature
+        with suppress(ValueError):
+            signature(value).bind(0.0)
+    except TypeError as error:
+        raise ValueError(f"{name} must be a function of t, got {shown(value)}: {error}") from error
+    return FunctionOfTime(value)
 
 
 def in_time(note: dict[str, Any]) -> dict[str, Any]:
@@ -549,7 +564,7 @@ def coefficient(name: str, value: Any, *, high: float = np.inf) -> Any:
     ValueError
         If it is neither, or beyond `high`.
     """
-    if (weight := varying(value)) is None:
+    if (weight := varying(name, value)) is None:
         return number(name, value, low=0, high=high)
     if weight.shape:
         raise ValueError(f"{name} must be a Schedule or a function of numbers, got {weight}")

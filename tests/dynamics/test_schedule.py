@@ -93,6 +93,9 @@ def axes():
         (lambda s: mf.LayerMap(mf.SA(s), step=1.0), "LayerMap must not vary in time"),
         (mf.Kuramoto, "coupling must be a finite number"),
         (lambda _: mf.SA(float), "beta must be a finite number"),
+        (lambda _: mf.SA(lambda: 1.0), "beta must be a function of t, got .*: too many positional"),
+        (lambda _: mf.Head(V=lambda t, x: t * x), "V must be a function of t, got .*: missing a"),
+        (lambda _: mf.Sum([mf.SA(1.0)], weights=lambda: [1.0]), "weights must be a function of t"),
         (lambda _: mf.SA(lambda _: "a"), "a function of t must return a number, vector or"),
         (lambda _: mf.SA(random_schedule((2,), 0)), "beta must be a Schedule or a function of num"),
         (lambda _: mf.SA(lambda _: [1.0, 2.0]), "beta must be a Schedule or a function of numbers"),
@@ -156,18 +159,28 @@ def wave_slope(t):
     return [[-np.sin(t), 0.5], [0.0, 40.0 * np.cos(40.0 * t)]]
 
 
+def hump(t):
+    return 1.0 / (1.0 + (t - 1.75) ** 2)
+
+
+def hump_slope(t):
+    return -2.0 * (t - 1.75) * hump(t) ** 2
+
+
 @pytest.mark.parametrize(
     ("function", "slope"),
     [
         (ramp, ramp_slope),
         (wave, wave_slope),
+        # coefficients fall by 2.08 each: the 32nd is 1e-10, so that 64 values do not tell it
+        (hump, hump_slope),
         (lambda _: 1.5, lambda _: 0.0),
         (lambda t: t, np.ones),
     ],
 )
 def test_the_series_of_a_function_has_its_values_and_its_derivative(function, slope):
     slope = slope if slope is not np.ones else (lambda _: 1.0)
-    series = varying(function)._on(0.5, 3.0)
+    series = varying("beta", function)._on(0.5, 3.0)
     for t in np.linspace(0.5, 3.0, 37):
         assert np.abs(series(t) - function(t)).max() < 2e-13
         # rounding of k terms grows by k² in the derivative: some 70 of them at sin 40t
@@ -179,7 +192,7 @@ def test_the_series_of_a_function_has_its_values_and_its_derivative(function, sl
 
 def test_bounds_of_a_series_hold_and_are_near():
     times = np.linspace(0.5, 3.0, 20001)
-    numbers, matrices = varying(ramp)._on(0.5, 3.0), varying(wave)._on(0.5, 3.0)
+    numbers, matrices = varying("beta", ramp)._on(0.5, 3.0), varying("beta", wave)._on(0.5, 3.0)
     values = np.array([ramp(t) for t in times])
     least, largest = numbers.extrema
     # some 30 terms at 512 points each, and a parabola between 20001 points
@@ -191,9 +204,9 @@ def test_bounds_of_a_series_hold_and_are_near():
 
 
 def test_a_constant_and_a_polynomial_are_series_of_their_degree():
-    assert varying(lambda _: 2.0)._on(1.0, 2.0)._degree == 0
-    assert varying(lambda t: t**3 - t)._on(1.0, 2.0)._degree == 3
-    assert mf.SA(varying(lambda _: 0.0)._on(0.0, 1.0)).beta.extrema == (0.0, 0.0)
+    assert varying("beta", lambda _: 2.0)._on(1.0, 2.0)._degree == 0
+    assert varying("beta", lambda t: t**3 - t)._on(1.0, 2.0)._degree == 3
+    assert mf.SA(varying("beta", lambda _: 0.0)._on(0.0, 1.0)).beta.extrema == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from scipy.linalg import expm
 
 import meanfield as mf
 from meanfield.dynamics import adapt
-from meanfield.dynamics.schedule import Schedule
+from meanfield.dynamics.schedule import Schedule, within
 from meanfield.equations.batch import batch_tendency
 
 TIMES = np.array([0.0, 0.4, 1.0, 2.0])
@@ -68,6 +68,14 @@ def test_heads_have_an_energy_only_where_one_of_k_and_q_is_constant_and_v_is_the
     assert adapt(mf.Attention(1.0, [mf.Head(Q=cubes, K=cubes, V=fourth)]))._energy is None
     assert adapt(mf.Attention(1.0, [mf.Head(Q=queries, K=key, V=squares)]))._energy is None
     assert adapt(mf.Attention(1.0, [mf.Head(Q=MATRIX, V=MATRIX)]))._energy is None
+
+
+def test_functions_of_t_are_looked_at_at_more_times_than_their_degree():
+    form, turn = np.diag([1.0, 2.0]), np.array([[0.0, 1.0], [-1.0, 0.0]])
+    # symmetric at all ninths of a run, as a cubic would be always
+    scores = (lambda _: form, lambda t: form + np.sin(9.0 * np.pi * t) * turn)
+    runs = (within(mf.Attention(1.0, [mf.Head(Q=f, V=f)]), 0.0, 1.0) for f in scores)
+    assert [adapt(one)._energy is None for one in runs] == [False, True]
 
 
 def test_weights_that_change_their_sign_keep_all_terms():
