@@ -251,7 +251,7 @@ def causal_limit(
     rng: options.Rng = 0,
     settings: options.Settings = None,
 ) -> dict[str, Any]:
-    """Compare causal tokens with their density, by position.
+    """Causal tokens beside their density.
 
     How far tokens under the mask of the case are from where its density, without the mask, carries
     their starts; by position, and its slope. Law, dynamics and times are those of the case. Files

@@ -121,7 +121,7 @@ def refuse_mask(dynamics: Any) -> None:
     ValueError
         If it or one of its terms has one.
     """
-    if getattr(dynamics, "_has_mask", False):
+    if getattr(dynamics, "_has_mask", False) is True:
         raise ValueError(
             f"dynamics must have no mask, since tokens must be exchangeable, got {shown(dynamics)}"
         )

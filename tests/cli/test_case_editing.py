@@ -290,7 +290,7 @@ BAD_SETTINGS = [
         "dynamics.bta=5",
         "case.toml with --set dynamics.bta=5: dynamics.bta is an unknown key: the k",
     ),
-    ("dynamics.bta=5", "type, beta, sign, noise; did you mean dynamics.beta?"),
+    ("dynamics.bta=5", "type, beta, sign, noise, mask; did you mean dynamics.beta?"),
     ("beta=4", "beta is an unknown key: the keys here are law, measure, dynamics, run, output, mo"),
     ("beta=4", "output, monitors; did you mean dynamics.beta?"),
     ("sav_at=4", "monitors; did you mean run.save_at?"),

@@ -378,7 +378,7 @@ def test_options_are_the_same_everywhere():
     for name, one in options(get_command(app)):
         for spelled in one.opts:
             found.setdefault(spelled, {})[name] = one
-    assert found["--output"].keys() == found["-o"].keys() == {*DATASETS, *STUDIES}
+    assert found["--output"].keys() == found["-o"].keys() == {*DATASETS, *STUDIES, *PAGES}
     assert {"plot", "movie", "run", "resume", *STUDIES} <= found["--figure"].keys()
     for spelled in "--quiet", "--workers", "--executor", "--scheduler", "--force", "--rng":
         told = {one.help for name, one in found[spelled].items() if name != "validate"}
@@ -387,6 +387,8 @@ def test_options_are_the_same_everywhere():
         assert gone not in found
 
 
+# what has an output that no run is resumed from
+PAGES = {"layers", "report"}
 DATASETS = ["run", "sweep", "compare", "mean-field-limit", "causal-limit", "proposition-3.4"]
 
 

@@ -331,10 +331,6 @@ REFUSED = {
     ),
     "mask": (lambda: mf.SA(1.0, mask="causal"), "mask must be a Causal or None, got 'causal'"),
     "decay": (lambda: mf.Causal(-1.0), "decay must be a finite number >= 0, got -1"),
-    "oscillators": (
-        lambda: mf.evolve(mf.Oscillators([0.0, 1.0], [0.0, 0.0]), MASKED, 1.0),
-        "dynamics must be a CircleInteraction for Oscillators",
-    ),
     "no mask": (
         lambda: mf.SA(1.0).velocity(tokens(3, 4), np.eye(3), position=0.5),
         "position must be 1.0 without a mask, got 0.5",

@@ -23,6 +23,13 @@ def swept(**grid):
     return mf.sweep(lambda beta, omega: beta + omega, grid)
 
 
+def measured_layers():
+    """The instruments on layers made by a flow."""
+    start = mf.Particles.sample(mf.Uniform(4), 12, rng=0).points
+    model = mf.trained.synthetic_layers(start, 3, beta=[2.0, 5.0], step=0.2, noise=0.3, rng=0)
+    return mf.trained.measure_layers(model, beta=[2.0, 4.0], repeats=2, rng=0)
+
+
 # each function with one figure or several
 FIGURES = {
     "density": lambda: [mf.plot.density(make(2.0)) for make in SERIES.values()],
@@ -37,6 +44,7 @@ FIGURES = {
         mf.plot.solution(run([SERIES["zonal"](kappa) for kappa in (0.5, 2.0)])),
     ],
     "comparison": lambda: mf.plot.comparison(study("compare")),
+    "layers": lambda: mf.plot.layers(measured_layers()),
     "sweep": lambda: [
         mf.plot.sweep(swept(beta=[0.0, 1.0, 2.0], omega=[1.0])),
         mf.plot.sweep(swept(beta=[0.0, 1.0, 2.0], omega=[-1.0, 0.0, 1.0])),

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 import meanfield as mf
 from meanfield.cli import explore, report
+from meanfield.cli.case import overridden
 from meanfield.cli.explore import Explorer
 from meanfield.cli.report.document import part_of_page
 from meanfield.plot import runs
@@ -137,9 +138,9 @@ def test_two_runs_on_a_page_have_the_same_axes(monkeypatch):
 
 
 def test_the_explorer_has_the_axes_of_the_figure():
-    changes = {"measure": {"type": "Particles", "n": N}}
-    changes |= {"law": explore.law_table(DIM, 3, 4.0), "run.t_end": 2.0, "run.save_at": 4}
-    case = mf.Case(part_of_page("explore/case.toml")).replace(changes)
+    changes = {"measure": {"type": "Particles", "n": N}, "run.t_end": 2.0, "run.save_at": 4}
+    law = {"law": explore.law_table(DIM, 3, 4.0)}
+    case = mf.Case(overridden(part_of_page("explore/case.toml"), law, "case")).replace(changes)
     lines = []
     Explorer(case).run({}, lines.append, int)
     shown = json.loads(json.dumps(lines[-1]))

@@ -229,6 +229,7 @@ OWN: dict[str, dict[str, Any]] = {
     "Mixture": {"laws": [LAW, LAW]},
     "OscillatorDensity": {"laws_or_values": [LAW], "frequencies": [0.0]},
     "Oscillators": {"angles": [0.0, 1.0], "frequencies": [0.0, 1.0]},
+    "Particles.first": {"masses": [0.5]},
     "PointCloud": {"bandwidth": 0.5},
     "PointCloud.from_histogram": {"counts": [1, 2, 1]},
     "Tabulated": {"points": [0.0, 2.0, 4.0], "values": [1.0, 1.0, 1.0]},
@@ -291,7 +292,8 @@ DoublyStochastic DoublyStochastic.velocity FeedForward.velocity FlowMap.moment F
 FlowMap.sample FourierSeries.pdf
 FourierSeries.sample Interaction.velocity Layers.velocity Mixture.pdf Mixture.sample Particles
 Sum.velocity
-Particles.moment Particles.quantise Particles.sample PointCloud.pdf PointCloud.sample SA SA.velocity
+Particles.moment Particles.quantise Particles.sample PointCloud.pdf
+PointCloud.sample SA SA.velocity
 Solution.animate Solution.plot Sphere USA USA.velocity Uniform Uniform.pdf Uniform.sample
 VonMisesFisher.pdf VonMisesFisher.sample ZonalSeries.pdf ZonalSeries.sample dissipation energy
 resume load mean_cosine metric_speed mmd order_parameter plot.animation plot.comparison

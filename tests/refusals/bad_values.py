@@ -321,7 +321,6 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
         ({"t_end": 0.6, "save_at": [0.2, 0.6000001]}, r"in \[0, t_end = 0.6\], got 0.6000001"),
         (moved(WAVES, mf.SA(1.0)), "dynamics must be a CircleInter"),
-        (moved(OSCILLATORS, mf.SA(1.0)), "dynamics must be a CircleInterac"),
         (moved(WAVES, mf.Kuramoto(1.0), energy=1.0), "energy must be None where phases have freq"),
         ({"energy": HEAD}, "energy must be beta >= 0 or a dynamics that has one"),
         ({"energy": -1}, "energy, if it is no dynamics, must be a finite number >= 0, got -1"),

@@ -54,7 +54,7 @@ COMMANDS = [
     ("run good.toml b.toml", "unexpected extra argument"),
     ("walk", "No such command 'walk'"),
     ("--loud", "No such option: --loud"),
-    ("plot", "Missing argument 'RUN.nc|SWEEP.nc'"),
+    ("plot", "Missing argument 'RUN.nc|SWEEP.nc|LAYERS.nc'"),
     ("plot none.nc", "there is no file none.nc"),
     ("plot there.nc", "can't read there.nc: Is a directory"),
     ("plot good.toml", "can't read good.toml: it is no NetCDF-4 file"),
