@@ -308,6 +308,12 @@ class SphereSystem(System[SphereFlowMap]):
         flow.t = self.t
         return flow
 
+    def _measure_of(self, state: Array, t: float) -> SphereFlowMap:
+        # only at t = 0 may the law's patches be made anew
+        flow = super()._measure_of(state, t)
+        flow.t = t
+        return flow
+
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
         tol = max(_LEAST_ON_S2, _SHARE_ON_S2 * self._meshes.tol)

@@ -180,7 +180,11 @@ class System(Generic[M]):
         """The measure at the present time, that which was saved or given if there was no step."""
         if self._base is not None:
             return self._base
-        found: M = self.equation.measure(self.state[: self._size])
+        return self._measure_of(self.state, self.t)
+
+    def _measure_of(self, state: Array, t: float) -> M:  # noqa: ARG002 (of meshes on S^2)
+        """The measure of a state at a time."""
+        found: M = self.equation.measure(state[: self._size])
         return found
 
     def rebase(self, measure: M) -> None:
@@ -256,7 +260,7 @@ class System(Generic[M]):
         gains = self._dissipated(t)
         if not self.dynamics._varies:
             return gains
-        measure = self.equation.measure(state[: self._size])
+        measure = self._measure_of(state, t)
         return gains + self._sign * energy_drifts(measure, self.dynamics, t, self.log_units)
 
     def _dissipated(self, t: float) -> Array | float:
