@@ -58,7 +58,7 @@ def digest_of(file: Path) -> str:
     """
     with netcdf.refusals(file):
         if file.exists() and not file.is_file():
-            raise ValueError("it must be a regular file")
+            raise ValueError(f"it must be a regular file, got {file}")
         with file.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
 

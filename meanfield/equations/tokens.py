@@ -155,7 +155,9 @@ class TokenField(Steady, ABC):
 
     def pull(self, places: Array, masses: Array) -> complex:
         """The number a of X(θ) = Re(a e^{iθ}) along the circle."""
-        raise NotImplementedError
+        raise TypeError(
+            f"{self.dynamics!r} has no flow of {len(masses)} masses at {len(places)} places"
+        )
 
     @abstractmethod
     def __call__(self, places: Array, masses: Array) -> Rates:

@@ -243,7 +243,7 @@ def _check_kind(dynamics: Any) -> None:
         # of what has none of them the rule says enough
         without = f" without {' and '.join(lacking)}" if 0 < len(lacking) < 3 else ""
         raise ValueError(
-            f"dynamics must be {names}, or an object with name, "
+            f"dynamics must be {names}, or have name, "
             f"noise and a kernel, heads() or output(), got {shown(dynamics)}{without}"
         )
 

@@ -205,12 +205,21 @@ class Particles(Measure):
     def first(self, masses: ArrayLike) -> Particles:
         """The first tokens, as many as there are masses, with these masses over their sum.
 
+        Raises
+        ------
+        ValueError
+            If there are more masses than tokens, or they are no masses.
+
         Examples
         --------
         >>> Particles([[1.0, 0.0], [0.0, 1.0]]).first([3.0])
         Particles(n=1, dim=2)
         """
         shares = real_array("masses", masses, 1)
+        if len(shares) > len(self.points):
+            raise ValueError(
+                f"masses must be those of at most {len(self.points)} tokens, got {len(shares)}"
+            )
         return Particles(self.points[: len(shares)], shares, sums=self.sums, unit_mass=True)
 
     @property

@@ -154,7 +154,7 @@ def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
         (Copied(1.0, name="SA"), r"name of Copied.* must be a word but \['SA'"),
         (Copied(1.0, name=""), "got ''"),
         (Bounded(np.nan), "must be real, finite and of shape"),
-        (object(), r"or an object with name, noise and a kernel, heads\(\) or output"),
+        (object(), r"or have name, noise and a kernel, heads\(\) or output"),
         (SimpleNamespace(name="nothing", noise=0.0), r"without a kernel, heads\(\) or output\(\)$"),
         (SimpleNamespace(name="loud", kernel=[0.0, 1.0]), "without noise$"),
     ],
