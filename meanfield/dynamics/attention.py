@@ -81,9 +81,9 @@ class Head(Record):
 
     Parameters
     ----------
-    Q, K : array_like, shape (m, d), float, or a Schedule or function of t of either
+    Q, K : array_like, shape (m, d), float, or a Schedule or callable of either
         With any number m of rows; a number stands for that multiple of the identity.
-    V : array_like, shape (d, d), float, or a Schedule or function of t of either
+    V : array_like, shape (d, d), float, or a Schedule or callable of either
         With its output projection, if it has one.
 
     Attributes
@@ -243,7 +243,7 @@ class Attention(HeadsDynamics):
 
     Parameters
     ----------
-    beta : float, Schedule or function of t
+    beta : float, Schedule or callable
         Inverse temperature β >= 0; for trained weights 1/sqrt(m).
     heads : sequence of Head
         At least one; their outputs are added.

@@ -586,7 +586,7 @@ class Sum(Several):
     ----------
     terms : sequence of dynamics
         They have one dimension. `Layers` and `LayerMap` can't be among them.
-    weights : sequence of float, Schedule or function of t, optional
+    weights : sequence of float, Schedule or callable, optional
         1 for each if omitted. A negative one is the dynamics with the other sign. Those in time are
         one for each term at each time, which may have no noise.
 

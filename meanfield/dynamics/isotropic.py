@@ -81,7 +81,7 @@ class Isotropic(KernelDynamics):
 
     Parameters
     ----------
-    beta : float, Schedule or function of t
+    beta : float, Schedule or callable
         Inverse temperature β >= 0.
     sign : int
         +1 attractive (V = I), -1 repulsive (V = -I).
@@ -142,7 +142,7 @@ class SA(Isotropic):
 
     Parameters
     ----------
-    beta : float, Schedule or function of t
+    beta : float, Schedule or callable
         Inverse temperature β >= 0.
     sign : int
         +1 attractive (V = I), -1 repulsive (V = -I).
@@ -172,7 +172,7 @@ class USA(Isotropic):
 
     Parameters
     ----------
-    beta : float, Schedule or function of t
+    beta : float, Schedule or callable
         Inverse temperature, 0 <= β <= 700: velocities are of order e^β.
     sign : int
         +1 attractive (V = I), -1 repulsive (V = -I).

@@ -73,9 +73,9 @@ class FeedForward(Record, Dynamics):
 
     Parameters
     ----------
-    W : array_like, shape (d, m), or a Schedule or function of t of these
-    A : array_like, shape (m, d), or a Schedule or function of t of these
-    b : array_like, shape (m,), or a Schedule or function of t of these, optional
+    W : array_like, shape (d, m), or a Schedule or callable of these
+    A : array_like, shape (m, d), or a Schedule or callable of these
+    b : array_like, shape (m,), or a Schedule or callable of these, optional
         Zero if omitted.
     activation : {'relu', 'gelu', 'tanh'}
         σ, entry by entry.
@@ -158,11 +158,11 @@ class FeedForward(Record, Dynamics):
 
         Parameters
         ----------
-        coefficients : array_like, shape (m,), or a Schedule or function of t of these
+        coefficients : array_like, shape (m,), or a Schedule or callable of these
             ω.
-        A : array_like, shape (m, d), or a Schedule or function of t of these
+        A : array_like, shape (m, d), or a Schedule or callable of these
             Where ω varies A does not: W would be no spline.
-        b : array_like, shape (m,), or a Schedule or function of t of these, optional
+        b : array_like, shape (m,), or a Schedule or callable of these, optional
             Zero if omitted.
         activation, noise
             As of the constructor.
