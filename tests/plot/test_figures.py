@@ -16,6 +16,7 @@ from tests.tiers import rows
 
 AXIS = mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], 2.0)
 TOKENS = mf.Particles.sample(AXIS, 40, rng=0)
+PANELS = "heads", "fit", "energy", "parts", "clusters", "products", "means", "rank", "moves"
 
 
 def swept(**grid):
@@ -44,7 +45,8 @@ FIGURES = {
         mf.plot.solution(run([SERIES["zonal"](kappa) for kappa in (0.5, 2.0)])),
     ],
     "comparison": lambda: mf.plot.comparison(study("compare")),
-    "layers": lambda: mf.plot.layers(measured_layers()),
+    # all nine panels are for a page; one stands in a column by its name
+    "layers": lambda: [mf.plot.layers(ds, panel) for ds in [measured_layers()] for panel in PANELS],
     "sweep": lambda: [
         mf.plot.sweep(swept(beta=[0.0, 1.0, 2.0], omega=[1.0])),
         mf.plot.sweep(swept(beta=[0.0, 1.0, 2.0], omega=[-1.0, 0.0, 1.0])),
