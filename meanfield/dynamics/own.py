@@ -310,6 +310,9 @@ def adapt(dynamics: Any) -> Dynamics:
     Interaction(kernel=(1.0, 2.0, 1.0), normalised=False, sign=1, noise=0.0)
     """
     known = _as_told(dynamics)
+    if known._moving is not known:
+        # with an energy that is followed, both are adapted
+        return known
     if isinstance(known, Sum):
         # weights in time leave the kind of a term as it is at all times: heads stay heads
         terms = [_as_told(term) for term in known.terms]

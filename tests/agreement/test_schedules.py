@@ -215,6 +215,17 @@ FOLLOWED = {
 }
 
 
+@pytest.mark.parametrize(
+    "asked", [mf.SA(swing), mf.SA(mf.Schedule([0.3, 2.0], [1.0, 2.0]))], ids=["function", "later"]
+)
+def test_an_energy_in_time_is_followed_from_a_later_start_on(asked):
+    """Nobody is asked for times before the start."""
+    start = mf.Density(mf.Circle(64), SERIES)
+    sol = mf.evolve(start, mf.SA(2.0), 1.1, [0.7], t_start=0.4, rtol=1e-11, energy=asked)
+    assert np.allclose(sol.dataset.energy, [mf.energy(mu, asked, t=t) for t, mu in sol], rtol=1e-12)
+    assert np.abs(sol.dataset.balance_error).max() < 1e-10
+
+
 @pytest.mark.parametrize("measure", list(MEASURES))
 @pytest.mark.parametrize("name", list(FOLLOWED))
 def test_an_energy_is_followed_where_it_or_what_moves_varies_in_time(name, measure):
