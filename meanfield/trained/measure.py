@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
-import xarray as xr
 from scipy.special import stdtrit
 from tqdm import tqdm
 
@@ -28,6 +27,9 @@ from meanfield.trained.nulls import drift_to_mean, other_layers, shuffle_coordin
 from meanfield.trained.sinks import find_sinks
 from meanfield.trained.temperature import LEAST_R2, EffectiveBeta, effective_beta, symmetric_form
 from meanfield.typing import Array, ArrayLike, Indices, NDArray, Rng
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # β at which energies are kept beside that of the model
 BETAS = 1.0, 4.0, 16.0
@@ -222,6 +224,8 @@ def measure_layers(
     array([[2., 5.],
            [2., 5.]])
     """
+    import xarray as xr
+
     check_type("states", states, Layered, "LayerStates")
     random, repeats = generator("rng", rng), integer("repeats", repeats, low=2)
     max_tokens = integer("max_tokens", max_tokens, low=_FEWEST)
@@ -664,6 +668,8 @@ def claims(ds: xr.Dataset) -> list[Claim]:
     >>> verdicts["energy"], verdicts["attention"]
     ('holds', 'holds')
     """
+    import xarray as xr
+
     check_type("ds", ds, xr.Dataset, "a dataset of measure_layers")
     if "energy_share_drift_resampled" not in ds:
         raise ValueError(f"ds must be a dataset of measure_layers, got variables {list(ds)[:4]}")
