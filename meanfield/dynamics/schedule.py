@@ -31,6 +31,8 @@ from meanfield.typing import Array, ArrayLike
 _PARTS = 8
 # values that a function is asked for, first and at most; its size that its series may miss
 _FIRST, _MOST, _CLOSE = 64, 4096, 1e-13
+# times at which it is compared with its series, and what may differ there, as a share of its size
+_COMPARED, _ALIKE = 1000, 1e-10
 # values for each term of a series, of numbers and of arrays, by which its bounds are found
 _FINE, _COARSE = 512, 8
 
@@ -334,7 +336,9 @@ class FunctionOfTime(TimeDependent):
         """Its series on the times of a run, which misses it by 1e-13 of its largest value.
 
         The values at 64, 128, 256, … Chebyshev points are asked for, until the second half of the
-        coefficients, which the first half of the points did not tell, is rounding.
+        coefficients, which the first half of the points did not tell, is rounding, and the series
+        is the function at 1000 other times. A pulse that is narrower than a thousandth of the run
+        may lie between all of them.
 
         Raises
         ------
@@ -355,13 +359,23 @@ class FunctionOfTime(TimeDependent):
             if noise <= _CLOSE * size:
                 last = np.flatnonzero(sizes > max(noise, np.finfo(float).eps * size))
                 kept = coefficients[: last.max(initial=0) + 1]
-                return ChebyshevSeries(read_only(kept), (start, end))
+                series = ChebyshevSeries(read_only(kept), (start, end))
+                if self._is_near(series, _ALIKE * size):
+                    return series
             count *= 2
         raise ValueError(
             f"a function of t must be smooth on the times of the run, [{start:g}, {end:g}], where "
             f"{_MOST} values tell it to {_CLOSE:g} only if it is, got {shown(self.function)}: take "
             f"mf.Schedule, whose times may be those of its kinks, or mf.Layers for jumps"
         )
+
+    def _is_near(self, series: ChebyshevSeries, gap: float) -> bool:
+        """Whether a series is the function between the points that told it."""
+        start, end = series.times
+        # no two of these times are near each other, nor at Chebyshev points
+        shares = np.modf(0.5 * (np.sqrt(5.0) - 1.0) * np.arange(1, _COMPARED + 1))[0]
+        times = start + (end - start) * shares
+        return all(np.abs(np.asarray(self(t)) - series(t)).max() <= gap for t in times)
 
 
 @dataclass(frozen=True, eq=False)

@@ -215,6 +215,8 @@ def test_a_constant_and_a_polynomial_are_series_of_their_degree():
         (lambda t: abs(t - 0.3) + 1.0, r"must be smooth on the times of the run, \[0, 1\]"),
         (lambda t: 1.0 + (t > 0.5), "must be smooth on the times"),
         (lambda t: np.random.default_rng().uniform() + t, "must be smooth on the times"),
+        # the first 64 points see nothing of such a pulse
+        (lambda t: 1.0 + np.exp(-(((t - 0.5123) / 0.002) ** 2)), "must be smooth on the times"),
         (lambda t: 1.0 / t, "must be finite, got inf"),
         (lambda t: [1.0, 2.0][: 1 + (t > 0.5)] if t > 0.0 else 1.0, "must be of shape"),
         (lambda t: 1.0 - 1.5 * t, "beta must be a Schedule or a function that is > 0"),
