@@ -12,7 +12,7 @@ import numpy as np
 from meanfield import _checks
 from meanfield._checks import Record, freeze, is_single, key, number, read_only, real_array, shown
 from meanfield.dynamics.causal import MASK, Causal, Maskable, check_mask
-from meanfield.dynamics.facts import MOST_PARTS, Energy, is_multiple, parts_of
+from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, is_multiple, parts_of
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA, Isotropic
 from meanfield.dynamics.schedule import (
     TimeDependent,
@@ -21,6 +21,7 @@ from meanfield.dynamics.schedule import (
     in_time,
     largest_of,
     refuse_schedules,
+    schedules,
     slope_of,
     varying,
 )
@@ -282,6 +283,8 @@ class Attention(HeadsDynamics):
     mask: Causal | None = field(default=None, kw_only=True, metadata=MASK)
 
     _no_energy: ClassVar[str] = "only attention of one head with KᵀQ = D = Dᵀ and V = ±D has one"
+    # what varies, of one at a time
+    _whole: ClassVar[Attention | None] = None
     _no_gradient: ClassVar[str] = "V of each head must be a multiple of QᵀK = (KᵀQ)ᵀ, and is not"
 
     def __post_init__(self) -> None:
@@ -348,7 +351,38 @@ class Attention(HeadsDynamics):
         """
         if len(self.heads) > 1:
             return None
+        form = self._form_alone
+        if form is None or self._whole is None or self._has_sign(form):
+            return form
+        return form._replace(sign=self._whole._sign_of_form)
+
+    @property
+    def _form_alone(self) -> Form | None:
+        """The same of one head, as these weights alone tell it."""
         return common_form(self.beta, self.heads[0].matrix, self.heads[0].V, self._size)
+
+    def _has_sign(self, form: Form) -> bool:
+        """Whether D is more than rounding of its largest in time, so that it tells its sign."""
+        return float(np.abs(form.matrix).max()) > 2.0 * _ROUNDING * self._size
+
+    @cached_property
+    def _sign_of_form(self) -> int:
+        """±1 of V = ±KᵀQ in time, at a knot or between two, where they are not 0."""
+        each = [np.asarray(schedule.times) for schedule in schedules(self)]
+        first, last = max(times[0] for times in each), min(times[-1] for times in each)
+        knots = np.unique(np.clip(np.concatenate(each), first, last))
+        knots = knots[np.isfinite(knots)]
+        for t in np.append(knots, 0.5 * (knots[1:] + knots[:-1])):
+            then: Any = self._at(float(t))
+            if (form := then._form_alone) is not None and then._has_sign(form):
+                return int(form.sign)
+        return 1
+
+    def _at(self, t: float) -> Dynamics:
+        then = super()._at(t)
+        if then is not self:
+            freeze(then, _whole=self)
+        return then
 
     @property
     def _is_gradient(self) -> bool:

@@ -215,6 +215,43 @@ FOLLOWED = {
 }
 
 
+def falling(t):
+    return np.exp(-40.0 * t) * FORM
+
+
+FORM = np.diag([1.0, -0.5])
+ZERO = {
+    "through 0": (mf.Schedule([0.0, 1.0], [-FORM, FORM]), mf.Schedule([0.0, 1.0], [FORM, -FORM])),
+    "0 at a knot": tuple(
+        mf.Schedule([0.0, 0.5, 1.0], [sign * FORM, 0.0 * FORM, -sign * FORM]) for sign in (1, -1)
+    ),
+    "from 0 on": tuple(
+        mf.Schedule([0.0, 0.5, 1.0], [0.0 * FORM, sign * FORM, sign * FORM]) for sign in (1, -1)
+    ),
+    "to rounding": (falling, lambda t: -falling(t)),
+}
+
+
+@pytest.mark.parametrize("name", list(ZERO))
+def test_a_form_that_is_0_keeps_the_sign_of_its_energy(name):
+    """Of V = -KᵀQ = 0 both signs are right; a sum whose energy changed its sign would jump."""
+    query, value = ZERO[name]
+    head = mf.Attention(1.5, [mf.Head(Q=query, V=value)])
+    points = unit_points(2, 5, 3)
+    for dynamics in head, head + mf.USA(1.0, sign=-1):
+        start = mf.Particles(points)
+        sol = mf.evolve(start, dynamics, 1.0, [0.25, 0.5, 0.75], rtol=1e-11, atol=1e-13)
+        assert np.abs(sol.dataset.balance_error).max() < 1e-10
+    # E = 1/(2β) ∬ e^{β<x,Dy>} of the head, and E_1 of USA, both of which fall
+    for t, mu in sol:
+        form = np.asarray(query(t))
+        pairs = [
+            np.exp(b * mu.points @ m @ mu.points.T).mean() / (2 * b)
+            for b, m in ((1.5, form), (1.0, np.eye(2)))
+        ]
+        assert sol.dataset.energy.sel(t=t) == pytest.approx(sum(pairs), rel=1e-12)
+
+
 @pytest.mark.parametrize(
     "asked", [mf.SA(swing), mf.SA(mf.Schedule([0.3, 2.0], [1.0, 2.0]))], ids=["function", "later"]
 )
