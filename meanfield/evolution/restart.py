@@ -316,6 +316,8 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     tolerances = {"rtol": attrs.get("rtol", 1e-9), "atol": attrs.get("atol", 1e-12)}
     # new meshes ask for the moments since the start
     is_mesh = isinstance(measure, SphereFlowMap) and save > 0
+    if isinstance(measure, SphereFlowMap) and save == 0:
+        measure = _of_law(measure)
     asked = options.Options(**tolerances, t_start=float(sol.t[0 if is_mesh else save]))
     plan = Plan(sol.dynamics, sol.t, asked, monitors={}, energy=sol.energy)
     system = _on_mesh(plan, sol, save) if is_mesh else plan.system(measure, None)
@@ -327,11 +329,16 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     return found
 
 
+def _of_law(flow: SphereFlowMap) -> SphereFlowMap:
+    """The flow map that its run began with, whenever that was."""
+    return SphereFlowMap(flow.law, tol=flow.tol, **flow._limits)
+
+
 def _on_mesh(plan: Plan, sol: Solution, save: int) -> Any:
     """A flow map on S^2 at a save, with the moments since the start."""
     flow: Any = sol.measures[save]
     now = float(sol.t[save])
-    system = plan.system(SphereFlowMap(flow.law, tol=flow.tol, **flow._limits), None)
+    system = plan.system(_of_law(flow), None)
     history: Any = sol._history
     layer = system.dynamics._number(now)
     remembered = int(np.searchsorted(history.edges, now, side="right")) - 1

@@ -71,6 +71,19 @@ def test_a_disk_that_fills_up_leaves_nothing(stages):
     assert (folder / "run.nc").stat().st_size > 10_000
 
 
+def test_a_flow_map_on_the_sphere_is_had_again_from_a_later_start(tmp_path):
+    """Within its first interval, and from a file: it has not moved, whenever it began."""
+    ends = [mf.VonMisesFisher([0.0, 0.6, 0.8], 1.0), mf.VonMisesFisher([1.0, 0.0, 0.0], 1.0)]
+    start = mf.FlowMap(mf.Mixture(ends, [0.5, 0.5]), tol=1e-4)
+    whole, few = (mf.evolve(start, mf.SA(2.0), 0.7, s, t_start=0.5) for s in ([0.55, 0.6], [0.6]))
+    few.save(tmp_path / "run.nc")
+    for sol in few, mf.load(tmp_path / "run.nc"):
+        again = sol.at(0.55)
+        assert again.t == 0.55
+        # steps err by the tolerance of the map
+        assert again.points == pytest.approx(whole.measures[1].points, abs=1e-4)
+
+
 def test_what_is_changed_in_a_dataset_is_what_is_saved(tmp_path):
     sol = solution(particles())
     with pytest.raises(TypeError, match="a Solution must be given a dataset"):
