@@ -445,12 +445,13 @@ def info(
 
 def _result(file: Path) -> tuple[Any, str]:
     """What is in a file and of which kind it is: a run, or the dataset of a sweep or of layers."""
-    from meanfield.cli.layers import LAYERS, load_layers
-    from meanfield.cli.sweeps import SWEEP, load_sweep
-
     try:
         return runs.loaded_run(file), "run"
     except Refusal as refusal:
+        # instruments and datasets take longer to import than a run to read
+        from meanfield.cli.layers import LAYERS, load_layers
+        from meanfield.cli.sweeps import SWEEP, load_sweep
+
         load, kind = (load_layers, "layers") if LAYERS in str(refusal) else (load_sweep, "sweep")
         if kind == "sweep" and SWEEP not in str(refusal):
             raise
