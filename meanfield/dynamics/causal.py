@@ -220,8 +220,7 @@ class Masked(Dynamics):
     def velocity_of(self, potential: Array, pull: Array) -> Array:
         """± ∫ s y dmu [/ ∫ s dmu] of both integrals over what each token sees."""
         unit = 1.0 / potential if self.normalised else np.exp(self._kernel.log_unit)
-        factors = np.asarray(self.sign * unit)
-        return np.asarray((factors[:, None] if pull.ndim > factors.ndim > 0 else factors) * pull)
+        return np.asarray((self.sign * unit * pull.T).T)
 
 
 class Maskable(Dynamics):

@@ -510,7 +510,7 @@ def known_term(term: Any) -> Dynamics:
 
 @known_term.register
 def _(term: Dynamics) -> Dynamics:
-    return term
+    return term._masked
 
 
 # layers, heads and terms of one dynamics
@@ -802,7 +802,7 @@ class Sum(Several):
         return self._output_from(measure, points, 1.0)
 
     def _output_from(self, measure: Any, points: Array, position: Any) -> Array:
-        terms = [(weight, known_term(term)._masked) for weight, term in self._terms]
+        terms = [(weight, known_term(term)) for weight, term in self._terms]
         each = (weight * term._output_from(measure, points, position) for weight, term in terms)
         return np.asarray(sum(each))
 
