@@ -172,11 +172,6 @@ class Masked(Dynamics):
         inner = getattr(self.plain, "_plain", None)
         return None if inner is None else Masked(inner, self.mask)
 
-    @property
-    def decay(self) -> float:
-        """λ of the mask."""
-        return self.mask.decay
-
     def output(self, measure: Any, points: Array) -> Array:
         """What is added at unit rows (n, d) that see all tokens, shape (n, d)."""
         return self._output_from(measure, points, 1.0)
@@ -203,9 +198,9 @@ class Masked(Dynamics):
         kernel = self._kernel
         if kernel is None:
             queries = self.plain._queries(points)
-            moments = [causal.log_moment(points, masses, self.decay, z) for z in queries]
+            moments = [causal.log_moment(points, masses, self.mask.decay, z) for z in queries]
             return np.asarray(self.plain._combined(moments))
-        potential, pull, own = causal.kernel_means(kernel, points, masses, self.decay)
+        potential, pull, own = causal.kernel_means(kernel, points, masses, self.mask.decay)
         pull += (kernel.at_one * own)[:, None] * points
         return self.velocity_of(potential, pull)
 
@@ -214,7 +209,7 @@ class Masked(Dynamics):
         if self._kernel is None:
             return project(points, self._output_of_tokens(points, masses))
         # rounding of a token's pull on itself may be more than all that the others pull with
-        potential, pull, _ = causal.kernel_means(self._kernel, points, masses, self.decay)
+        potential, pull, _ = causal.kernel_means(self._kernel, points, masses, self.mask.decay)
         return project(points, self.velocity_of(potential, pull))
 
     def velocity_of(self, potential: Array, pull: Array) -> Array:

@@ -348,7 +348,7 @@ class CarriedField(TokenField):
 
     def __call__(self, places: Array, masses: Array) -> Rates:
         """X at angles (n,) or unit rows (n, 3)."""
-        means = self._means(places, masses, self.dynamics.decay)
+        means = self._means(places, masses, self.dynamics.mask.decay)
         return Rates(self.dynamics.velocity_of(*means))
 
     def output(self, measure: Particles) -> Array:
