@@ -15,6 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from meanfield._checks import one_of, shown
 from meanfield.dynamics import adapt
 from meanfield.dynamics.facts import term_names
+from meanfield.dynamics.schedule import TimeDependent, schedules
 from meanfield.dynamics.with_energy import why_no_energy
 from meanfield.evolution.arrays import TERM
 from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
@@ -115,8 +116,10 @@ def title(sol: Solution, name: str) -> str:
     about, called = sol._numbers[name].attrs, name.replace("_", " ")
     if about.get("role") in ("energy", "share"):
         return f"{called} {about['symbol']}{followed_beta(sol)}"
-    # noise has a part of its own in dE/dt
-    if about.get("role") != "rate" or sol.dynamics.noise > 0.0:
+    # noise and weights in time have parts of their own in dE/dt
+    energy = sol.dynamics if sol.energy is None else sol.energy
+    is_constant = next(schedules(energy), None) is None
+    if about.get("role") != "rate" or sol.dynamics.noise > 0.0 or not is_constant:
         return called
     rate = f"d{about['symbol']}/dt"
     # of a sum whose terms have metrics of their own, or along another flow, it has either sign
@@ -127,7 +130,9 @@ def title(sol: Solution, name: str) -> str:
 def followed_beta(sol: Solution) -> str:
     """β of an energy that is not that of the dynamics, for a title; empty where there is none."""
     beta = getattr(sol.energy, "beta", None)
-    return "" if beta is None else f" of β = {beta:g}"
+    if beta is None:
+        return ""
+    return " of β(t)" if isinstance(beta, TimeDependent) else f" of β = {beta:g}"
 
 
 def bounded_title(sol: Solution, name: str) -> str:
@@ -148,7 +153,8 @@ RATES = "order", "rate", "speed"
 def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     """|dE/dt| = ∫ |X|² G(βx) dmu (SA, (3.6)) or ∫ |X|² dmu (USA, Lemma 3.7) over t.
 
-    Under DoublyStochastic |dE_DS/dt| = ∫ |X|² dmu. With noise it is what X alone does to E. For
+    Under DoublyStochastic |dE_DS/dt| = ∫ |X|² dmu. With noise, or where the energy has weights in
+    time, it is what X alone does to E. For
     interactions on the circle it is the order parameter r, for other dynamics without such an
     identity the root mean square of the velocity |X|.
 

@@ -286,3 +286,24 @@ def test_time_is_logarithmic_where_saves_span_decades():
     moving._func(0)
     (mark,) = (line.get_xdata() for line in moving._fig.axes[1].lines if line.get_marker() == "o")
     assert mark == pytest.approx([0.01])
+
+
+BETA = mf.Schedule([0.0, 0.5, 1.0], [1.0, 4.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "energy", "names"),
+    [
+        (mf.SA(BETA), None, ("energy E$_{β}$", "dissipation")),
+        (mf.SA(1.0), mf.SA(BETA), ("energy E$_{β}$ of β(t)", "dissipation")),
+        (mf.SA(1.0), mf.SA(lambda t: 1.0 + t), ("energy E$_{β}$ of β(t)", "dissipation")),
+        (mf.SA(BETA), 2.0, (None, "dissipation |dE$_{β}$/dt| of β = 2")),
+    ],
+    ids=["own", "followed", "function", "constant"],
+)
+def test_an_energy_in_time_has_its_titles(dynamics, energy, names):
+    """Where it varies itself, dE/dt has a part that X does not make."""
+    start = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    sol = mf.evolve(start, dynamics, 1.0, 4, energy=energy)
+    shown = [ax.get_title(loc="left") for ax in mf.plot.solution(sol).axes]
+    assert {*names} - {None} <= {*shown}
