@@ -105,8 +105,13 @@ def _axes(figure: Figure | SubFigure, x: str, y: str, title: str) -> Axes:
     ax.tick_params(which="both", labelsize=frames.SMALL)
     ax.spines[["top", "right"]].set_visible(False)
     # layers are counted
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     return ax
+
+
+def _curve(ax: Axes, at: Any, values: Any, **kind: Any) -> None:
+    """A line over layers; a dot where there is only one."""
+    ax.plot(at, values, marker="" if len(at) > 1 else ".", **{"linewidth": 1.2} | kind)
 
 
 def _lines(ax: Axes, ds: Any, name: str, colour: str, label: str, over: str = "state") -> None:
@@ -115,13 +120,13 @@ def _lines(ax: Axes, ds: Any, name: str, colour: str, label: str, over: str = "s
         if subset == SUBSETS[0] or ds.attrs["n_sinks"]:
             said = label if subset == SUBSETS[0] else ""
             values = ds[name].sel(subset=subset)
-            kind: dict[str, Any] = {"color": colour, "linewidth": 1.2, "label": said, **style}
-            ax.plot(ds[over], values, **kind)
+            kind: dict[str, Any] = {"color": colour, "label": said, **style}
+            _curve(ax, ds[over], values, **kind)
 
 
 def _null(ax: Axes, ds: Any, name: str, label: str) -> None:
     values = ds[name].sel(subset=SUBSETS[0])
-    ax.plot(ds["state"], values, linewidth=1.2, label=label, **_NULL)
+    _curve(ax, ds["state"], values, label=label, **_NULL)
 
 
 def _heads(figure: Figure | SubFigure, ds: Any) -> None:
@@ -139,7 +144,7 @@ def _heads(figure: Figure | SubFigure, ds: Any) -> None:
     ax.set_facecolor("0.94")
     layer, head = np.nonzero(~is_described)
     ax.plot(head, layer, "x", color="0.6", markersize=2.5, markeredgewidth=0.6)
-    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.spines[["top", "right"]].set_visible(True)
     bar = figure.colorbar(ScalarMappable(scale, "RdBu_r"), ax=ax, extend="both", aspect=25)
     frames.finish_bar(bar, "β; × no β describes the head")
@@ -151,12 +156,14 @@ def _fit(figure: Figure | SubFigure, ds: Any) -> None:
     part, layer = ds.sel(subset=SUBSETS[0]), ds["layer"].values
     r2 = part["r2"].values
     ax.plot(np.repeat(layer, r2.shape[1]), r2.ravel(), ".", color=frames.SKY, markersize=3)
-    ax.plot(layer, _means_of(r2), color=frames.BLUE, linewidth=1.2, label="mean")
+    _curve(ax, layer, _means_of(r2), color=frames.BLUE, label="mean")
     if ds.attrs["n_sinks"]:
         without = ds["r2"].sel(subset=SUBSETS[1]).values
-        ax.plot(layer, _means_of(without), "--", color=frames.BLUE, linewidth=1.2)
+        _curve(ax, layer, _means_of(without), color=frames.BLUE, **_WITHOUT)
     null = _means_of(part["r2_null"].sel(head_null="another layer").values)
-    ax.plot(layer, null, linewidth=1.2, label="heads of another layer", **_NULL)
+    # a single layer has no other
+    if np.isfinite(null).any():
+        _curve(ax, layer, null, label="heads of another layer", **_NULL)
     ax.axhline(LEAST_R2, color=frames.ORANGE, linewidth=0.8)
     frames.write(ax, "no β below", (1.0, LEAST_R2), ax.get_yaxis_transform(), ha="right")
     ax.set_ylim(0.0, max(3.0 * LEAST_R2, 1.05 * float(np.nanmax(r2, initial=0.0))))
@@ -175,9 +182,10 @@ def _energy(figure: Figure | SubFigure, ds: Any) -> None:
     ax = _axes(figure, "layer", "", "energy $E_β$ / $E_β$(δ), with the least that it can be")
     for beta, colour in zip(ds["beta"].values, frames.CYCLE, strict=False):
         part = ds.sel(beta=beta)
-        _lines(ax, part, "energy_share", colour, f"β = {beta:.3g}")
+        of_model = " (of the model)" if beta == ds.attrs.get("model_beta") else ""
+        _lines(ax, part, "energy_share", colour, f"β = {beta:.3g}{of_model}")
         values = part["energy_share_drift"].sel(subset=SUBSETS[0])
-        ax.plot(ds["state"], values, ":", color=colour, linewidth=1.0)
+        _curve(ax, ds["state"], values, **_NULL | {"color": colour, "linewidth": 1.0})
         least = float(part["energy_share_lower"].sel(subset=SUBSETS[0]))
         ax.axhline(least, color=colour, linewidth=0.5, alpha=0.6)
     ax.set_yscale("log")
@@ -256,7 +264,7 @@ def _rank(figure: Figure | SubFigure, ds: Any) -> None:
     ax = _axes(figure, "layer", "", "effective rank of the tokens")
     _lines(ax, ds, "effective_rank", frames.BLUE, "model")
     _null(ax, ds, "effective_rank_drift", "drift to the mean")
-    ax.set_ylim(bottom=0.0)
+    ax.set_ylim(0.0, 1.05 * ax.get_ylim()[1])
     ax.legend(**frames.LEGEND)
 
 

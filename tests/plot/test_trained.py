@@ -119,3 +119,16 @@ def test_what_is_no_dataset_of_layers_is_refused(ds):
         mf.plot.layers(ds.drop_vars("own_distance"))
     with pytest.raises(ValueError, match="ds must be a Dataset"):
         mf.plot.layers({})
+
+
+def test_one_layer_is_seen():
+    """No line is drawn through a single point: it has a dot, and no ticks between layers."""
+    model = mf.trained.synthetic_layers(drawn(12, 4), 1, beta=[2.0, 5.0], step=0.2, rng=0)
+    ds = mf.trained.measure_layers(model, beta=[2.0, 4.0], repeats=2, rng=0)
+    for name in "fit", "moves":
+        (ax,) = mf.plot.layers(ds, name).axes
+        curves = [line for line in ax.lines if len(line.get_xdata()) == 1]
+        assert curves
+        assert all(line.get_marker() == "." for line in curves)
+        assert np.isfinite([line.get_ydata() for line in curves]).all()
+        assert [t for t in ax.get_xticks() if t != round(t)] == []
