@@ -189,8 +189,9 @@ def _energy(figure: Figure | SubFigure, ds: Any) -> None:
         least = float(part["energy_share_lower"].sel(subset=SUBSETS[0]))
         ax.axhline(least, color=colour, linewidth=0.5, alpha=0.6)
     ax.set_yscale("log")
-    ax.set_ylim(top=1.0)
-    ax.legend(**frames.LEGEND, ncols=2)
+    # up to 1, and below the curves there is room for the legend
+    ax.set_ylim(ax.get_ylim()[0] ** 1.4, 1.0)
+    ax.legend(**frames.LEGEND, ncols=2, loc="lower left")
 
 
 def _parts(figure: Figure | SubFigure, ds: Any) -> None:
