@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import multiprocessing
@@ -348,14 +349,19 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
         stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))
         if scheduler is None:
             scheduler = stack.enter_context(_local_cluster(distributed, workers))
+        client, refused = None, ""
         try:
             # the default of a session is its user's, and one that fails would stay it
             client = distributed.Client(scheduler, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError) as error:
+            refused = str(error)
+        if client is None:
+            # one that dask refused is closed when it is collected: while another starts, never
+            gc.collect()
             raise ValueError(
                 f"scheduler must be the address of a dask scheduler that answers, such as "
-                f"tcp://host:8786, got {shown(scheduler)}: {error}"
-            ) from error
+                f"tcp://host:8786, got {shown(scheduler)}: {refused}"
+            )
         yield stack.enter_context(client).get_executor()
 
 

@@ -1,5 +1,6 @@
 """Studies at executors: the same bits anywhere, and a killed worker costs a retry."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -298,6 +299,9 @@ def test_a_scheduler_that_does_not_answer_leaves_nothing_behind():
     with pytest.raises(ValueError, match="scheduler must be the address"), where:
         pass
     assert client() is before
+    # one that the collector finds while another starts would wait for that for ever
+    clients = (it for it in gc.get_objects() if isinstance(it, distributed.Client))
+    assert [it for it in clients if it.status == "connecting"] == []
 
 
 def study(executor):
