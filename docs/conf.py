@@ -12,6 +12,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 import meanfield as mf
+from meanfield.typing import names_for_rooms
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -136,8 +137,22 @@ def plain(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list
             lines[number] = "`".join(parts)
 
 
+def is_for_rooms(
+    _: Sphinx, __: str, name: str, part: object, ___: bool, ____: object
+) -> bool | None:
+    """Leave out of the reference what rooms ask each other, as completion does."""
+    maker = getattr(part, "fget", None) or getattr(part, "func", part)
+    owner, _, _ = str(getattr(maker, "__qualname__", "")).rpartition(".")
+    kinds = [
+        thing for thing in (getattr(mf, each) for each in mf.__all__) if inspect.isclass(thing)
+    ]
+    own = [base for kind in kinds for base in kind.__mro__ if base.__name__ == owner] or kinds
+    return True if any(name in names_for_rooms(kind) for kind in own) else None
+
+
 def setup(app: Sphinx) -> None:
     """Have generated parts made before anything reads them, and texts read as they are meant."""
     app.connect("builder-inited", generate, priority=100)
     app.connect("include-read", follow)
+    app.connect("autodoc-skip-member", is_for_rooms)
     app.connect("autodoc-process-docstring", plain, priority=100)

@@ -748,7 +748,7 @@ def check_measure(name: str, value: Any) -> None:
     ValueError: mu must be a Density, FlowMap or Particles, got 1.0
     """
     is_class, remedy = isinstance(value, type), ""
-    if callable(getattr(value, "_balanced", None)) and not is_class:
+    if callable(getattr(value, "balance", None)) and not is_class:
         if is_of_package(value):
             return
         raise ValueError(

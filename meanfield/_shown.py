@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from meanfield._checks import cut
+from meanfield.typing import Listed
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
@@ -32,7 +33,7 @@ def table(title: str, rows: Mapping[str, str]) -> str:
     )
 
 
-class ShownFields:
+class ShownFields(Listed):
     """A dataclass that notebooks show as a table of its fields."""
 
     def _repr_html_(self) -> str:
@@ -42,7 +43,7 @@ class ShownFields:
         return table(type(self).__name__, {name: cut(text) for name, text in texts.items()})
 
 
-class Shown:
+class Shown(Listed):
     """What a notebook shows as a card: its numbers and a small picture."""
 
     _plot: ClassVar[Callable[[], Any]]

@@ -131,15 +131,15 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
     known = _with_kernel(dynamics)
     kmax, dim = integer("kmax", kmax, low=0, high=_MOST_DEGREES), integer("dim", dim, low=2)
     if isinstance(known, Sum):
-        each = [weight * growth_rates(term, dim, kmax) for weight, term in known._terms]
+        each = [weight * growth_rates(term, dim, kmax) for weight, term in known.weighted_terms]
         return np.asarray(np.sum(each, axis=0))
     k = np.arange(kmax + 1)
     laplacian = k * (k + dim - 2.0)
     check_dim(known, dim)
-    if known._kernel.growth is not None:
+    if known.pair_kernel.growth is not None:
         slopes = _slopes(known, dim, kmax)
     else:
-        series = known._kernel.series(dim, kmax)
+        series = known.pair_kernel.series(dim, kmax)
         slopes = series.primitive.real / (series.potential[0] if known.normalised else 1.0)
     rates = laplacian * slopes
     return np.asarray(known.sign * rates - known.noise * laplacian)
@@ -152,7 +152,7 @@ def _with_kernel(dynamics: Any) -> Any:
     # a class, or a number, is no dynamics, whatever attributes it has
     lacking: list[Any] = [dynamics]
     if known is not None:
-        lacking = [term for _, term in known._terms if term._kernel is None]
+        lacking = [term for _, term in known.weighted_terms if term.pair_kernel is None]
     if lacking or layer_step(dynamics) is not None:
         raise ValueError(
             f"dynamics must have a kernel, as SA, USA, DoublyStochastic, Interaction or "
@@ -177,7 +177,7 @@ def _slopes(dynamics: Isotropic, dim: int, kmax: int) -> Array:
     # of degree 1 in the limit, where it may be denormal
     first = ratios[1] / beta if beta > 1e-150 else 1.0 / dim
     slopes[1:] = first * multipliers.relative_eigenvalues(beta, dim + 2, kmax - 1)
-    return slopes / (1.0 + ratios) if dynamics._balanced else slopes
+    return slopes / (1.0 + ratios) if dynamics.is_balanced else slopes
 
 
 def critical_noise(dynamics: AnyDynamics, dim: int, *, degree: int = 1) -> float:
@@ -291,16 +291,16 @@ def energy_uniform(dynamics: Any, dim: int) -> Any:
         return _each("beta", lambda beta: _uniform(beta, dim), dynamics)
     known = _with_kernel(dynamics)
     check_dim(known, dim)
-    if (energy := known._energy) is None:
-        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")
+    if (energy := known.energy_functional) is None:
+        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known.why_no_energy}")
     if isinstance(known, Sum):
         each = zip(energy.parts, known.terms, strict=True)
         return sum(factor * energy_uniform(term, dim) for (factor, _), term in each)
     if energy.entropic:
         return 0.5 * multipliers.log_first_over_beta(known.beta, dim)
-    if known._kernel.growth is not None:
+    if known.pair_kernel.growth is not None:
         return _uniform(known.beta, dim)
-    series = known._kernel.series(dim, 0)
+    series = known.pair_kernel.series(dim, 0)
     return 0.5 * series.size * float(series.primitive[0].real) * math.exp(series.log_unit)
 
 
@@ -341,11 +341,11 @@ def energy_dirac(dynamics: Any) -> Any:
     known: Any = _constant(dynamics)
     if known is None:
         raise ValueError(f"dynamics must be a number or a dynamics, got {shown(dynamics)}")
-    if isinstance(known, Isotropic) and not known._balanced:
+    if isinstance(known, Isotropic) and not known.is_balanced:
         return _dirac(known.beta)
-    energy = getattr(known, "_form_energy", known._energy)
+    energy = getattr(known, "_form_energy", known.energy_functional)
     if energy is None:
-        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")
+        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known.why_no_energy}")
     if not energy.has_bounds:
         raise ValueError(
             f"dynamics must have an energy with a largest value at a Dirac mass that is known, got "
@@ -393,7 +393,7 @@ def _constant(dynamics: Any) -> Dynamics | None:
         If its weights vary in time.
     """
     known = adapt_any(dynamics)
-    if known is not None and known._varies:
+    if known is not None and known.varies:
         raise ValueError(f"dynamics must not vary in time, since {_OF_TIME}, got {shown(known)}")
     return known
 

@@ -1,7 +1,7 @@
-"""Types of signatures: arrays, and what a law, a space, a measure and a dynamics answer."""
+"""Types of signatures: arrays, and what a law, a space, a measure and a dynamics answer users."""
 
-from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -101,19 +101,19 @@ class Summable(Measure, Protocol):
         """The axis, shape (d,), if points stand for latitudes about one."""
 
     @property
-    def _quadrature(self) -> tuple[Array, Array]:
+    def quadrature(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate over the measure."""
 
-    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
         """∫ e^{-ikθ} dmu on the circle, k = 0 … kmax."""
 
-    def _nodes(self, degree: int | None, reach: float) -> tuple[Array, Array]:
+    def kernel_nodes(self, degree: int | None, reach: float) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate polynomials of this degree over it."""
 
-    def _series_sums(self, kernel: Any, targets: int) -> Any:
+    def series_sums(self, kernel: Any, targets: int) -> Any:
         """Sums of a kernel over it at so many points in O(n); None where all pairs are summed."""
 
-    def _balanced(self, beta: float) -> Any:
+    def balance(self, beta: float) -> Any:
         """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
 
 
@@ -177,3 +177,36 @@ class OwnDynamics(Protocol):
     @property
     def noise(self) -> float:
         """τ >= 0 of dx = X dt + sqrt(2τ) dB."""
+
+
+class Listed:
+    """An object whose completion lists what users need, and not what rooms ask each other.
+
+    A class that states a contract between rooms names in `_for_users` what users need of it; all
+    else that it states is for rooms. Another class names in `_for_rooms` what it adds for them.
+    """
+
+    _for_rooms: ClassVar[Sequence[str]] = ()
+    _for_users: ClassVar[Sequence[str] | None] = None
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__()} - names_for_rooms(type(self)))
+
+
+def names_for_rooms(cls: type) -> set[str]:
+    """The public names of a class that rooms ask each other for, and users do not need.
+
+    Examples
+    --------
+    >>> class Law(Listed):
+    ...     _for_rooms = ("table",)
+    >>> names_for_rooms(Law)
+    {'table'}
+    """
+    names: set[str] = set()
+    for base in cls.__mro__:
+        stated = vars(base)
+        names.update(stated.get("_for_rooms", ()))
+        if (users := stated.get("_for_users")) is not None:
+            names |= {*stated, *stated.get("__annotations__", ())} - {*users}
+    return {name for name in names if not name.startswith("_")}

@@ -48,7 +48,7 @@ def solution(measures, dynamics=None, **changes):
         "status": "under-resolved",
         "message": "under-resolved at t = 1: β is σharp",
         "dataset": xr.Dataset(columns, coords={"t": ("t", t)}, attrs=attributes),
-        "_case": "# β\n[dynamics]\nbeta = 0.3\n" * 3000,
+        "case": "# β\n[dynamics]\nbeta = 0.3\n" * 3000,
     }
     return mf.Solution(**given | changes)
 
@@ -59,7 +59,7 @@ def densities(kind, sizes=(1, 1, 2, 4)):
     found = []
     for size in sizes:
         space = SPACES[kind](size)
-        coefficients = rng.normal(size=space.n_coefficients).astype(space._coefficient_type)
+        coefficients = rng.normal(size=space.n_coefficients).astype(space.coefficient_type)
         if kind != "zonal":
             coefficients += 1j * rng.normal(size=space.n_coefficients)
         if kind == "sphere":

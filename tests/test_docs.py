@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import meanfield as mf
+from meanfield.typing import names_for_rooms
 from tests.tiers import rows
 
 ROOT = Path(__file__).parent.parent
@@ -136,7 +137,9 @@ def test_each_public_callable_shows_an_example():
             makers = {
                 f"{name}.{key}": part.__func__
                 for key, part in (vars(thing).items() if inspect.isclass(thing) else ())
-                if isinstance(part, classmethod) and not key.startswith("_")
+                if isinstance(part, classmethod)
+                and key[0] != "_"
+                and key not in names_for_rooms(thing)
             }
             for word, part in ({name: thing} | makers).items():
                 if callable(part):

@@ -25,6 +25,7 @@ from scipy import sparse
 
 import meanfield as mf
 from meanfield.spaces import sphere
+from meanfield.typing import names_for_rooms
 from tests.handmade import CASE
 from tests.refusals.bad_calls import LAYERS, NAMES, call, called, good_arguments
 
@@ -79,7 +80,7 @@ def of_space(space: Callable[[], Any], times: int = 20) -> Row:
 
     forth = [lambda x, s=s: x.analysis(numbers(len(x.weights), float, s)) for s in range(4)]
     back = [
-        lambda x, s=s: x.synthesis(numbers(x.n_coefficients, x._coefficient_type, s))
+        lambda x, s=s: x.synthesis(numbers(x.n_coefficients, x.coefficient_type, s))
         for s in range(4)
     ]
     grid = [lambda x: x.points, lambda x: getattr(x, "angles", None), repr, hash]
@@ -472,7 +473,7 @@ def public_names() -> Iterator[str]:
     yield from (*mf.__all__, *mf.theory.__all__, *mf.studies.__all__)
     computed = property, cached_property, classmethod, FunctionType
     for kind in filter(inspect.isclass, (getattr(mf, name) for name in mf.__all__)):
-        for name in dir(kind):
+        for name in sorted({*dir(kind)} - names_for_rooms(kind)):
             if not name.startswith("_") and isinstance(getattr_static(kind, name), computed):
                 yield name
 

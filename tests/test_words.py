@@ -10,6 +10,7 @@ import xarray as xr
 import meanfield as mf
 from meanfield.cli import text
 from meanfield.cli.case import json_schema
+from meanfield.typing import names_for_rooms
 from tests.small_studies import SLOW, STUDIES, study
 from tests.tiers import rows
 
@@ -48,7 +49,8 @@ def signatures():
             if inspect.ismodule(thing):
                 continue
             yield f"{room.__name__}.{name}", thing
-            for member in dir(thing) if inspect.isclass(thing) else ():
+            members = {*dir(thing)} - names_for_rooms(thing) if inspect.isclass(thing) else ()
+            for member in sorted(members):
                 own = getattr(thing, member)
                 if not member.startswith("_") and (
                     inspect.isfunction(own) or inspect.ismethod(own)
@@ -62,9 +64,11 @@ def arguments() -> dict[str, str]:
     for where, thing in signatures():
         if inspect.isclass(thing) and issubclass(thing, (BaseException, tuple)):
             continue
-        for word, parameter in inspect.signature(thing).parameters.items():
+        parameters = inspect.signature(thing).parameters
+        for_rooms = names_for_rooms(thing) if inspect.isclass(thing) else set()
+        for word, parameter in parameters.items():
             is_one = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-            if is_one and word != "self" and not word.startswith("_"):
+            if is_one and word not in {"self", *for_rooms} and not word.startswith("_"):
                 found[word] = where
     return found
 
@@ -79,6 +83,45 @@ def keys(schema: dict) -> set[str]:
 
 # sections of case files, and what a table alone has
 SECTIONS = {"law", "measure", "dynamics", "run", "monitors", "output", "type", "file"}
+
+
+OBJECTS = [
+    *(mf.SA(1.0), mf.SA(1.0) + mf.USA(1.0), mf.Attention(1.0, [mf.Head()]), mf.Kuramoto(1.0)),
+    *(mf.FeedForward([[1.0], [0.0]], [[1.0, 0.0]]), mf.Schedule([0.0, 1.0], [1.0, 2.0]), mf.Head()),
+    *(mf.Circle(8), mf.Sphere(3), mf.Zonal(4, 3), mf.Density(mf.Circle(8), mf.Uniform(2))),
+    *(mf.FlowMap(BUMP), mf.Particles([[1.0, 0.0]])),
+]
+
+
+@pytest.mark.parametrize("thing", OBJECTS, ids=lambda thing: type(thing).__name__)
+def test_completion_lists_what_users_need(thing):
+    hidden = names_for_rooms(type(thing))
+    assert hidden
+    assert hidden - {*object.__dir__(thing)} == set()
+    assert hidden & {*dir(thing)} == set()
+    # fields of a user's object are never among them
+    assert hidden & {*getattr(thing, "__match_args__", ())} == set()
+
+
+def has_words(cls: type, name: str, part: object) -> bool:
+    """Whether a member has a docstring, or stands under "Attributes" of a class that states it."""
+    stated = re.compile(rf"^ +(\w+, )*{name}(, \w+)* : ", re.MULTILINE)
+    return bool(inspect.getdoc(part)) or any(
+        stated.search(base.__doc__ or "") for base in cls.__mro__
+    )
+
+
+def test_all_that_is_public_has_words_of_its_own_or_of_its_contract():
+    """As D102 of ruff, which does not see that an override has those of the base."""
+    kinds = [kind for kind in (getattr(mf, name) for name in mf.__all__) if inspect.isclass(kind)]
+    without = {
+        f"{kind.__name__}.{name}"
+        for kind in kinds
+        for name, part in inspect.getmembers(kind)
+        if not name.startswith("_") and (inspect.isfunction(part) or isinstance(part, property))
+        if not has_words(kind, name, part)
+    }
+    assert without == set()
 
 
 def test_every_word_of_a_signature_or_a_case_is_in_the_table():
@@ -123,7 +166,7 @@ def test_variables_of_runs_and_files_are_in_the_table(name, tmp_path):
     sol.save(tmp_path / "run.nc")
     with xr.open_dataset(tmp_path / "run.nc", engine="h5netcdf") as stored:
         assert {*map(str, stored.variables), *map(str, stored.dims)} <= known
-    if sol.final._has_density:
+    if sol.final.has_density:
         ds = sol.to_dataset(16)
         assert {*map(str, ds.variables), *map(str, ds.dims)} <= {*known, *table(GRID)}
 
@@ -186,7 +229,8 @@ def test_few_names_are_public():
             for base in bases
             if base.__module__.startswith("meanfield")
         }
-        for name in {name for names in own.values() for name in names if name[0] != "_"}:
+        names = {name for names in own.values() for name in names if name[0] != "_"}
+        for name in names - names_for_rooms(cls) if bases else ():
             # an override is the same member
             definer = [base for base, names in own.items() if name in names][-1]
             members.add((definer.__qualname__, name))

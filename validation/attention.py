@@ -80,7 +80,7 @@ def fields(quick: bool) -> list[Claim]:
         rate = GridTendency(mu, dynamics)
         found_x, tangents = (
             rate.field(mu.coefficients, mu.values).velocity,
-            space._frame(np.arange(len(mu.values))),
+            space.tangent_frame(np.arange(len(mu.values))),
         )
         expected = np.einsum("cjr,jr->cj", tangents, dynamics.velocity(mu, at=space.points))
         off = float(np.abs(found_x - expected).max())

@@ -181,7 +181,7 @@ def grown_most(beta: float) -> int:
     fastest = float(np.max(mf.theory.growth_rates(mf.SA(beta), 2, top)))
     final = mf.evolve(mu, mf.SA(beta), 1.0 / fastest, 1, rtol=1e-10, atol=1e-16).final
     assert isinstance(final, mf.Density)
-    return 1 + int(np.argmax(final._power[1 : top + 1] / mu._power[1 : top + 1]))
+    return 1 + int(np.argmax(final.power[1 : top + 1] / mu.power[1 : top + 1]))
 
 
 def of_densities(quick: bool) -> list[Claim]:

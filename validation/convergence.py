@@ -42,8 +42,8 @@ def errors(name: str, quick: bool) -> tuple[list[int], np.ndarray]:
     found = []
     for size in sizes:
         coarse = _final(make(size), law)
-        lifted = coarse.space._embed(coarse.coefficients, fine.space)
-        miss = fine.space._power(lifted - fine.coefficients).sum() / fine._power.sum()
+        lifted = coarse.space.embed(coarse.coefficients, fine.space)
+        miss = fine.space.power(lifted - fine.coefficients).sum() / fine.power.sum()
         found.append(float(np.sqrt(miss)))
     return sizes, np.array(found)
 

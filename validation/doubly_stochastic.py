@@ -26,7 +26,7 @@ def rows(quick: bool) -> list[Claim]:
     worst = 0.0
     for beta in [1.0, 25.0] if quick else [0.1, 1.0, 4.0, 9.0, 25.0, 100.0]:
         for measure in _measures():
-            balanced = measure._balanced(beta)
+            balanced = measure.balance(beta)
             some = slice(None, None, max(1, len(balanced.points) // 200))
             log_g, _ = balanced.log_moment(beta * balanced.points[some])
             worst = max(worst, float(np.abs(np.expm1(log_g + balanced.log_u[some])).max()))
@@ -104,7 +104,7 @@ def growth(quick: bool) -> list[Claim]:
                 mu = mf.Density(space, mf.ZonalSeries(space.dim, [0.0] * (k - 1) + [SIZE]))
                 t_end = 0.3 / abs(rates[k])
                 sol = mf.evolve(mu, dynamics, t_end, 1, rtol=1e-10, atol=1e-15)
-                grown = np.log(sol.final._power[k] / mu._power[k]) / (2 * t_end)
+                grown = np.log(sol.final.power[k] / mu.power[k]) / (2 * t_end)
                 worst = max(worst, float(abs(grown / rates[k] - 1)))
     beta = 1e6
     rates = mf.theory.growth_rates(mf.DoublyStochastic(beta), 2, 4000)

@@ -211,7 +211,7 @@ def ensembles(quick: bool) -> list[Claim]:
         scores, values = [], []
         for seed in range(count):
             drawn = attention(panel, 1.0, np.random.default_rng(seed))
-            scores.append(np.mean(np.asarray(drawn._scores[0]) ** 2))
+            scores.append(np.mean(np.asarray(drawn.score_matrices[0]) ** 2))
             v = np.asarray(drawn.heads[0].V)
             # |V|² of a Wishart matrix is less simple than its trace
             values.append(np.trace(v) if panel == "b" else np.sum(v**2) / DIM)

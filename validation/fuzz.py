@@ -39,7 +39,7 @@ _Kind = tuple[Callable[[int], Any], Callable[[Any], Any], int, bool | None]
 
 @cache
 def _build_bundled() -> None:
-    case_from_text(default_case_text(), "case.toml")._build()
+    case_from_text(default_case_text(), "case.toml").build()
 
 
 def case_input(make: Callable[[int], Any], number: int) -> Any:
@@ -74,13 +74,13 @@ def result_file(make: Callable[[int], bytes], number: int) -> Path:
 
 def build(text: str) -> None:
     """Read a case and build what it says."""
-    case_from_text(text, "a.toml")._build()
+    case_from_text(text, "a.toml").build()
 
 
 def take_up(path: Path) -> None:
     """Load a result, and what `resume` makes of it."""
     solution = mf.load(path)
-    if solution._resumption is not None:
+    if solution.resumption is not None:
         restart(solution, path, monitors={"m": lambda measure: measure.mass()})
 
 

@@ -61,7 +61,7 @@ def grown(space: mf.Circle | mf.Sphere | mf.Zonal, dynamics: mf.SA | mf.USA, k: 
     t_end = STRETCH / abs(claimed)
     final = mf.evolve(mu, dynamics, t_end, 1, rtol=1e-10, atol=1e-15).final
     assert isinstance(final, mf.Density)
-    found = float(np.log(final._power[k] / mu._power[k]) / (2.0 * t_end))
+    found = float(np.log(final.power[k] / mu.power[k]) / (2.0 * t_end))
     return Growth(space, dynamics, k, claimed, found)
 
 

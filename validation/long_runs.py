@@ -90,11 +90,11 @@ def left_behind(kind: str, steps: int) -> Claim:
     finally:
         tracemalloc.stop()
     left, moments = beyond_saves(solution.dataset.memory), np.zeros(1)
-    if solution._history is not None:
-        ends = np.searchsorted(solution._history.edges, solution.t)
-        moments = beyond_saves(ends) * float(solution._history.pieces[0].nbytes)
+    if solution.history is not None:
+        ends = np.searchsorted(solution.history.edges, solution.t)
+        moments = beyond_saves(ends) * float(solution.history.pieces[0].nbytes)
     counted = beyond_saves(solution.dataset.steps)
-    is_flow = solution._history is not None
+    is_flow = solution.history is not None
     return Claim(
         f"{kind}: bytes that a step leaves behind" + ", beside its moments" * is_flow,
         "memory is flat",

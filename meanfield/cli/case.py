@@ -34,6 +34,7 @@ from meanfield.exceptions import CaseError, UnfinishedWarning
 from meanfield.functionals.transport.distance import DistanceTo
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure, Particles
+from meanfield.typing import Listed
 
 About = dict[str, str | int | float]
 CLOUD_FILES = "token_files"
@@ -297,7 +298,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _WITH = " with "
 
 
-class Case:
+class Case(Listed):
     """A law, a measure, a dynamics and the times of a run, as a case file has them.
 
     Two cases are equal if their tables and the files of tokens that they name are.
@@ -330,6 +331,11 @@ class Case:
     SA(beta=2.0, sign=1, noise=0.0)
     """
 
+    _for_rooms = (
+        *("build", "build_law", "build_monitors", "content", "digest", "errors", "folder", "name"),
+        *("origin", "provenance", "solve", "tables", "text", "with_keys"),
+    )
+
     def __init__(
         self, toml: str, *, folder: str | os.PathLike[str] = ".", name: str = "the case"
     ) -> None:
@@ -338,15 +344,15 @@ class Case:
         check_type("folder", folder, (str, os.PathLike), "the name of a folder")
         raw = _parsed(toml, name)
         try:
-            self._tables = tables.CaseTable.model_validate(raw)
+            self.tables = tables.CaseTable.model_validate(raw)
         except pydantic.ValidationError as error:
             raise CaseError(f"{name}: {tables.schema_fault(error, raw)}") from None
-        self._name, self._text, self._folder = name, toml, Path(folder)
-        self._origin: About = {}
-        with self._errors("run"):
-            for where, table in tables_in(self._tables):
+        self.name, self.text, self.folder = name, toml, Path(folder)
+        self.origin: About = {}
+        with self.errors("run"):
+            for where, table in tables_in(self.tables):
                 with located(where, type(table).model_fields):
-                    table.check(self._tables)
+                    table.check(self.tables)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Case:
@@ -382,25 +388,25 @@ class Case:
         raise TypeError(f"Case can't be the base of a class, got {cls.__name__}")
 
     def __repr__(self) -> str:
-        return f"<Case {self._name}>"
+        return f"<Case {self.name}>"
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Case)
-            and self._tables == other._tables
-            and self._content() == other._content()
+            and self.tables == other.tables
+            and self.content() == other.content()
         )
 
     def __hash__(self) -> int:
-        return hash(self._digest())
+        return hash(self.digest())
 
     def __reduce__(self) -> Any:
         # classes that are made of dataclasses can't be pickled
-        return case_from_text, (self._text, self._name, self._folder, None, "", self._origin)
+        return case_from_text, (self.text, self.name, self.folder, None, "", self.origin)
 
     def to_toml(self) -> str:
         """The text of a case file with the same tables."""
-        return self._text
+        return self.text
 
     def replace(self, changes: Mapping[str, Any]) -> Case:
         """The case with other values of some keys, such as {"dynamics.beta": 5.0}.
@@ -414,7 +420,7 @@ class Case:
         """
         if not isinstance(changes, Mapping):
             raise ValueError(f"changes must map keys to values, got {shown(changes)}")
-        return self._with({checked_key(key): _plain(key, one) for key, one in changes.items()})
+        return self.with_keys({checked_key(key): _plain(key, one) for key, one in changes.items()})
 
     def run(
         self,
@@ -436,40 +442,40 @@ class Case:
         meanfield.exceptions.UnfinishedWarning
             If the run ends before `t_end`, with its `message`.
         """
-        solution = self._solve(progress=checked_progress(progress), checkpoint=checkpoint)
+        solution = self.solve(progress=checked_progress(progress), checkpoint=checkpoint)
         if not solution.success:
             warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
         return solution
 
-    def _with(self, settings: Mapping[str, Any] | None, option: str = "") -> Case:
+    def with_keys(self, settings: Mapping[str, Any] | None, option: str = "") -> Case:
         """The case with these keys set, which errors name with the option that they came by."""
-        return case_from_text(self._text, self._name, self._folder, settings, option, self._origin)
+        return case_from_text(self.text, self.name, self.folder, settings, option, self.origin)
 
-    def _content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """What a run depends on: all tables but `output`, and the token files.
 
         A key that has its default is as good as left out.
         """
-        tables = self._tables.model_dump(mode="json", exclude={"output"}, exclude_defaults=True)
-        return {"case": tables, "tokens": token_digests(self._tables, self._folder)}
+        tables = self.tables.model_dump(mode="json", exclude={"output"}, exclude_defaults=True)
+        return {"case": tables, "tokens": token_digests(self.tables, self.folder)}
 
-    def _digest(self) -> str:
+    def digest(self) -> str:
         """SHA-256 of what a run depends on."""
-        return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
 
-    def _provenance(self) -> About:
+    def provenance(self) -> About:
         """Attributes of a dataset that tell where the case comes from.
 
         `rng` of tokens; `case_file`; `token_files`, JSON of names and SHA-256; `git_commit`
         where the case file lies in a work tree of git.
         """
-        is_drawn = isinstance(self._tables.measure, tables.ParticlesTable)
-        about: About = {"rng": self._tables.run.rng} if is_drawn else {}
-        if digests := token_digests(self._tables, self._folder):
+        is_drawn = isinstance(self.tables.measure, tables.ParticlesTable)
+        about: About = {"rng": self.tables.run.rng} if is_drawn else {}
+        if digests := token_digests(self.tables, self.folder):
             about[CLOUD_FILES] = json.dumps(digests)
-        return about | self._origin
+        return about | self.origin
 
-    def _build(self) -> tuple[AnyMeasure, AnyDynamics, dict[str, Any]]:
+    def build(self) -> tuple[AnyMeasure, AnyDynamics, dict[str, Any]]:
         """The measure at t = 0, the dynamics, and the keyword arguments of `evolve`.
 
         Raises
@@ -477,26 +483,26 @@ class Case:
         CaseError
             If a value is out of range or the tables don't fit each other.
         """
-        run = self._tables.run
-        with self._errors("run"):
+        run = self.tables.run
+        with self.errors("run"):
             save_times(0.0, run.t_end, run.save_at)
-        with self._errors("law"):
-            dynamics = self._tables.dynamics.build("dynamics")
-            measure = self._tables.measure.build(self._tables.law, self._folder, run.rng)
+        with self.errors("law"):
+            dynamics = self.tables.dynamics.build("dynamics")
+            measure = self.tables.measure.build(self.tables.law, self.folder, run.rng)
             check_saves(measure, run.save_at)
         keywords = run.model_dump(exclude_none=True, exclude={"rng", "energy"})
-        keywords["case"] = self._text
+        keywords["case"] = self.text
         if run.energy is not None:
-            with self._errors("run"):
+            with self.errors("run"):
                 keywords["energy"] = run.followed()
-        keywords["about"] = {SOURCE: self._digest(), **self._provenance()}
+        keywords["about"] = {SOURCE: self.digest(), **self.provenance()}
         if dynamics.noise > 0.0 and isinstance(measure, Particles):
             keywords["rng"] = run.noise()
-        if self._tables.monitors:
-            keywords["monitors"] = self._build_monitors(measure)
+        if self.tables.monitors:
+            keywords["monitors"] = self.build_monitors(measure)
         return measure, dynamics, keywords
 
-    def _solve(
+    def solve(
         self, *, checkpoint: str | os.PathLike[str] | None = None, **further: Any
     ) -> Solution:
         """The run of the case, with further keywords of `evolve`.
@@ -506,11 +512,11 @@ class Case:
         CaseError
             If a value is out of range or the tables don't fit each other.
         """
-        with self._errors("run"), new_checkpoint(checkpoint) as kept:
-            measure, dynamics, keywords = self._build()
+        with self.errors("run"), new_checkpoint(checkpoint) as kept:
+            measure, dynamics, keywords = self.build()
             return solve(measure, dynamics, **keywords | further, checkpoint=kept)
 
-    def _build_monitors(self, measure: AnyMeasure) -> dict[str, DistanceTo]:
+    def build_monitors(self, measure: AnyMeasure) -> dict[str, DistanceTo]:
         """The monitors of a run that starts with the measure, each tried on it.
 
         Raises
@@ -518,11 +524,11 @@ class Case:
         CaseError
             If one can't be computed.
         """
-        monitors = self._tables.monitors
-        layers = adapt(self._tables.dynamics.build("dynamics"))._representatives
+        monitors = self.tables.monitors
+        layers = adapt(self.tables.dynamics.build("dynamics")).representatives
         beta = next((layer.beta for layer in layers if hasattr(layer, "beta")), None)
         taken = taken_names(monitors)
-        with self._errors("monitors"):
+        with self.errors("monitors"):
             for name in monitors:
                 if not name.isidentifier() or name in taken or name.startswith(PREFIXES):
                     raise Fault(
@@ -530,11 +536,11 @@ class Case:
                         f"of a run or bounds of another monitor, got {shown(name)}"
                     )
             return {
-                name: table.tried(f"monitors.{name}", measure, beta, self._folder)
+                name: table.tried(f"monitors.{name}", measure, beta, self.folder)
                 for name, table in monitors.items()
             }
 
-    def _build_law(self) -> tuple[Law, AnyDynamics]:
+    def build_law(self) -> tuple[Law, AnyDynamics]:
         """The law and the dynamics.
 
         Raises
@@ -542,13 +548,13 @@ class Case:
         CaseError
             If a value is out of range.
         """
-        with self._errors("law"):
-            dim = self._tables.measure.told_dim()
-            law = self._tables.law.build("law", dim, self._folder)
-            return law, self._tables.dynamics.build("dynamics")
+        with self.errors("law"):
+            dim = self.tables.measure.told_dim()
+            law = self.tables.law.build("law", dim, self.folder)
+            return law, self.tables.dynamics.build("dynamics")
 
     @contextmanager
-    def _errors(self, section: str) -> Iterator[None]:
+    def errors(self, section: str) -> Iterator[None]:
         """Turn a ValueError into a CaseError that names the file and the key.
 
         Raises
@@ -561,15 +567,15 @@ class Case:
         except CaseError:
             raise
         except Fault as fault:
-            raise CaseError(f"{self._name}: {fault}") from None
+            raise CaseError(f"{self.name}: {fault}") from None
         except ValueError as error:
-            raise CaseError(f"{self._name}: {self._laid(section, str(error))}") from None
+            raise CaseError(f"{self.name}: {self._laid(section, str(error))}") from None
 
     def _laid(self, section: str, message: str) -> str:
         word = message.partition(" ")[0]
         sections = tables.CaseTable.model_fields
         for name in (section, *sections):
-            if word in getattr(type(getattr(self._tables, name)), "model_fields", ()):
+            if word in getattr(type(getattr(self.tables, name)), "model_fields", ()):
                 return f"{name}.{message}"
         return message if word in sections else f"{section}: {message}"
 
@@ -655,7 +661,7 @@ def case_from_text(
         name += " " if _WITH in name else _WITH
         name += " ".join(f"{option} {key}={as_toml(settings[key])}".lstrip() for key in settings)
     case = Case(text, folder=folder, name=name)
-    case._origin = dict(origin or {})
+    case.origin = dict(origin or {})
     return case
 
 
@@ -677,27 +683,27 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
         If the run had no case file, or its token files are gone or have changed.
     """
     name = f"the case in {path}"
-    if not solution._case:
+    if not solution.case:
         raise CaseError(f"{name} is missing: it must be of a run from a case file, to be run again")
     about = solution.dataset.attrs
     home = Path(str(about.get(CASE_FILE, path))).parent
     origin = {key: about[key] for key in ORIGIN if key in about}
-    case = case_from_text(solution._case, name, path.parent, settings, origin=origin)
+    case = case_from_text(solution.case, name, path.parent, settings, origin=origin)
     folder = home if _has_all(case, home) or not _has_all(case, path.parent) else path.parent
-    with case._errors("law"):
+    with case.errors("law"):
         recorded: dict[str, str] = {}
         with suppress(ValueError, TypeError):
             recorded = dict(json.loads(str(about.get(CLOUD_FILES, "{}"))))
-        check_tokens(case._tables, folder, recorded)
-    case._folder = folder
+        check_tokens(case.tables, folder, recorded)
+    case.folder = folder
     if "output" not in (settings := settings or {}):
-        given = {key: one for key, one in case._tables.output if f"output.{key}" in settings}
-        case._tables = case._tables.model_copy(update={"output": tables.OutputTable(**given)})
+        given = {key: one for key, one in case.tables.output if f"output.{key}" in settings}
+        case.tables = case.tables.model_copy(update={"output": tables.OutputTable(**given)})
     return case
 
 
 def _has_all(case: Case, folder: Path) -> bool:
-    return all(_is_file(folder / name) for _, name in clouds(case._tables))
+    return all(_is_file(folder / name) for _, name in clouds(case.tables))
 
 
 class _Schema(GenerateJsonSchema):

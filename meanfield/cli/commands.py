@@ -168,22 +168,22 @@ def run(
     """
     chosen, earlier = runs.chosen_case(case, settings)
     if print_case:
-        typer.echo(chosen._text, nl=False)
+        typer.echo(chosen.text, nl=False)
         return
-    told = chosen._tables.output
+    told = chosen.tables.output
     if earlier is not None and case is not None and "file" not in told.model_fields_set:
         output = output or case.with_name(f"{case.stem}-again.nc")
     keys = (
-        "--output" if output else f"{chosen._name}: output.file",
-        "--figure" if figure else f"{chosen._name}: output.figure",
+        "--output" if output else f"{chosen.name}: output.file",
+        "--figure" if figure else f"{chosen.name}: output.figure",
     )
     file, drawn = output or Path(told.file), figure or (Path(told.figure) if told.figure else None)
     try:
-        check_output(file, keys[0], (".nc",), chosen._digest(), force)
-        picture = runs.check_figure(drawn, file, keys, chosen._digest(), force)
+        check_output(file, keys[0], (".nc",), chosen.digest(), force)
+        picture = runs.check_figure(drawn, file, keys, chosen.digest(), force)
     except Refusal:
         # a wrong case is told before what lies at its output
-        chosen._build()
+        chosen.build()
         raise
     from meanfield.evolution.files import remove_leftovers
 
@@ -211,18 +211,18 @@ def _evolved(case: Case, file: Path, picture: Path, quiet: bool) -> Solution:
     from meanfield.evolution.files import set_aside
 
     with (
-        case._errors("run"),
+        case.errors("run"),
         runs.refused(FileInUseError),
         new_checkpoint(file, "output") as checkpoint,
         set_aside(picture),
     ):
         try:
-            measure, dynamics, keywords = case._build()
+            measure, dynamics, keywords = case.build()
         except KeyboardInterrupt:
             told = f"interrupted before the run began: {file} is as it was"
             raise Refusal(told, INTERRUPTED) from None
         if not quiet:
-            typer.echo(f"{case._name}: {dynamics} on {measure} to t = {case._tables.run.t_end:g}")
+            typer.echo(f"{case.name}: {dynamics} on {measure} to t = {case.tables.run.t_end:g}")
         keywords |= {"checkpoint": checkpoint, "progress": runs.shown_progress(quiet)}
         return runs.ended(solve, measure, dynamics, **keywords)
 
@@ -245,8 +245,8 @@ def resume(
     picture = file.with_suffix(".png") if figure is None else figure
     with runs.killed_like_ctrl_c():
         saved = runs.loaded_run(file, to_resume=True)
-        ended = saved._resumption is None
-        check_output(picture, "--figure", runs.FIGURE_SUFFIXES, saved._source, force or ended)
+        ended = saved.resumption is None
+        check_output(picture, "--figure", runs.FIGURE_SUFFIXES, saved.source, force or ended)
         if not quiet:
             # a run that was to replace another may have been killed at once
             t_end = saved.dataset.attrs.get("t_end", saved.t[-1])
@@ -270,7 +270,7 @@ def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
     """Figure, table, and exit status; the file, too, where the run could not write it."""
     from meanfield.cli import text
 
-    if solution._file is None:
+    if solution.file is None:
         with runs.refused(OSError, ValueError, status=FAILED_RUN):
             solution.save(file)
     _draw(solution, picture)
@@ -387,7 +387,7 @@ def compare(
     from meanfield.studies.comparison import compare as compared
 
     one, other = runs.loaded_run(a), runs.loaded_run(b)
-    source = runs.source_of("compare", one._source, other._source)
+    source = runs.source_of("compare", one.source, other.source)
     progress = sys.stderr.isatty() and not quiet
     with (
         runs.claimed(output, "--output", (".nc",), source, force),
@@ -463,14 +463,14 @@ def _source_of(found: Any, kind: str) -> str:
     """What a result was made from."""
     from meanfield.evolution.files import SOURCE
 
-    return str(found._source if kind == "run" else found.attrs.get(SOURCE, ""))
+    return str(found.source if kind == "run" else found.attrs.get(SOURCE, ""))
 
 
 def _draw(solution: Solution, picture: Path) -> None:
     from meanfield import plot
 
     with refusals(picture):
-        plot.save(plot.solution(solution), picture, source=solution._source)
+        plot.save(plot.solution(solution), picture, source=solution.source)
 
 
 app.add_typer(study, name="study")
@@ -509,7 +509,7 @@ def movie(
     solution = runs.loaded_run(file)
     place = figure or file.with_suffix(movies.default_movie_suffix())
     shown = not quiet and sys.stderr.isatty()
-    with _made(place, "--figure", (".mp4", ".gif"), solution._source, force, quiet):
+    with _made(place, "--figure", (".mp4", ".gif"), solution.source, force, quiet):
         movies.movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
 
 
@@ -701,7 +701,7 @@ def sweep_command(
     chosen, _ = runs.chosen_case(case, settings)
     axes, folder = runs.keys_from("--grid", grid, axis), cells_beside(output)
     # the cells of another grid stay where they are
-    source = runs.source_of("sweep", chosen._digest())
+    source = runs.source_of("sweep", chosen.digest())
     progress = sys.stderr.isatty() and not quiet
     kept = f"finished cells are kept in {folder}, and the same command continues"
     with runs.claimed(output, "--output", (".nc",), source, force):

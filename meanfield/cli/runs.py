@@ -313,7 +313,7 @@ def resumed(saved: Solution, file: Path, progress: bool | str) -> Solution:
     from meanfield.evolution import resume_from
 
     monitors = {}
-    if saved._case and saved._resumption is not None:
-        monitors = case_of(saved, file)._build_monitors(saved.measures[0])
+    if saved.case and saved.resumption is not None:
+        monitors = case_of(saved, file).build_monitors(saved.measures[0])
     with refusals():
         return ended(resume_from, saved, file, monitors=monitors, progress=progress)

@@ -55,14 +55,14 @@ def _asked(
         ) -> None:
             given = question(**own) or _with_dynamics(own)
             case = given.pop("case", None)
-            source = runs.source_of(name, case and case._digest(), given)
+            source = runs.source_of(name, case and case.digest(), given)
             with runs.claimed(output, "--output", (".nc",), source, force):
                 drawn = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
                 # slow to import
                 from meanfield import plot, studies
 
                 with ExitStack() as stack:
-                    stack.enter_context(case._errors("run") if case else refusals())
+                    stack.enter_context(case.errors("run") if case else refusals())
                     if parts:
                         where = runs.executor_of(executor, workers, scheduler)
                         given |= stack.enter_context(where)
@@ -73,7 +73,7 @@ def _asked(
                     typer.echo(tell(found))
                 verdict = found.attrs.get("verdict")
                 with refusals(f"{output} or {drawn}", BAD_INPUT if verdict else FAILED_RUN):
-                    about = {"case": case._text} if case else {}
+                    about = {"case": case.text} if case else {}
                     runs.write_dataset(found.assign_attrs(about), output, source)
                     plot.save(getattr(plot, question.__name__)(found), drawn, source=source)
             if not quiet:
@@ -221,8 +221,8 @@ def _of_case(
     """The keywords of a study of tokens and their density, with a case's law and dynamics."""
     given: dict[str, Any] = {"n": _integers(n), "repeats": repeats, "rng": rng}
     given["case"], _ = runs.chosen_case(case, settings)
-    given["law"], given["dynamics"] = given["case"]._build_law()
-    run = given["case"]._tables.run
+    given["law"], given["dynamics"] = given["case"].build_law()
+    run = given["case"].tables.run
     return given | {"t_end": run.t_end, "save_at": run.save_at}
 
 

@@ -268,13 +268,13 @@ def _ran(case: Case, file: Path | None) -> Solution:
     """
     solution = None if file is None else _resumed(case, file)
     if solution is None:
-        solution = case._solve(checkpoint=file)
-    if file is not None and solution._file is None:
+        solution = case.solve(checkpoint=file)
+    if file is not None and solution.file is None:
         # a run only warns where its file can't be written
         try:
             solution.save(file)
         except OSError as error:
-            raise CaseError(f"{case._name}: {error}") from None
+            raise CaseError(f"{case.name}: {error}") from None
     return solution
 
 
@@ -283,7 +283,7 @@ def _resumed(case: Case, file: Path) -> Solution | None:
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         saved = loaded(file)
-        monitors = case._build_monitors(saved.measures[0]) if saved._resumption else {}
+        monitors = case.build_monitors(saved.measures[0]) if saved.resumption else {}
         return resume_from(saved, file, monitors=monitors)
     except FileInUseError:
         raise
@@ -528,9 +528,9 @@ def sweep(
     else:
         base = _base(case_or_function, overrides)
         tasks = [_cell(base, settings, kept_in) for settings in combinations]
-        about = {"case": base._text, "grid": json.dumps(axes, ensure_ascii=False)}
-        about |= base._provenance()
-        monitors = base._tables.monitors
+        about = {"case": base.text, "grid": json.dumps(axes, ensure_ascii=False)}
+        about |= base.provenance()
+        monitors = base.tables.monitors
         taken = {*taken_names(monitors), *monitors}
         as_word = cases.as_toml
     if kept_in is not None:
@@ -600,9 +600,9 @@ def _base(case: Any, overrides: Mapping[str, Any] | None) -> Case:
     allowed = "the name of a case file, a Case or a function"
     check_type("case_or_function", case, (Case, str, os.PathLike), allowed)
     is_case = isinstance(case, Case)
-    base = case._with(overrides, "--set") if is_case else cases.read_case(case, overrides)
+    base = case.with_keys(overrides, "--set") if is_case else cases.read_case(case, overrides)
     # as workers elsewhere see it
-    base._folder = base._folder.resolve()
+    base.folder = base.folder.resolve()
     return base
 
 
@@ -617,14 +617,14 @@ def _make(folder: Path) -> None:
 
 
 def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> Cell:
-    case = base._with({cases.checked_key(key): one for key, one in settings.items()}, "--grid")
-    file = folder and folder / f"{case._digest()[:_DIGITS]}.nc"
-    return Cell(case._name, partial(_ran, case, file), file, _places(case))
+    case = base.with_keys({cases.checked_key(key): one for key, one in settings.items()}, "--grid")
+    file = folder and folder / f"{case.digest()[:_DIGITS]}.nc"
+    return Cell(case.name, partial(_ran, case, file), file, _places(case))
 
 
 def _places(case: Case) -> Sequence[int]:
     """The places of those terms of the energy of a case that have a weight, none of no sum."""
-    tables = case._tables
+    tables = case.tables
     owner = tables.dynamics if tables.run.energy is None else tables.run.energy
     terms, weights = getattr(owner, "terms", ()), getattr(owner, "weights", None)
     # weights in time have a table of their own, and keep all terms

@@ -36,13 +36,13 @@ _LIBRARIES = (
 def _size_name(solution: Solution) -> str:
     first, last = (getattr(m, "space", None) for m in (solution.measures[0], solution.final))
     if last is not None:
-        return str(last._size_name)
+        return str(last.size_name)
     return "size" if first is not None else "nodes" if hasattr(solution.final, "tol") else "n"
 
 
 def table(solution: Solution) -> str:
     """About ten of the times saved, at equal strides, and the last."""
-    data = solution._numbers
+    data = solution.numbers
     columns = {"t": [f"{t:.5g}" for t in solution.t]}
     # at some times a measure may have no such number
     further = {
@@ -119,7 +119,7 @@ def defect(solution: Solution) -> float | None:
 
     None for a run that has no such identity: tokens with noise, in layers, under other attention.
     """
-    errors = [np.abs(solution._numbers[n].values) for n in with_role(solution._numbers, "error")]
+    errors = [np.abs(solution.numbers[n].values) for n in with_role(solution.numbers, "error")]
     return float(np.nanmax(errors)) if errors else None
 
 
@@ -128,12 +128,12 @@ def closing(solution: Solution) -> str:
     lines = [one_line(solution.message)] if solution.success else []
     if (error := defect(solution)) is not None:
         what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
-        of = "/|E(δ)|" if with_role(solution._numbers, "share") else ""
+        of = "/|E(δ)|" if with_role(solution.numbers, "share") else ""
         whose, size = "", ""
-        energy = adapt(solution.dynamics)._energy
+        energy = adapt(solution.dynamics).energy_functional
         if of and energy is not None and energy.potential is not None:
             of = "/Σ|ω_j| max|φ_j|"
-        if "term_balance_error" in solution._numbers.variables:
+        if "term_balance_error" in solution.numbers.variables:
             whose, of = "of each term ", "/size"
             size = ", and size |w E(δ)|, of a potential |w| Σ|ω_j| max|φ_j|"
         lines.append(
@@ -165,7 +165,7 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
     if status == "interrupted" and is_being_written(file):
         status, message = "running", message.partition(";")[0]
     ends = {n: data[n].values[[0, -1]] for n in with_role(data, "energy", "share")[:1]}
-    lines = len(solution._case.splitlines())
+    lines = len(solution.case.splitlines())
     # a run that failed at once has no numbers
     mass, steps = (data[name].values if name in data else np.zeros(0) for name in ("mass", "steps"))
     return {
@@ -181,7 +181,7 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         **({"mass error": f"{np.nanmax(np.abs(1.0 - mass)):.1e}"} if mass.size else {}),
         **({"steps": f"{int(np.nanmax(steps))}"} if steps.size else {}),
         "case": f"{lines} lines, see meanfield run {file} --print-case" if lines else "none",
-        "made by": ", ".join(other_versions(solution._versions)) or "this code, these libraries",
+        "made by": ", ".join(other_versions(solution.versions)) or "this code, these libraries",
         **{str(name): f"{value}" for name, value in data.attrs.items()},
     }
 
@@ -193,7 +193,7 @@ def _no_balance(solution: Solution) -> str:
 
 def terms(solution: Solution) -> dict[str, str]:
     """The energy of each term of a sum at both ends, and the error of its balance."""
-    data = solution._numbers
+    data = solution.numbers
     if "term_energy" not in data:
         return {}
     owner = solution.dynamics if solution.energy is None else solution.energy

@@ -66,14 +66,14 @@ class Alignment(Dynamics):
     )
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
-    _is_gradient: ClassVar[bool] = True
+    is_gradient: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         exponent = number("exponent", self.exponent, low=0, high=_LARGEST_EXPONENT)
         freeze(self, exponent=exponent, noise=number("noise", self.noise, low=0))
 
     @cached_property
-    def _energy(self) -> Energy:
+    def energy_functional(self) -> Energy:
         """|J|^{p+1}/(p+1), of which X is the gradient in W_2."""
         formula = "E(mu) = |J|^{p+1}/(p+1), J = ∫ y dmu"
         return Energy("E_J", formula, 1, dirac=self._of_length(1.0), functional=self._of_measure)
@@ -102,7 +102,7 @@ class Alignment(Dynamics):
             )
         return np.tile(length ** (self.exponent - 1.0) * mean, (len(points), 1))
 
-    def _divergence(self, measure: Summable, points: Array) -> Array:
+    def divergence_at(self, measure: Summable, points: Array) -> Array:
         """div P_x v = -(d - 1) <x, v>, shape (n,), where v is the same at all points."""
         along = np.einsum("ij,ij->i", points, self.output(measure, points))
         return np.asarray((1 - points.shape[1]) * along)

@@ -25,7 +25,7 @@ from meanfield.dynamics.schedule import (
     slope_of,
     varying,
 )
-from meanfield.typing import Array, ArrayLike, Rng, Summable
+from meanfield.typing import Array, ArrayLike, Listed, Rng, Summable
 
 # of a product of matrices
 _ROUNDING = 1e-13
@@ -77,7 +77,7 @@ def _matrix(name: str, shape: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Head(Record):
+class Head(Record, Listed):
     """Queries Qx, keys Ky and values Vy of one attention head.
 
     Parameters
@@ -103,6 +103,8 @@ class Head(Record):
     array([[0., 0.],
            [2., 0.]])
     """
+
+    _for_rooms = ("matrix_slope",)
 
     Q: ArrayLike = field(default=1.0, metadata=_matrix("query", "(m, d)"))
     K: ArrayLike = field(default=1.0, metadata=_matrix("key", "(m, d)"))
@@ -194,7 +196,7 @@ class Head(Record):
         key = np.asarray(self.K).T if np.ndim(self.K) else self.K
         return key * self.Q  # type: ignore[operator]
 
-    def _matrix_slope(self, t: float) -> Any:
+    def matrix_slope(self, t: float) -> Any:
         """d/dt of KᵀQ at a time."""
         then = at_time(self, t)
         slopes = Head(Q=slope_of(self.Q, t), K=then.K), Head(Q=then.Q, K=slope_of(self.K, t))
@@ -208,30 +210,32 @@ def _ginibre(dim: int, rng: np.random.Generator) -> Array:
 class HeadsDynamics(Maskable):
     """X[mu](x) = P_x Σ_h V_h ∇G(M_h x) [/ G(M_h x)] of its `scores` M and `values` V."""
 
+    _for_rooms = "combine", "queries"
+
     @property
-    def _reach(self) -> float:
+    def reach(self) -> float:
         """The largest |β KᵀQ|."""
-        return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self._scores)
+        return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self.score_matrices)
 
     def output(self, measure: Summable, points: Array) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
         if self.mask is not None:
-            return self._masked.output(measure, points)
-        return self._combined([measure.log_moment(z) for z in self._queries(points)])
+            return self.under_mask.output(measure, points)
+        return self.combine([measure.log_moment(z) for z in self.queries(points)])
 
-    def _combined(self, moments: Sequence[tuple[Array, Array]]) -> Array:
+    def combine(self, moments: Sequence[tuple[Array, Array]]) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d), of log G (n,) and ∇ log G (n, d) of each head."""
         total = np.zeros_like(moments[0][1])
-        for given, (log_g, mean) in zip(self._values, moments, strict=True):
+        for given, (log_g, mean) in zip(self.value_matrices, moments, strict=True):
             if not self.normalised:
                 mean = mean * np.exp(log_g)[:, None]
             value = np.asarray(given)
             total += mean @ value.T if value.ndim else value * mean
         return total
 
-    def _queries(self, points: Array) -> Iterator[Array]:
+    def queries(self, points: Array) -> Iterator[Array]:
         """β KᵀQ x of one head after the other, shape (n, d) each: where it needs G."""
-        for scores in self._scores:
+        for scores in self.score_matrices:
             yield points @ scores.T if np.ndim(scores) else scores * points
 
 
@@ -282,10 +286,10 @@ class Attention(HeadsDynamics):
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
     mask: Causal | None = field(default=None, kw_only=True, metadata=MASK)
 
-    _no_energy: ClassVar[str] = "only attention of one head with KᵀQ = D = Dᵀ and V = ±D has one"
+    why_no_energy: ClassVar[str] = "only attention of one head with KᵀQ = D = Dᵀ and V = ±D has one"
     # what varies, of one at a time
     _whole: ClassVar[Attention | None] = None
-    _no_gradient: ClassVar[str] = "V of each head must be a multiple of QᵀK = (KᵀQ)ᵀ, and is not"
+    why_no_gradient: ClassVar[str] = "V of each head must be a multiple of QᵀK = (KᵀQ)ᵀ, and is not"
 
     def __post_init__(self) -> None:
         check_mask(self.mask)
@@ -301,19 +305,19 @@ class Attention(HeadsDynamics):
             raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
         freeze(self, beta=beta, heads=heads, normalised=normalised, noise=noise)
         freeze(self, dim=next(iter(dims), None))
-        if not self._varies:
+        if not self.varies:
             with np.errstate(over="ignore", invalid="ignore"):
                 scores = [beta * head.matrix for head in heads]
-            freeze(self, _scores=scores, _values=[h.V for h in heads])
+            freeze(self, score_matrices=scores, value_matrices=[h.V for h in heads])
         self._check_size()
 
     def _check_size(self) -> None:
-        sizes = [float(np.abs(np.atleast_2d(b)).max()) for b in self._scores]
+        sizes = [float(np.abs(np.atleast_2d(b)).max()) for b in self.score_matrices]
         if not np.isfinite(sizes).all():
             raise ValueError(f"beta KᵀQ of each head must be finite, got {sizes} at most")
         if self.normalised:
             return
-        largest, values = self._reach, sum(largest_of(head.V) for head in self.heads)
+        largest, values = self.reach, sum(largest_of(head.V) for head in self.heads)
         exponent = largest + max(float(np.log(max(values, 1e-300))), 0.0)
         if exponent > _LARGEST_EXPONENT:
             raise ValueError(
@@ -328,17 +332,17 @@ class Attention(HeadsDynamics):
             f"normalised={self.normalised}, noise={self.noise}{mask})"
         )
 
-    def _opposite(self) -> Attention:
+    def opposite(self) -> Attention:
         # frozen, a value is a number, an array or a schedule
         values: list[Any] = [head.V for head in self.heads]
         heads = [replace(h, V=-value) for h, value in zip(self.heads, values, strict=True)]
         return replace(self, heads=heads)
 
     @property
-    def _reach(self) -> float:
+    def reach(self) -> float:
         """The largest |β KᵀQ|, or what bounds it at all times."""
-        if not self._varies:
-            return super()._reach
+        if not self.varies:
+            return super().reach
         each = (largest_of(head.K) * largest_of(head.Q) for head in self.heads)
         return largest_of(self.beta) * max(each)
 
@@ -359,11 +363,11 @@ class Attention(HeadsDynamics):
     @property
     def _form_alone(self) -> Form | None:
         """The same of one head, as these weights alone tell it."""
-        return common_form(self.beta, self.heads[0].matrix, self.heads[0].V, self._size)
+        return common_form(self.beta, self.heads[0].matrix, self.heads[0].V, self.rounding_size)
 
     def _has_sign(self, form: Form) -> bool:
         """Whether D is more than rounding of its largest in time, so that it tells its sign."""
-        return float(np.abs(form.matrix).max()) > 2.0 * _ROUNDING * self._size
+        return float(np.abs(form.matrix).max()) > 2.0 * _ROUNDING * self.rounding_size
 
     @cached_property
     def _sign_of_form(self) -> int:
@@ -373,39 +377,39 @@ class Attention(HeadsDynamics):
         knots = np.unique(np.clip(np.concatenate(each), first, last))
         knots = knots[np.isfinite(knots)]
         for t in np.append(knots, 0.5 * (knots[1:] + knots[:-1])):
-            then: Any = self._at(float(t))
+            then: Any = self.at(float(t))
             if (form := then._form_alone) is not None and then._has_sign(form):
                 return int(form.sign)
         return 1
 
-    def _at(self, t: float) -> Dynamics:
-        then = super()._at(t)
+    def at(self, t: float) -> Dynamics:
+        then = super().at(t)
         if then is not self:
             freeze(then, _whole=self)
         return then
 
     @property
-    def _is_gradient(self) -> bool:
+    def is_gradient(self) -> bool:
         """Each V must be a multiple of QᵀK: P_x Mᵀ ∇G(Mx) is the gradient of G(Mx), M = β KᵀQ."""
         dim = self.dim or 1
-        return all(is_multiple(v, m.T, self._size) for m, v in self._matrices(dim))
+        return all(is_multiple(v, m.T, self.rounding_size) for m, v in self.matrices(dim))
 
     @property
     def _plain(self) -> Isotropic | None:
         """SA or USA, where it is one of them: one head of numbers, KᵀQ >= 0 and V = ±1."""
-        (score, *others), value = self._scores, np.asarray(self.heads[0].V)
+        (score, *others), value = self.score_matrices, np.asarray(self.heads[0].V)
         if others or np.ndim(score) or value.ndim or score < 0.0 or abs(value) != 1.0:
             return None
         return (SA if self.normalised else USA)(score, sign=int(value), noise=self.noise)
 
     @cached_property
-    def _energy(self) -> Energy | None:
+    def energy_functional(self) -> Energy | None:
         """E_{β,D} where a run can keep it in balance: β|D| <= 350.
 
         That of SA and USA where it is one of them.
         """
         if (plain := self._plain) is not None:
-            return plain._energy
+            return plain.energy_functional
         form = self._form
         if form is None or form.exponent > LARGEST_EXPONENT:
             return None

@@ -101,7 +101,7 @@ def check_ordered(measure: Any, mask: Causal) -> None:
     ValueError
         If it is no `Particles`, or has a weight of 0.
     """
-    if not measure._is_ordered:
+    if not measure.is_ordered:
         raise ValueError(
             f"measure must be Particles, whose rows are in an order, under {mask}, got "
             f"{shown(measure)}"
@@ -121,7 +121,7 @@ def refuse_mask(dynamics: Any) -> None:
     ValueError
         If it or one of its terms has one.
     """
-    if getattr(dynamics, "_has_mask", False) is True:
+    if getattr(dynamics, "has_mask", False) is True:
         raise ValueError(
             f"dynamics must have no mask, since tokens must be exchangeable, got {shown(dynamics)}"
         )
@@ -146,25 +146,25 @@ class Masked(Dynamics):
     plain: Any
     mask: Causal
 
-    _sums: ClassVar[str] = "direct"
-    _no_energy: ClassVar[str] = "under a causal mask tokens do not act on those that act on them"
-    _no_gradient: ClassVar[str] = _no_energy
+    sum_method: ClassVar[str] = "direct"
+    why_no_energy: ClassVar[str] = "under a causal mask tokens do not act on those that act on them"
+    why_no_gradient: ClassVar[str] = why_no_energy
     name = _fact_of_plain("name")
     noise = _fact_of_plain("noise")
     dim = _fact_of_plain("dim")
     sign = _fact_of_plain("sign")
     normalised = _fact_of_plain("normalised")
-    _isotropic = _fact_of_plain("_isotropic")
-    _gram = _fact_of_plain("_gram")
-    _kernel = _fact_of_plain("_kernel")
-    _reach = _fact_of_plain("_reach")
-    _fast = _fact_of_plain("_fast")
+    is_isotropic = _fact_of_plain("is_isotropic")
+    stays_in_span = _fact_of_plain("stays_in_span")
+    pair_kernel = _fact_of_plain("pair_kernel")
+    reach = _fact_of_plain("reach")
+    has_kernel_size = _fact_of_plain("has_kernel_size")
 
     def __repr__(self) -> str:
         return repr(replace(self.plain, mask=self.mask))
 
-    def _opposite(self) -> Masked:
-        return Masked(self.plain._opposite(), self.mask)
+    def opposite(self) -> Masked:
+        return Masked(self.plain.opposite(), self.mask)
 
     @property
     def _plain(self) -> Masked | None:
@@ -174,9 +174,9 @@ class Masked(Dynamics):
 
     def output(self, measure: Any, points: Array) -> Array:
         """What is added at unit rows (n, d) that see all tokens, shape (n, d)."""
-        return self._output_from(measure, points, 1.0)
+        return self.output_from(measure, points, 1.0)
 
-    def _output_from(self, measure: Any, points: Array, position: Any) -> Array:
+    def output_from(self, measure: Any, points: Array, position: Any) -> Array:
         """See `Dynamics`.
 
         Raises
@@ -195,26 +195,26 @@ class Masked(Dynamics):
 
     def _output_of_tokens(self, points: Array, masses: Array) -> Array:
         """What is added to each token, shape (n, d), at its own position."""
-        kernel = self._kernel
+        kernel = self.pair_kernel
         if kernel is None:
-            queries = self.plain._queries(points)
+            queries = self.plain.queries(points)
             moments = [causal.log_moment(points, masses, self.mask.decay, z) for z in queries]
-            return np.asarray(self.plain._combined(moments))
+            return np.asarray(self.plain.combine(moments))
         potential, pull, own = causal.kernel_means(kernel, points, masses, self.mask.decay)
         pull += (kernel.at_one * own)[:, None] * points
         return self.velocity_of(potential, pull)
 
-    def _tangents_of_tokens(self, points: Array, masses: Array) -> Array:
+    def tangents_of_tokens(self, points: Array, masses: Array) -> Array:
         """X at each token, shape (n, d), at its own position."""
-        if self._kernel is None:
+        if self.pair_kernel is None:
             return project(points, self._output_of_tokens(points, masses))
         # rounding of a token's pull on itself may be more than all that the others pull with
-        potential, pull, _ = causal.kernel_means(self._kernel, points, masses, self.mask.decay)
+        potential, pull, _ = causal.kernel_means(self.pair_kernel, points, masses, self.mask.decay)
         return project(points, self.velocity_of(potential, pull))
 
     def velocity_of(self, potential: Array, pull: Array) -> Array:
         """± ∫ s y dmu [/ ∫ s dmu] of both integrals over what each token sees."""
-        unit = 1.0 / potential if self.normalised else np.exp(self._kernel.log_unit)
+        unit = 1.0 / potential if self.normalised else np.exp(self.pair_kernel.log_unit)
         return np.asarray((self.sign * unit * pull.T).T)
 
 
@@ -222,7 +222,7 @@ class Maskable(Dynamics):
     """A dynamics of sums over the measure, which a mask may let each token see in part."""
 
     @property
-    def _masked(self) -> Dynamics:
+    def under_mask(self) -> Dynamics:
         if self.mask is None:
             return self
         whole: Any = self

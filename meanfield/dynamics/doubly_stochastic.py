@@ -45,8 +45,8 @@ class DoublyStochastic(Isotropic):
     """
 
     normalised = True
-    _balanced: ClassVar[bool] = True
-    _gram: ClassVar[bool] = False
+    is_balanced: ClassVar[bool] = True
+    stays_in_span: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,12 +57,12 @@ class DoublyStochastic(Isotropic):
             )
 
     @cached_property
-    def _energy(self) -> Energy:
+    def energy_functional(self) -> Energy:
         """E_DS."""
         formula = "E_DS(mu) = -(1/β) ∫ log u dmu of doubly stochastic attention"
         return Energy("E_DS", formula, self.sign, beta=self.beta, entropic=True)
 
     def output(self, measure: Summable, points: Array) -> Array:
         """± ∫ K(x,y) y dmu(y), shape (n, d): what attention adds to tokens at unit rows (n, d)."""
-        _, mean = measure._balanced(self.beta).log_moment(self.beta * points)
+        _, mean = measure.balance(self.beta).log_moment(self.beta * points)
         return np.asarray(self.sign * mean)

@@ -159,70 +159,71 @@ class Dynamics(ShownFields, ABC):
         Ambient dimension d, None if any fits.
     noise : float
         τ >= 0 of dx = X dt + sqrt(2τ) dB.
-    _isotropic : bool
+    is_isotropic : bool
         Whether X commutes with every rotation.
-    _fast : bool
+    has_kernel_size : bool
         Whether X is of the size of its kernel: at large β runs count time in units of e^{-β}.
-    _balanced : bool
+    is_balanced : bool
         Whether the sources are rescaled such that the attention matrix is doubly stochastic.
     sign : int
         -1 of what repels with V = -I.
     normalised : bool
         Whether heads are divided by G.
-    _smooth : bool
+    is_smooth : bool
         Whether X has derivatives of all orders.
-    _keeps_clusters : bool
+    keeps_clusters : bool
         Whether neighbours attract each other, so that what has gathered at a point stays: where it
         has a kernel with ± s(1) > 0.
-    _energy : Energy or None
+    energy_functional : Energy or None
         None where X is the gradient of none.
     mask : Causal or None
         What of the tokens each of them sees; None where all is seen.
-    _no_energy : str
+    why_no_energy : str
         Why there is none.
-    _is_gradient : bool
+    is_gradient : bool
         Whether X of every measure is ∇ψ for some function ψ on the sphere.
-    _no_gradient : str
+    why_no_gradient : str
         Why it is none.
-    _reach : float
+    reach : float
         The largest |z| of the e^{<z,y>} that X asks a measure for, or k of e^{ikθ}.
-    _kernel : Kernel or None
+    pair_kernel : Kernel or None
         s, where X is ± P_x ∫ s(<x,y>) y dmu(y) [/ ∫ s(<x,y>) dmu(y)], or that of an interaction on
         the circle.
-    _gram : bool
+    stays_in_span : bool
         Whether inner products alone move tokens, so that a run may keep to their span.
-    _scores, _values : sequence of ndarray (d, d) or float
+    score_matrices, value_matrices : sequence of ndarray (d, d) or float
         β KᵀQ and V of each head; none where there are no heads.
-    _vectors : sequence of ndarray (m, d)
+    axis_rows : sequence of ndarray (m, d)
         Rows that must lie along an axis for X to be symmetric about it, of what no measure counts
         for.
-    _multipliers : ndarray, shape (kmax + 1,), or None
+    multipliers : ndarray, shape (kmax + 1,), or None
         c_k of X(θ) = 2 Re Σ_k c_k m_k e^{ikθ} on the circle, m_k = ∫ e^{-ikθ} dmu; None where X is
         made of e^{<z,y>}.
-    _layer_step : float or None
+    layer_step : float or None
         Of discrete layers the time that each counts for; None of a flow.
-    _by_output : bool
+    known_by_output : bool
         Whether nothing but its output at points tells X, as of a feed-forward layer.
-    _by_moments : bool
+    known_by_moments : bool
         Whether moments of the measure fix X: not where its output is all, and reads the measure.
-    _divergence : callable or None
+    divergence_at : callable or None
         div X (n,) on the sphere of a measure at unit rows (n, d), of what runs can ask for nothing
         but its output.
-    _knots : ndarray
+    knots : ndarray
         The times that steps end at, of what equations know with weights in time.
-    _size : float
+    rounding_size : float
         Of weights in time, to which rounding is relative; 0 where there are none.
-    _sums : str
+    sum_method : str
         How a sum over tokens is done where there are no heads: 'own' as it likes, 'transforms', or
         'none' where the measure does not count.
     """
 
-    _isotropic: ClassVar[bool] = False
-    _balanced: ClassVar[bool] = False
-    _gram: ClassVar[bool] = False
-    _sums: ClassVar[str] = "own"
-    _no_energy: ClassVar[str] = "nothing is known of it but its output"
-    _no_gradient: ClassVar[str] = _no_energy
+    _for_users = "dim", "mask", "name", "noise", "normalised", "output", "sign", "velocity"
+    is_isotropic: ClassVar[bool] = False
+    is_balanced: ClassVar[bool] = False
+    stays_in_span: ClassVar[bool] = False
+    sum_method: ClassVar[str] = "own"
+    why_no_energy: ClassVar[str] = "nothing is known of it but its output"
+    why_no_gradient: ClassVar[str] = why_no_energy
     # an array of numbers is no factor: numpy would make an array of dynamics
     __array_ufunc__: ClassVar[None] = None
     noise: float = 0.0
@@ -230,51 +231,51 @@ class Dynamics(ShownFields, ABC):
     normalised: bool = False
     dim: int | None = None
     mask: Any = None
-    _smooth: bool = True
-    _vectors: Sequence[Array] = ()
-    _scores: Sequence[Any] = ()
-    _values: Sequence[Any] = ()
-    _multipliers: Any = None
-    _layer_step: float | None = None
-    _divergence: Any = None
-    _size: float = 0.0
-    _knots: Array = np.empty(0)
+    is_smooth: bool = True
+    axis_rows: Sequence[Array] = ()
+    score_matrices: Sequence[Any] = ()
+    value_matrices: Sequence[Any] = ()
+    multipliers: Any = None
+    layer_step: float | None = None
+    divergence_at: Any = None
+    rounding_size: float = 0.0
+    knots: Array = np.empty(0)
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
         return type(self).__name__
 
     @property
-    def _energy(self) -> Energy | None:
+    def energy_functional(self) -> Energy | None:
         return None
 
-    def _energy_between(self, start: float, end: float) -> Energy | None:  # noqa: ARG002
+    def energy_between(self, start: float, end: float) -> Energy | None:  # noqa: ARG002
         """The energy of a run, whose E(δ) is the largest from one time to another."""
-        return self._energy
+        return self.energy_functional
 
     @property
-    def _is_gradient(self) -> bool:
+    def is_gradient(self) -> bool:
         return False
 
     @property
-    def _reach(self) -> float:
+    def reach(self) -> float:
         return 0.0
 
     @property
-    def _kernel(self) -> Any:
+    def pair_kernel(self) -> Any:
         return None
 
     @property
-    def _fast(self) -> bool:
+    def has_kernel_size(self) -> bool:
         return False
 
     @property
-    def _keeps_clusters(self) -> bool:
-        return self._kernel is not None and self.sign * self._kernel.at_one > 0.0
+    def keeps_clusters(self) -> bool:
+        return self.pair_kernel is not None and self.sign * self.pair_kernel.at_one > 0.0
 
-    def _matrices(self, dim: int) -> list[tuple[Array, Array]]:
+    def matrices(self, dim: int) -> list[tuple[Array, Array]]:
         """M = β KᵀQ and V of each head, shape (d, d) each; none where there are no heads."""
-        heads = zip(self._scores, self._values, strict=True)
+        heads = zip(self.score_matrices, self.value_matrices, strict=True)
         return [(_matrix(m, dim), _matrix(v, dim)) for m, v in heads]
 
     def velocity(
@@ -302,8 +303,8 @@ class Dynamics(ShownFields, ABC):
         check_measure("measure", measure)
         check_dim(self, measure.dim)
         points = unit_rows("at", at, measure.dim)
-        then = self._at(number("t", t, low=0))._masked
-        return then._tangents(measure, points, then._checked_position(position, len(points)))
+        then = self.at(number("t", t, low=0)).under_mask
+        return then.tangents(measure, points, then._checked_position(position, len(points)))
 
     def _checked_position(self, position: ArrayLike, count: int) -> Any:
         """Positions in (0, 1], a number or one for each of so many places; 1.0 without a mask."""
@@ -316,7 +317,7 @@ class Dynamics(ShownFields, ABC):
                 f"position must be a number in (0, 1], or one for each of {count} places, got "
                 f"{shown(position)}"
             )
-        if not self._has_mask and (places != 1.0).any():
+        if not self.has_mask and (places != 1.0).any():
             raise ValueError(f"position must be 1.0 without a mask, got {shown(position)}")
         return places
 
@@ -324,7 +325,7 @@ class Dynamics(ShownFields, ABC):
     def output(self, measure: Any, points: Array) -> Array:
         """What is added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
 
-    def _outputs(
+    def output_and_gradients(
         self,
         measure: Any,
         points: Array,
@@ -340,13 +341,13 @@ class Dynamics(ShownFields, ABC):
             Where the points stand for their latitudes: those of a meridian.
         """
         output = self.output(measure, points)
-        return output, (output,) if self._energy else ()
+        return output, (output,) if self.energy_functional else ()
 
-    def _tangents(self, measure: Summable, points: Array, position: Any = None) -> Array:
-        """X, shape (n, d), at unit rows (n, d); see `_output_from`."""
-        return project(points, self._output_from(measure, points, position))
+    def tangents(self, measure: Summable, points: Array, position: Any = None) -> Array:
+        """X, shape (n, d), at unit rows (n, d); see `output_from`."""
+        return project(points, self.output_from(measure, points, position))
 
-    def _output_from(self, measure: Any, points: Array, position: Any) -> Array:  # noqa: ARG002
+    def output_from(self, measure: Any, points: Array, position: Any) -> Array:  # noqa: ARG002
         """The output at unit rows (n, d), of which a mask asks where they are.
 
         Parameters
@@ -359,35 +360,35 @@ class Dynamics(ShownFields, ABC):
         return self.output(measure, points)
 
     @property
-    def _has_mask(self) -> bool:
+    def has_mask(self) -> bool:
         """Whether a term has one."""
         return self.mask is not None
 
     @property
-    def _masked(self) -> Dynamics:
+    def under_mask(self) -> Dynamics:
         """The dynamics as equations know it under its mask: itself, without one."""
         return self
 
     @property
-    def _by_output(self) -> bool:
-        return not (self._isotropic or self._scores)
+    def known_by_output(self) -> bool:
+        return not (self.is_isotropic or self.score_matrices)
 
     @property
-    def _by_moments(self) -> bool:
-        return not self._by_output or self._sums == "none"
+    def known_by_moments(self) -> bool:
+        return not self.known_by_output or self.sum_method == "none"
 
     @property
-    def _log_size(self) -> float:
+    def log_size(self) -> float:
         """The log of the size of X: that of its kernel where X is not divided by one."""
-        return float(self._kernel.log_unit) if self._fast else 0.0
+        return float(self.pair_kernel.log_unit) if self.has_kernel_size else 0.0
 
     @property
-    def _gathers(self) -> bool:
+    def gathers_clusters(self) -> bool:
         """Whether clusters of a flow map on S^2 may be carried by particles: where it commutes."""
-        return self._isotropic
+        return self.is_isotropic
 
     @property
-    def _terms(self) -> Sequence[tuple[float, Dynamics]]:
+    def weighted_terms(self) -> Sequence[tuple[float, Dynamics]]:
         """What acts at once, each with its weight: this alone.
 
         A term of weight 0 does not act: a run follows its energy, and no other's.
@@ -395,55 +396,55 @@ class Dynamics(ShownFields, ABC):
         return ((1.0, self),)
 
     @property
-    def _moving(self) -> Dynamics:
+    def mover(self) -> Dynamics:
         """What moves the measure, without an energy that is only followed: this."""
         return self
 
     @property
-    def _layers(self) -> Sequence[Dynamics]:
+    def all_layers(self) -> Sequence[Dynamics]:
         """What acts, one after the other: this alone."""
         return (self,)
 
     @property
-    def _representatives(self) -> Sequence[Dynamics]:
+    def representatives(self) -> Sequence[Dynamics]:
         """The layers of which one at least refuses whatever any layer refuses: this alone."""
         return (self,)
 
     @property
-    def _steepness(self) -> Steepness | None:
+    def steepness(self) -> Steepness | None:
         """The largest of all terms of all layers; None where X is only what the measure makes."""
-        layers = self._representatives
-        terms = [term for layer in layers for _, term in layer._terms if term is not self]
-        each = [term._steepness for term in terms if term._steepness is not None]
+        layers = self.representatives
+        terms = [term for layer in layers for _, term in layer.weighted_terms if term is not self]
+        each = [term.steepness for term in terms if term.steepness is not None]
         return (lambda sets: np.max([one(sets) for one in each], axis=0)) if each else None
 
     @cached_property
-    def _varies(self) -> bool:
+    def varies(self) -> bool:
         """Whether it has weights in time; equations then know it as one that is `Varying`."""
         return next(schedules(self), None) is not None
 
     @property
-    def _own_terms(self) -> Sequence[Dynamics]:
+    def own_terms(self) -> Sequence[Dynamics]:
         """The terms as they vary, each of which has an energy of its own: this alone."""
         return (self,)
 
     @property
-    def _own_weights(self) -> Any:
+    def own_weights(self) -> Any:
         """The weights of these terms as they vary."""
         return (1.0,)
 
     @property
-    def _instances(self) -> Sequence[Dynamics]:
+    def instances(self) -> Sequence[Dynamics]:
         """What it is at the times that all that varies is checked at: this alone."""
         return (self,)
 
-    def _instances_from(self, t: float) -> Sequence[Dynamics]:
-        """What it is at a time, and at those of `_knots` that are later."""
-        if not self._varies:
+    def instances_from(self, t: float) -> Sequence[Dynamics]:
+        """What it is at a time, and at those of `knots` that are later."""
+        if not self.varies:
             return (self,)
-        return [self._at(float(time)) for time in (t, *self._knots[self._knots > t])]
+        return [self.at(float(time)) for time in (t, *self.knots[self.knots > t])]
 
-    def _opposite(self) -> Dynamics | None:
+    def opposite(self) -> Dynamics | None:
         """The dynamics of its own kind that has -X, if there is one."""
         return None
 
@@ -484,22 +485,22 @@ class Dynamics(ShownFields, ABC):
         """The dynamics with -X."""
         return _single([self], [-1.0])
 
-    def _between(self, start: float, end: float) -> Iterator[tuple[int, float]]:  # noqa: ARG002
+    def between(self, start: float, end: float) -> Iterator[tuple[int, float]]:  # noqa: ARG002
         """Numbers of layers that act from `start` to `end`, and when each ends: 0, at the end."""
         yield 0, end
 
     @property
-    def _depth(self) -> float:
+    def depth(self) -> float:
         """The time from which on it is not known: none."""
         return float("inf")
 
-    def _number(self, t: float) -> int:  # noqa: ARG002
+    def layer_number(self, t: float) -> int:  # noqa: ARG002
         """Which layer acts at a time, of two the later: the first and only."""
         return 0
 
-    def _at(self, t: float) -> Dynamics:
+    def at(self, t: float) -> Dynamics:
         """The layer that acts at a time, of two the later, with the weights of then."""
-        return at_time(self, t) if self._varies else self._layers[self._number(t)]
+        return at_time(self, t) if self.varies else self.all_layers[self.layer_number(t)]
 
 
 @singledispatch
@@ -510,7 +511,7 @@ def known_term(term: Any) -> Dynamics:
 
 @known_term.register
 def _(term: Dynamics) -> Dynamics:
-    return term._masked
+    return term.under_mask
 
 
 # layers, heads and terms of one dynamics
@@ -524,7 +525,7 @@ def _may_be_term(other: Any) -> bool:
 def _single(terms: Sequence[Any], weights: Sequence[float] | None = None) -> Dynamics:
     """The sum, or what it is the sum of where that is one dynamics once."""
     whole = Sum(terms, weights=weights)
-    (weight, term), *others = whole._terms
+    (weight, term), *others = whole.weighted_terms
     return whole if others or weight != 1.0 else term
 
 
@@ -545,29 +546,29 @@ class Several(Dynamics):
         return all(getattr(one, name) for one in self._each)
 
     @property
-    def _isotropic(self) -> bool:  # type: ignore[override]
-        return self._of_all("_isotropic")
+    def is_isotropic(self) -> bool:  # type: ignore[override]
+        return self._of_all("is_isotropic")
 
     @property
-    def _gram(self) -> bool:  # type: ignore[override]
-        return self._of_all("_gram")
+    def stays_in_span(self) -> bool:  # type: ignore[override]
+        return self._of_all("stays_in_span")
 
     @property
-    def _smooth(self) -> bool:  # type: ignore[override]
-        return self._of_all("_smooth")
+    def is_smooth(self) -> bool:  # type: ignore[override]
+        return self._of_all("is_smooth")
 
     @property
-    def _by_moments(self) -> bool:
-        return self._of_all("_by_moments")
+    def known_by_moments(self) -> bool:
+        return self._of_all("known_by_moments")
 
     @property
-    def _balanced(self) -> bool:  # type: ignore[override]
+    def is_balanced(self) -> bool:  # type: ignore[override]
         """Whether one has sources of its own."""
-        return any(one._balanced for one in self._each)
+        return any(one.is_balanced for one in self._each)
 
     @property
-    def _fast(self) -> bool:
-        return any(one._fast for one in self._each)
+    def has_kernel_size(self) -> bool:
+        return any(one.has_kernel_size for one in self._each)
 
 
 @dataclass(frozen=True)
@@ -672,13 +673,13 @@ class Sum(Several):
             if term.noise > 0.0:
                 raise ValueError(f"terms must have no noise where weights vary, got {term!r}")
         if len(terms) != len(given):
-            weights = weights._linear(lambda values: values[..., which] * factors)
+            weights = weights.map_linear(lambda values: values[..., which] * factors)
         self._keep(tuple(terms), weights, 0.0)
 
-    def _at(self, t: float) -> Dynamics:
+    def at(self, t: float) -> Dynamics:
         """The sum with its terms and weights at a time, of which none is dropped or turned."""
         known = [(term, known_term(term)) for term in self.terms]
-        terms = tuple(one._at(t) if one._varies else term for term, one in known)
+        terms = tuple(one.at(t) if one.varies else term for term, one in known)
         is_constant = all(map(operator.is_, terms, self.terms))
         if is_constant and not isinstance(self.weights, TimeDependent):
             return self
@@ -690,9 +691,9 @@ class Sum(Several):
         return then
 
     @cached_property
-    def _varies(self) -> bool:
+    def varies(self) -> bool:
         """Whether a weight or a term does."""
-        vary = (getattr(term, "_varies", False) for term in self.terms)
+        vary = (getattr(term, "varies", False) for term in self.terms)
         return isinstance(self.weights, TimeDependent) or any(vary)
 
     @property
@@ -706,7 +707,7 @@ class Sum(Several):
         return f"Sum({' + '.join(term_names(self))})"
 
     @property
-    def _terms(self) -> Sequence[tuple[float, Dynamics]]:
+    def weighted_terms(self) -> Sequence[tuple[float, Dynamics]]:
         """What acts at once, each with its weight."""
         weights: Any = self.weights
         if isinstance(weights, TimeDependent):
@@ -714,12 +715,12 @@ class Sum(Several):
         return tuple(zip(weights or (), self.terms, strict=True))
 
     @property
-    def _own_terms(self) -> Sequence[Any]:
+    def own_terms(self) -> Sequence[Any]:
         """The terms as they vary, each of which has an energy of its own."""
         return self.terms
 
     @property
-    def _own_weights(self) -> Any:
+    def own_weights(self) -> Any:
         """The weights of these terms as they vary."""
         return self.weights
 
@@ -729,13 +730,13 @@ class Sum(Several):
         return self.terms
 
     @property
-    def _sums(self) -> str:  # type: ignore[override]
-        return "none" if all(term._sums == "none" for term in self.terms) else "own"
+    def sum_method(self) -> str:  # type: ignore[override]
+        return "none" if all(term.sum_method == "none" for term in self.terms) else "own"
 
     @cached_property
-    def _multipliers(self) -> Any:
+    def multipliers(self) -> Any:
         """Σ_i w_i c_k of what are all interactions on the circle."""
-        each = [(weight, term._multipliers) for weight, term in self._terms]
+        each = [(weight, term.multipliers) for weight, term in self.weighted_terms]
         if any(factors is None for _, factors in each):
             return None
         total = np.zeros(max(len(factors) for _, factors in each), dtype=np.complex128)
@@ -744,40 +745,40 @@ class Sum(Several):
         return total
 
     @property
-    def _log_size(self) -> float:
-        return float(max(term._log_size for term in self.terms))
+    def log_size(self) -> float:
+        return float(max(term.log_size for term in self.terms))
 
     @property
-    def _reach(self) -> float:
-        return float(max(term._reach for term in self.terms))
+    def reach(self) -> float:
+        return float(max(term.reach for term in self.terms))
 
     @property
-    def _keeps_clusters(self) -> bool:
+    def keeps_clusters(self) -> bool:
         """Where each term contracts a cluster their sum does."""
-        return self._of_all("_keeps_clusters")
+        return self._of_all("keeps_clusters")
 
     @property
-    def _gathers(self) -> bool:
-        return self._of_all("_gathers") and self._keeps_clusters
+    def gathers_clusters(self) -> bool:
+        return self._of_all("gathers_clusters") and self.keeps_clusters
 
     @property
-    def _is_gradient(self) -> bool:
+    def is_gradient(self) -> bool:
         """A sum of gradients is one."""
-        return self._of_all("_is_gradient")
+        return self._of_all("is_gradient")
 
     @property
-    def _no_gradient(self) -> str:  # type: ignore[override]
-        return str(next(term._no_gradient for term in self.terms if not term._is_gradient))
+    def why_no_gradient(self) -> str:  # type: ignore[override]
+        return str(next(term.why_no_gradient for term in self.terms if not term.is_gradient))
 
     @property
-    def _no_energy(self) -> str:  # type: ignore[override]
-        lacking = next(term for term in self.terms if term._energy is None)
-        return f"{shown(lacking)} has none: {lacking._no_energy}"
+    def why_no_energy(self) -> str:  # type: ignore[override]
+        lacking = next(term for term in self.terms if term.energy_functional is None)
+        return f"{shown(lacking)} has none: {lacking.why_no_energy}"
 
     @cached_property
-    def _energy(self) -> Energy | None:
+    def energy_functional(self) -> Energy | None:
         """Σ w_i E_i where all signs are equal, else Σ ± w_i E_i."""
-        each = [(weight, term._energy) for weight, term in self._terms]
+        each = [(weight, term.energy_functional) for weight, term in self.weighted_terms]
         names = (f", of {term!r}" for term in self.terms)
         energies = [
             (weight, replace(energy, formula=energy.formula + name))
@@ -794,16 +795,16 @@ class Sum(Several):
         return energy_of(parts, sign, symbol, " + ".join(told).replace("+ -", "- "))
 
     @property
-    def _has_mask(self) -> bool:
-        return any(known_term(term)._has_mask for term in self.terms)
+    def has_mask(self) -> bool:
+        return any(known_term(term).has_mask for term in self.terms)
 
     def output(self, measure: Any, points: Array) -> Array:
         """Σ_i w_i times what each term adds to tokens, shape (n, d), at unit rows (n, d)."""
-        return self._output_from(measure, points, 1.0)
+        return self.output_from(measure, points, 1.0)
 
-    def _output_from(self, measure: Any, points: Array, position: Any) -> Array:
-        terms = [(weight, known_term(term)) for weight, term in self._terms]
-        each = (weight * term._output_from(measure, points, position) for weight, term in terms)
+    def output_from(self, measure: Any, points: Array, position: Any) -> Array:
+        terms = [(weight, known_term(term)) for weight, term in self.weighted_terms]
+        each = (weight * term.output_from(measure, points, position) for weight, term in terms)
         return np.asarray(sum(each))
 
 
@@ -829,7 +830,7 @@ def energy_of(
 
 def term_names(dynamics: Any) -> list[str]:
     """The terms of a sum as it prints them, with their weights; none of what is no sum."""
-    each = dynamics._terms if isinstance(dynamics, Sum) else ()
+    each = dynamics.weighted_terms if isinstance(dynamics, Sum) else ()
     return [f"{term!r}" if weight == 1.0 else f"{weight:g} {term!r}" for weight, term in each]
 
 
@@ -846,8 +847,8 @@ def _taken_apart(weight: float, term: Any) -> Iterator[tuple[float, Any]]:
     noise = number("noise of a term", term.noise, low=0)
     if weight < 0.0 < noise:
         raise ValueError(f"weights must be >= 0 where there is noise, got {weight:g} {term!r}")
-    layers = getattr(term, "_layers", (term,))
-    if layers[0] is not term or getattr(term, "_layer_step", None) is not None:
+    layers = getattr(term, "all_layers", (term,))
+    if layers[0] is not term or getattr(term, "layer_step", None) is not None:
         raise ValueError(f"terms must act at once, got {shown(term)}: take layers that are sums")
     if weight == 0.0:
         return
@@ -857,12 +858,12 @@ def _taken_apart(weight: float, term: Any) -> Iterator[tuple[float, Any]]:
                 f"terms must be no Sum whose weights vary, got {shown(term)}: take one Sum of all, "
                 f"with the weights of all"
             )
-        for factor, part in term._terms:
+        for factor, part in term.weighted_terms:
             yield from _taken_apart(weight * factor, part)
         return
     # a class that a user made from one of these need not have -X by the other sign
     is_known = isinstance(term, Dynamics) and is_of_package(term)
-    opposite = term._opposite() if weight < 0.0 and is_known else None
+    opposite = term.opposite() if weight < 0.0 and is_known else None
     yield (weight, term) if opposite is None else (-weight, opposite)
 
 

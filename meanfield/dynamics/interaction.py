@@ -75,13 +75,13 @@ class Interaction(KernelDynamics):
             )
 
     @property
-    def _kernel(self) -> PotentialKernel:  # type: ignore[override]
+    def pair_kernel(self) -> PotentialKernel:  # type: ignore[override]
         """s."""
         found: PotentialKernel = self.kernel
         return found
 
     @cached_property
-    def _energy(self) -> Energy:
+    def energy_functional(self) -> Energy:
         """E; X is its gradient in W_2, where it is normalised in the metric of (3.12)."""
         formula = "E(mu) = ½ ∬ S(<x,y>) dmu dmu, S' = s, S(0) = 0"
         dirac = 0.5 * float(self.kernel.primitive(np.ones(1))[0])

@@ -34,28 +34,28 @@ class KernelDynamics(Maskable):
     in the metric of (3.12), whose weight is ∫ s(<x,y>) dmu(y).
     """
 
-    _isotropic: ClassVar[bool] = True
-    _gram: ClassVar[bool] = True
-    _sums: ClassVar[str] = "direct"
-    _no_gradient: ClassVar[str] = "divided by ∫ s(<x,y>) dmu(y), only that of s = e^{βt} is one"
-    _kernel: PotentialKernel
+    is_isotropic: ClassVar[bool] = True
+    stays_in_span: ClassVar[bool] = True
+    sum_method: ClassVar[str] = "direct"
+    why_no_gradient: ClassVar[str] = "divided by ∫ s(<x,y>) dmu(y), only that of s = e^{βt} is one"
+    pair_kernel: PotentialKernel
 
     @property
-    def _is_gradient(self) -> bool:
+    def is_gradient(self) -> bool:
         """∇U divided by G is a gradient only where G is a function of U, as with s = e^{βt}."""
-        return not self.normalised or self._kernel.is_exponential
+        return not self.normalised or self.pair_kernel.is_exponential
 
     @property
-    def _reach(self) -> float:
+    def reach(self) -> float:
         """That of the kernel."""
-        return self._kernel.reach
+        return self.pair_kernel.reach
 
     @property
-    def _fast(self) -> bool:
+    def has_kernel_size(self) -> bool:
         """Without a denominator."""
         return not self.normalised
 
-    def _opposite(self) -> Self:
+    def opposite(self) -> Self:
         # every class of it is a dataclass with a sign
         whole: Any = self
         return replace(whole, sign=-self.sign)  # type: ignore[no-any-return]
@@ -69,8 +69,8 @@ class KernelDynamics(Maskable):
     def output(self, measure: Summable, points: Array) -> Array:
         """± ∫ s y dmu [/ ∫ s dmu], shape (n, d): what is added to tokens at unit rows (n, d)."""
         if self.mask is not None:
-            return self._masked.output(measure, points)
-        log_unit, potential, pull = self._kernel.attention(measure, points)
+            return self.under_mask.output(measure, points)
+        log_unit, potential, pull = self.pair_kernel.attention(measure, points)
         unit = 1.0 / potential if self.normalised else np.exp(log_unit) * np.ones(len(points))
         return np.asarray(self.sign * unit[:, None] * pull)
 
@@ -109,27 +109,27 @@ class Isotropic(KernelDynamics):
         if not isinstance(beta, TimeDependent):
             # below 1e-300 the limit β = 0 is exact, and 1/β is not
             beta = beta if beta >= 1e-300 else 0.0
-            freeze(self, beta=beta, _scores=[beta], _values=[sign])
+            freeze(self, beta=beta, score_matrices=[beta], value_matrices=[sign])
 
     @property
-    def _reach(self) -> float:
+    def reach(self) -> float:
         """The largest β."""
         return largest_of(self.beta)
 
     @cached_property
-    def _kernel(self) -> PotentialKernel:  # type: ignore[override]
+    def pair_kernel(self) -> PotentialKernel:  # type: ignore[override]
         """e^{βt}."""
         return Exponential(number("beta of a kernel", self.beta))
 
     @cached_property
-    def _energy(self) -> Energy:
+    def energy_functional(self) -> Energy:
         """E_β; X is its gradient in W_2, under SA in the metric of (3.12)."""
         return Energy(
             "E_β",
             "E_β(mu) = 1/(2β) ∬ e^{β<x,y>} dmu dmu, (3.5)",
             self.sign,
             in_w2=not self.normalised,
-            kernel=self._kernel,
+            kernel=self.pair_kernel,
             dirac=0.5 / (self.beta or 1.0),
             log_dirac=self.beta,
             log_unit=self.beta,

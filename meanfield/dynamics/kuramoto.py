@@ -54,6 +54,8 @@ class CircleInteraction(Dynamics):
     array([[1., 0.]])
     """
 
+    _for_rooms = ("lipschitz",)
+
     sin: Sequence[float] = field(
         metadata=key("b_1, b_2, … of the sines, a list of numbers", list[float])
     )
@@ -64,9 +66,9 @@ class CircleInteraction(Dynamics):
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
     dim = 2
-    _isotropic: ClassVar[bool] = True
-    _sums: ClassVar[str] = "transforms"
-    _no_energy: ClassVar[str] = (
+    is_isotropic: ClassVar[bool] = True
+    sum_method: ClassVar[str] = "transforms"
+    why_no_energy: ClassVar[str] = (
         "with cosines its field is no gradient of an energy, of sines alone it is"
     )
 
@@ -82,7 +84,7 @@ class CircleInteraction(Dynamics):
         factors = np.zeros(self._kmax + 1, dtype=np.complex128)
         factors[1 : len(self.cos) + 1] += np.array(self.cos)
         factors[1 : len(self.sin) + 1] += 1j * np.array(self.sin)
-        freeze(self, coupling=coupling, noise=noise, _multipliers=0.5 * coupling * factors)
+        freeze(self, coupling=coupling, noise=noise, multipliers=0.5 * coupling * factors)
 
     @property
     def _kmax(self) -> int:
@@ -90,46 +92,46 @@ class CircleInteraction(Dynamics):
         return max(len(self.sin), len(self.cos))
 
     @cached_property
-    def _energy(self) -> Energy | None:
+    def energy_functional(self) -> Energy | None:
         """F where h is odd."""
         if any(self.cos):
             return None
         formula = "F = K/2 ∬ H(θ - φ) dmu dmu, H' = -h, as (7.3)"
         degrees = np.maximum(np.arange(self._kmax + 1), 1)
-        dirac = float((self._multipliers.imag / degrees).sum())
-        return Energy("F", formula, 1, dirac=dirac, kernel=self._kernel)
+        dirac = float((self.multipliers.imag / degrees).sum())
+        return Energy("F", formula, 1, dirac=dirac, kernel=self.pair_kernel)
 
     @property
-    def _is_gradient(self) -> bool:
+    def is_gradient(self) -> bool:
         """X has no mean over the circle, so it has a primitive there, with cosines too."""
         return True
 
     @property
-    def _reach(self) -> float:
+    def reach(self) -> float:
         """The largest k."""
         return float(self._kmax)
 
     @cached_property
-    def _kernel(self) -> Phases:
+    def pair_kernel(self) -> Phases:
         """h, by its multipliers."""
-        return Phases(tuple(self._multipliers.tolist()))
+        return Phases(tuple(self.multipliers.tolist()))
 
     @property
-    def _lipschitz(self) -> float:
+    def lipschitz(self) -> float:
         """|K| Σ_k k |h_k|, which |∂X/∂θ| does not exceed."""
-        return float(2.0 * np.abs(self._multipliers) @ np.arange(self._kmax + 1))
+        return float(2.0 * np.abs(self.multipliers) @ np.arange(self._kmax + 1))
 
-    def _opposite(self) -> CircleInteraction:
+    def opposite(self) -> CircleInteraction:
         return replace(self, coupling=-self.coupling)
 
-    def _tangents(self, measure: Summable, points: Array, position: Any = None) -> Array:  # noqa: ARG002 (of masks)
+    def tangents(self, measure: Summable, points: Array, position: Any = None) -> Array:  # noqa: ARG002 (of masks)
         # they are tangent
         return self.output(measure, points)
 
     def output(self, measure: Summable, points: Array) -> Array:
         """X as vectors of the plane, shape (n, 2), at unit rows (n, 2)."""
-        moments = measure._trigonometric_moments(self._kmax)
-        speed = phase_velocity(self._multipliers * moments, points[:, 0] + 1j * points[:, 1])
+        moments = measure.trigonometric_moments(self._kmax)
+        speed = phase_velocity(self.multipliers * moments, points[:, 0] + 1j * points[:, 1])
         return np.column_stack([-speed * points[:, 1], speed * points[:, 0]])
 
 

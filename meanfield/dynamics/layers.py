@@ -104,6 +104,8 @@ class FeedForward(Record, Dynamics):
            [0., 0.]])
     """
 
+    _for_rooms = "coefficients", "potential_slope"
+
     W: ArrayLike = field(
         metadata=in_time(key("the outer matrix (d, m), a list of d rows", list[list[float]]))
     )
@@ -120,9 +122,11 @@ class FeedForward(Record, Dynamics):
     )
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
-    _sums: ClassVar[str] = "none"
-    _no_gradient: ClassVar[str] = "each column of W must be a multiple of that row of A, and is not"
-    _no_energy: ClassVar[str] = _no_gradient
+    sum_method: ClassVar[str] = "none"
+    why_no_gradient: ClassVar[str] = (
+        "each column of W must be a multiple of that row of A, and is not"
+    )
+    why_no_energy: ClassVar[str] = why_no_gradient
 
     def __post_init__(self) -> None:
         outer, inner = _weights("W", self.W, 2), _weights("A", self.A, 2)
@@ -136,9 +140,9 @@ class FeedForward(Record, Dynamics):
         _checks.one_of("activation", self.activation, list(_ACTIVATIONS))
         noise = number("noise", self.noise, low=0)
         freeze(self, W=outer, A=inner, b=shift, noise=noise)
-        freeze(self, dim=outer.shape[0], _smooth=self.activation != "relu")
-        if not self._varies:
-            freeze(self, _vectors=(outer.T, inner))
+        freeze(self, dim=outer.shape[0], is_smooth=self.activation != "relu")
+        if not self.varies:
+            freeze(self, axis_rows=(outer.T, inner))
 
     def __repr__(self) -> str:
         noise = f", noise={self.noise}" if self.noise else ""
@@ -188,31 +192,31 @@ class FeedForward(Record, Dynamics):
         outer: Any
         if isinstance(omega, TimeDependent):
             refuse_schedules("A", (inner,), "coefficients do")
-            outer = omega._linear(lambda values: values[..., None, :] * inner.T)
+            outer = omega.map_linear(lambda values: values[..., None, :] * inner.T)
         elif isinstance(inner, TimeDependent):
-            outer = inner._linear(lambda values: omega * np.swapaxes(values, -1, -2))
+            outer = inner.map_linear(lambda values: omega * np.swapaxes(values, -1, -2))
         else:
             outer = (omega[:, None] * inner).T
         return cls(W=outer, A=inner, b=b, activation=activation, noise=noise)
 
     @cached_property
-    def _energy(self) -> Energy | None:
+    def energy_functional(self) -> Energy | None:
         """∫ v dmu, where there is a v."""
-        if not self._is_gradient:
+        if not self.is_gradient:
             return None
         lengths, shift = np.linalg.norm(self.A, axis=1), np.asarray(self.b)
-        primitive, (omega, slopes) = _PRIMITIVES[self.activation], self._coefficients
+        primitive, (omega, slopes) = _PRIMITIVES[self.activation], self.coefficients
         # φ has its least value 0 at 0, so it is largest at an end
         largest = np.maximum(primitive(shift - lengths), primitive(shift + lengths))
         size = float(np.abs(omega) @ largest + np.linalg.norm(slopes, axis=1).sum())
         formula = "∫ v dmu, v(x) = Σ_j ω_j φ(<a_j, x> + b_j), φ' = σ"
-        v, steepness = self._potential, self._steepness
+        v, steepness = self._potential, self.steepness
         return Energy("E_v", formula, 1, dirac=size, potential=v, steepness=steepness)
 
     @property
-    def _steepness(self) -> Steepness | None:
+    def steepness(self) -> Steepness | None:
         """How wide sets are against what X and v vary over; None where kinks are narrower."""
-        return self._relative_widths if self._smooth else None
+        return self._relative_widths if self.is_smooth else None
 
     def _relative_widths(self, sets: Array) -> Array:
         """Half the range of σ's argument over sets (k, n, d), over the distance of σ's pole.
@@ -229,7 +233,7 @@ class FeedForward(Record, Dynamics):
         return widths
 
     @cached_property
-    def _coefficients(self) -> tuple[Array, Array]:
+    def coefficients(self) -> tuple[Array, Array]:
         """ω (m,), and σ(b_j) w_j (m, d) where a_j = 0, else 0."""
         outer, inner = np.asarray(self.W).T, np.asarray(self.A)
         squares = np.einsum("ij,ij->i", inner, inner)
@@ -239,13 +243,13 @@ class FeedForward(Record, Dynamics):
 
     def _potential(self, points: Array) -> Array:
         """v (n,) at unit rows (n, d)."""
-        inner, (omega, slopes) = np.asarray(self.A), self._coefficients
+        inner, (omega, slopes) = np.asarray(self.A), self.coefficients
         values = points @ slopes.sum(axis=0)
         for part in blocks(len(points), len(inner)):
             values[part] += _PRIMITIVES[self.activation](points[part] @ inner.T + self.b) @ omega
         return np.asarray(values)
 
-    def _potential_slope(self, t: float) -> Callable[[Array], Array]:
+    def potential_slope(self, t: float) -> Callable[[Array], Array]:
         """∂_t v at a time, Σ_j ω̇_j φ(z_j) + ω_j σ(z_j) (<ȧ_j, x> + ḃ_j), z_j = <a_j, x> + b_j.
 
         Where a_j = 0 at all times it is d/dt of σ(b_j) <w_j, x>.
@@ -253,7 +257,7 @@ class FeedForward(Record, Dynamics):
         then: FeedForward = at_time(self, t)
         outer, inner, shift = np.asarray(then.W).T, np.asarray(then.A), np.asarray(then.b)
         of_outer, of_inner = slope_of(self.W, t).T, slope_of(self.A, t)
-        of_shift, (omega, _) = slope_of(self.b, t), then._coefficients
+        of_shift, (omega, _) = slope_of(self.b, t), then.coefficients
         squares = np.einsum("ij,ij->i", inner, inner)
         is_constant = squares == 0.0
         gains = np.einsum("ij,ij->i", of_outer, inner) + np.einsum("ij,ij->i", outer, of_inner)
@@ -273,15 +277,15 @@ class FeedForward(Record, Dynamics):
 
         return potential
 
-    def _opposite(self) -> FeedForward:
+    def opposite(self) -> FeedForward:
         outer: Any = self.W
         return replace(self, W=-outer)
 
     @property
-    def _is_gradient(self) -> bool:
+    def is_gradient(self) -> bool:
         """W has columns c_j a_j, a_j the rows of A: ψ = Σ_j c_j S(<a_j,x> + b_j), S' = σ."""
         pairs = zip(np.asarray(self.W).T, np.asarray(self.A), strict=True)
-        return all(is_multiple(column, row, self._size) for column, row in pairs)
+        return all(is_multiple(column, row, self.rounding_size) for column, row in pairs)
 
     def output(self, measure: Any, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
@@ -292,7 +296,7 @@ class FeedForward(Record, Dynamics):
             np.matmul(hidden, outer.T, out=found[part])
         return found
 
-    def _divergence(self, measure: Any, at: ArrayLike) -> Array:  # noqa: ARG002
+    def divergence_at(self, measure: Any, at: ArrayLike) -> Array:  # noqa: ARG002
         """div X on the sphere, shape (n,), at unit rows `at`; it jumps at the kinks of 'relu'.
 
         With v = W σ(Ax + b) it is tr(P_x Dv) - (d-1) <x, v>.
@@ -305,7 +309,7 @@ class FeedForward(Record, Dynamics):
         Examples
         --------
         >>> drift = FeedForward(W=[[0.0], [1.0]], A=[[2.0, 0.0]])
-        >>> drift._divergence(None, [[0.6, 0.8]]).round(12)
+        >>> drift.divergence_at(None, [[0.6, 0.8]]).round(12)
         array([-1.92])
         """
         points = unit_rows("at", at, self.dim)
@@ -343,28 +347,28 @@ class InTurn(Dynamics):
     step: float
 
     @property
-    def _depth(self) -> float:
+    def depth(self) -> float:
         """Time at which the last layer ends."""
-        return len(self._layers) * self.step
+        return len(self.all_layers) * self.step
 
     def output(self, measure: Summable, points: Array) -> Array:
         """That of the first layer, shape (n, d), at unit rows (n, d)."""
-        return self._layers[0].output(measure, points)
+        return self.all_layers[0].output(measure, points)
 
-    def _between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
+    def between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
         """Numbers of layers that act from `start` to `end`, and when each ends, the last at `end`.
 
         So a run comes to the very times that are asked for, where a layer ends but for rounding.
         """
-        last = len(self._layers) - 1
-        for index in range(self._number(start), last + 1):
+        last = len(self.all_layers) - 1
+        for index in range(self.layer_number(start), last + 1):
             until = (index + 1) * self.step
             if index == last or until >= end - _ROUNDING * self.step:
                 yield index, end
                 return
             yield index, until
 
-    def _at(self, t: float) -> Dynamics:
+    def at(self, t: float) -> Dynamics:
         """The layer that acts at a time, of two the later; the last at its own end.
 
         Raises
@@ -372,14 +376,14 @@ class InTurn(Dynamics):
         ValueError
             If t is beyond the last.
         """
-        if t > self._depth * (1.0 + _ROUNDING):
-            got, depth = _checks.tell_apart(t, self._depth)
+        if t > self.depth * (1.0 + _ROUNDING):
+            got, depth = _checks.tell_apart(t, self.depth)
             raise ValueError(f"t must be <= {depth}, the depth of {shown(self)}, got {got}")
-        return super()._at(t)
+        return super().at(t)
 
-    def _number(self, t: float) -> int:
+    def layer_number(self, t: float) -> int:
         """Which layer acts at a time: of two the later, the last at its own end and beyond."""
-        return min(int(t / self.step + _ROUNDING), len(self._layers) - 1)
+        return min(int(t / self.step + _ROUNDING), len(self.all_layers) - 1)
 
 
 @dataclass(frozen=True)
@@ -410,11 +414,11 @@ class Layers(InTurn):
 
     Examples
     --------
-    >>> Layers([SA(1.0), SA(2.0)], step=0.5)._depth
+    >>> Layers([SA(1.0), SA(2.0)], step=0.5).depth
     1.0
     """
 
-    _no_energy: ClassVar[str] = "each of its layers may have one of its own"
+    why_no_energy: ClassVar[str] = "each of its layers may have one of its own"
 
     layers: Sequence[Layer | OwnDynamics] = field(
         metadata=key(
@@ -436,12 +440,12 @@ class Layers(InTurn):
             raise ValueError(f"layers must hold at least one layer, got {shown(self.layers)}")
         for layer in layers:
             known = adapt_any(layer) if layer_step(layer) is None else None
-            if known is None or known.noise > 0.0 or known._layers[0] is not known:
+            if known is None or known.noise > 0.0 or known.all_layers[0] is not known:
                 raise ValueError(
                     f"layers must be dynamics but Layers and LayerMap, without noise, in a "
                     f"sequence, got {shown(layer)}"
                 )
-            if known._varies:
+            if known.varies:
                 raise ValueError(
                     f"layers must not vary in time, since each acts for a time of its own, got "
                     f"{shown(layer)}"
@@ -452,30 +456,30 @@ class Layers(InTurn):
             each.setdefault(layer, layer) if tells_facts(layer) else layer for layer in layers
         )
         freeze(self, layers=layers, step=number("step", self.step, above=0))
-        dims = {layer.dim for layer in self._layers} - {None}
+        dims = {layer.dim for layer in self.all_layers} - {None}
         if len(dims) > 1:
             raise ValueError(f"layers must be of one dimension, got {sorted(dims, key=str)}")
-        smooth = all(layer._smooth for layer in self._layers)
-        freeze(self, dim=next(iter(dims), None), _smooth=smooth)
+        smooth = all(layer.is_smooth for layer in self.all_layers)
+        freeze(self, dim=next(iter(dims), None), is_smooth=smooth)
 
     def __repr__(self) -> str:
         return f"Layers({len(self.layers)} layers, step={self.step}, dim={self.dim})"
 
     @cached_property
-    def _layers(self) -> Sequence[Dynamics]:
+    def all_layers(self) -> Sequence[Dynamics]:
         """What acts, one after the other, as equations know it: of one object one layer."""
         known = {id(layer): adapt(layer) for layer in self.layers}
         return tuple(known[id(layer)] for layer in self.layers)
 
     @property
-    def _representatives(self) -> Sequence[Dynamics]:
+    def representatives(self) -> Sequence[Dynamics]:
         """Each once."""
-        return list({id(layer): layer for layer in self._layers}.values())
+        return list({id(layer): layer for layer in self.all_layers}.values())
 
     @property
-    def _reach(self) -> float:
+    def reach(self) -> float:
         """The largest |β KᵀQ| of a layer."""
-        return max(layer._reach for layer in self._layers)
+        return max(layer.reach for layer in self.all_layers)
 
     @classmethod
     def random(
@@ -613,7 +617,7 @@ class RandomLayers(Record, InTurn):
         return f"RandomLayers({self.ensemble!r}, {told})"
 
     @cached_property
-    def _layers(self) -> Sequence[Attention]:
+    def all_layers(self) -> Sequence[Attention]:
         return Drawn(self._draw, self.n_layers)
 
     def _draw(self, layer: int) -> Attention:
@@ -628,15 +632,15 @@ class RandomLayers(Record, InTurn):
         return Attention(self.beta, [replace(head, V=factor * np.asarray(head.V))])
 
     @cached_property
-    def _representatives(self) -> Sequence[Attention]:
+    def representatives(self) -> Sequence[Attention]:
         """That of the largest reach: the layers differ in numbers alone."""
         same = self.ensemble == VALUES
-        return (self._layers[0] if same else max(self._layers, key=lambda one: one._reach),)
+        return (self.all_layers[0] if same else max(self.all_layers, key=lambda one: one.reach),)
 
     @property
-    def _reach(self) -> float:
+    def reach(self) -> float:
         """The largest |β KᵀQ| of a layer."""
-        return self._representatives[0]._reach
+        return self.representatives[0].reach
 
 
 @dataclass(frozen=True)
@@ -683,7 +687,7 @@ class LayerMap(Dynamics):
             raise ValueError(
                 f"dynamics must be one without noise, and no LayerMap, got {shown(self.dynamics)}"
             )
-        if known._varies:
+        if known.varies:
             raise ValueError(
                 f"dynamics of a LayerMap must not vary in time, since it has no flow: take Layers, "
                 f"whose weights are those of each layer, got {shown(self.dynamics)}"
@@ -695,7 +699,7 @@ class LayerMap(Dynamics):
                 f"step must be that of the random layers, {own}, on which the scale of their "
                 f"values hangs, got {got}"
             )
-        freeze(self, step=step, _layer_step=step, dim=known.dim)
+        freeze(self, step=step, layer_step=step, dim=known.dim)
 
     @cached_property
     def _plain(self) -> Dynamics:
@@ -709,6 +713,6 @@ class LayerMap(Dynamics):
         """That of the first layer, shape (n, d), at unit rows (n, d)."""
         return self._plain.output(measure, points)
 
-    def _at(self, t: float) -> Dynamics:
+    def at(self, t: float) -> Dynamics:
         """The layer that acts at a time, of two the later."""
-        return self._plain._at(t)
+        return self._plain.at(t)

@@ -117,14 +117,14 @@ class Adapted(Dynamics):
         )
 
     @property
-    def _varies(self) -> bool:
+    def varies(self) -> bool:
         return self._t is None and bool(self._timed)
 
-    def _at(self, t: float) -> Adapted:
-        return Adapted(self._own, t) if self._varies else self
+    def at(self, t: float) -> Adapted:
+        return Adapted(self._own, t) if self.varies else self
 
     @property
-    def _no_energy(self) -> str:  # type: ignore[override]
+    def why_no_energy(self) -> str:  # type: ignore[override]
         if self._timed:
             return "it varies in time, and how its energy does is not known"
         return (
@@ -133,18 +133,18 @@ class Adapted(Dynamics):
         )
 
     @property
-    def _sums(self) -> str:  # type: ignore[override]
+    def sum_method(self) -> str:  # type: ignore[override]
         return "own" if self._reads else "none"
 
     @property
-    def _divergence(self) -> Any:
+    def divergence_at(self) -> Any:
         return self._spread if callable(getattr(self._own, "divergence", None)) else None
 
     def _spread(self, measure: Any, points: Array) -> Array:
         return self._asked("divergence", measure, points, points.shape[:1])
 
     @cached_property
-    def _energy(self) -> Energy | None:
+    def energy_functional(self) -> Energy | None:
         """What it says, where it says its gradient, too, and does not vary in time."""
         own = self._own
         methods = (getattr(own, name, None) for name in ("energy", "energy_gradient"))
@@ -185,7 +185,7 @@ class Adapted(Dynamics):
             )
         return values
 
-    def _outputs(
+    def output_and_gradients(
         self, measure: Any, points: Array, axis: Array | None = None
     ) -> tuple[Array, Sequence[Array]]:
         """See `Dynamics`; about an axis it is asked on two meridians.
@@ -195,7 +195,7 @@ class Adapted(Dynamics):
         AsymmetryError
             If they do not agree.
         """
-        names = ["output", "energy_gradient"] if self._energy else ["output"]
+        names = ["output", "energy_gradient"] if self.energy_functional else ["output"]
         vectors = [self._asked(name, measure, points, points.shape) for name in names]
         if axis is not None:
             turn = turn_about(axis)
@@ -222,13 +222,13 @@ class Adapted(Dynamics):
             If an answer is none of its kind, or the divergence is not that of X.
         """
         # a flow map of no symmetry takes over from one with an axis in d = 3
-        self._outputs(measure, measure.points, measure.axis if self._reads else None)
-        if self._energy is not None:
+        self.output_and_gradients(measure, measure.points, measure.axis if self._reads else None)
+        if self.energy_functional is not None:
             self._functional(measure)
-        if self._divergence is None:
+        if self.divergence_at is None:
             return
         points = measure.points[:: max(1, len(measure.points) // _TRIED)][:_TRIED]
-        divergence, dim = self._divergence(measure, points), points.shape[1]
+        divergence, dim = self.divergence_at(measure, points), points.shape[1]
         # that of the field along rays from 0, which is tangential
         steps = _STEP * np.concatenate([np.eye(dim), -np.eye(dim)])
         near = (points[:, None] + steps).reshape(-1, dim)
@@ -271,7 +271,7 @@ def _has_own_output(dynamics: Dynamics) -> bool:
 
 def layer_step(dynamics: Any) -> float | None:
     """What each of its discrete layers counts for in time; None of a flow."""
-    step: float | None = getattr(dynamics, "_layer_step", None)
+    step: float | None = getattr(dynamics, "layer_step", None)
     return step
 
 
@@ -280,8 +280,8 @@ def describe(dynamics: Any) -> str:
     text = repr(dynamics)
     if text == object.__repr__(dynamics):
         text = f"{type(dynamics).__name__}()"
-    if tells_facts(dynamics) and len(dynamics._layers) > 1:
-        return f"{text}, that is {', '.join(map(repr, dynamics._layers))}"
+    if tells_facts(dynamics) and len(dynamics.all_layers) > 1:
+        return f"{text}, that is {', '.join(map(repr, dynamics.all_layers))}"
     if tells_facts(dynamics) or callable(getattr(dynamics, "output", None)):
         return text
     return f"{text}, that is {adapt(dynamics)!r}"
@@ -310,16 +310,16 @@ def adapt(dynamics: Any) -> Dynamics:
     Interaction(kernel=(1.0, 2.0, 1.0), normalised=False, sign=1, noise=0.0)
     """
     known = _as_told(dynamics)
-    if known._moving is not known:
+    if known.mover is not known:
         # with an energy that is followed, both are adapted
         return known
     if isinstance(known, Sum):
         # weights in time leave the kind of a term as it is at all times: heads stay heads
         terms = [_as_told(term) for term in known.terms]
         known = Sum(terms, weights=known.weights)
-        if not known._varies:
+        if not known.varies:
             known = Sum([adapt(term) for term in terms], weights=known.weights)
-    if known._varies:
+    if known.varies:
         return known if isinstance(known, Varying) else Varying(known)
     return getattr(known, "_plain", None) or known
 
@@ -335,7 +335,7 @@ def _as_told(dynamics: Any) -> Dynamics:
                     f"parent"
                 )
             return Adapted(dynamics)
-        return dynamics._masked
+        return dynamics.under_mask
     noise = number("noise of the dynamics", dynamics.noise, low=0)
     if callable(getattr(dynamics, "output", None)):
         return Adapted(dynamics)

@@ -25,7 +25,7 @@ from meanfield._checks import (
     time_tolerance,
     unmasked,
 )
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array, ArrayLike, Listed
 
 # control points are those of so many parts of each piece, which lie close to it
 _PARTS = 8
@@ -37,7 +37,7 @@ _COMPARED, _ALIKE = 1000, 1e-10
 _FINE, _COARSE = 512, 8
 
 
-class TimeDependent(Record, ABC):
+class TimeDependent(Record, Listed, ABC):
     """A number, vector or matrix that varies in time.
 
     Attributes
@@ -50,8 +50,10 @@ class TimeDependent(Record, ABC):
         That of the polynomials between its times.
     """
 
+    _for_rooms = "degree", "map_linear", "on_interval"
+
     times: ArrayLike
-    _degree: int
+    degree: int
 
     @property
     @abstractmethod
@@ -77,10 +79,10 @@ class TimeDependent(Record, ABC):
         """A bound of |value| at all times, of matrices of the spectral norm."""
 
     @abstractmethod
-    def _linear(self, change: Callable[[Array], Array]) -> TimeDependent:
+    def map_linear(self, change: Callable[[Array], Array]) -> TimeDependent:
         """What a linear map, which takes values along the last axes, makes of it."""
 
-    def _on(self, start: float, end: float) -> TimeDependent:  # noqa: ARG002
+    def on_interval(self, start: float, end: float) -> TimeDependent:  # noqa: ARG002
         """What it is for a run from one time to another: this."""
         return self
 
@@ -91,7 +93,7 @@ class TimeDependent(Record, ABC):
 
     def __neg__(self) -> TimeDependent:
         """The same of the values with the other sign."""
-        return self._linear(np.negative)
+        return self.map_linear(np.negative)
 
     def _inside(self, t: float) -> float:
         """The time, at an end where rounding took it beyond.
@@ -172,14 +174,14 @@ class Schedule(TimeDependent):
             )
         freeze(self, times=read_only(times), values=read_only(values))
 
-    _degree = 3
+    degree = 3
 
     def __repr__(self) -> str:
         first, *_, last = np.asarray(self.times)
         of = f"shape {self.shape}" if self.shape else "values in [{:g}, {:g}]".format(*self.extrema)
         return f"Schedule({len(np.asarray(self.times))} times in [{first:g}, {last:g}], {of})"
 
-    def _linear(self, change: Callable[[Array], Array]) -> Schedule:
+    def map_linear(self, change: Callable[[Array], Array]) -> Schedule:
         """The schedule of what a linear map, along the last axes, makes of the values."""
         return Schedule(self.times, change(np.asarray(self.values)))
 
@@ -277,7 +279,7 @@ class FunctionOfTime(TimeDependent):
 
     # what bounds it, and where steps end, a run tells
     times = (0.0, np.inf)
-    _degree = 0
+    degree = 0
     extrema = np.nan, np.nan
     largest = np.nan
 
@@ -328,11 +330,11 @@ class FunctionOfTime(TimeDependent):
         """
         raise TypeError(f"{self} has a derivative on the times of a run only, got t = {t:g}")
 
-    def _linear(self, change: Callable[[Array], Array]) -> FunctionOfTime:
+    def map_linear(self, change: Callable[[Array], Array]) -> FunctionOfTime:
         """The function whose values are what a linear map makes of these."""
         return FunctionOfTime(lambda t: change(np.asarray(self(t))))
 
-    def _on(self, start: float, end: float) -> ChebyshevSeries:
+    def on_interval(self, start: float, end: float) -> ChebyshevSeries:
         """Its series on the times of a run, which misses it by 1e-13 of its largest value.
 
         The values at 64, 128, 256, … Chebyshev points are asked for, until the second half of the
@@ -401,7 +403,7 @@ class ChebyshevSeries(TimeDependent):
         return self.coefficients.shape[1:]
 
     @property
-    def _degree(self) -> int:  # type: ignore[override]
+    def degree(self) -> int:  # type: ignore[override]
         """That of the series."""
         return len(self.coefficients) - 1
 
@@ -447,9 +449,9 @@ class ChebyshevSeries(TimeDependent):
         """
         from scipy.fft import dct
 
-        count = parts * max(self._degree, 1)
+        count = parts * max(self.degree, 1)
         padded = np.zeros((count + 1, *self.shape))
-        padded[: self._degree + 1] = 0.5 * self.coefficients
+        padded[: self.degree + 1] = 0.5 * self.coefficients
         padded[0] *= 2.0
         return dct(padded, type=1, axis=0), 1.0 / float(np.cos(0.5 * np.pi / parts))
 
@@ -466,7 +468,7 @@ class ChebyshevSeries(TimeDependent):
         order = 2 if self.ndim == 2 else None
         return factor * max(float(np.linalg.norm(np.atleast_1d(one), order)) for one in values)
 
-    def _linear(self, change: Callable[[Array], Array]) -> ChebyshevSeries:
+    def map_linear(self, change: Callable[[Array], Array]) -> ChebyshevSeries:
         """The series of what a linear map makes of the values."""
         return ChebyshevSeries(change(self.coefficients), self.times)
 
@@ -539,7 +541,7 @@ def within(thing: Any, start: float, end: float) -> Any:
     ValueError
         If a function is not smooth or finite there, or its values are out of range.
     """
-    return _with(thing, lambda each: each._on(start, end))
+    return _with(thing, lambda each: each.on_interval(start, end))
 
 
 def at_time(thing: Any, t: float) -> Any:
@@ -554,7 +556,7 @@ def at_time(thing: Any, t: float) -> Any:
     if is_dataclass(then) and then is not thing:
         # where a spline passes through 0 its rounding is that of its larger values
         sizes = [0.0, *(each.largest for each in schedules(thing))]
-        freeze(then, _size=float(np.nanmax(sizes)))
+        freeze(then, rounding_size=float(np.nanmax(sizes)))
     return then
 
 

@@ -29,7 +29,7 @@ def _log_size(factor: float, energy: Energy) -> float:
 class Varying(Several):
     """What gives the dynamics that acts at each time, and facts that hold at all of them.
 
-    It has no kernel, no heads and no matrices of its own: those are what `_at` gives. What is the
+    It has no kernel, no heads and no matrices of its own: those are what `at` gives. What is the
     same at all times is taken from the instances at the knots.
 
     Parameters
@@ -39,7 +39,7 @@ class Varying(Several):
 
     Attributes
     ----------
-    _knots : ndarray
+    knots : ndarray
         The times of all schedules, as far as all of them go; 0 where there are none.
 
     Raises
@@ -49,7 +49,7 @@ class Varying(Several):
     """
 
     name = ""
-    _varies = True
+    varies = True
 
     def __init__(self, own: Dynamics) -> None:
         each = [np.asarray(schedule.times) for schedule in schedules(own)]
@@ -60,12 +60,12 @@ class Varying(Several):
             raise ValueError(f"schedules must have times in common, got {own!r}")
         times = np.unique(np.concatenate([[first], *each]))
         times = times[np.isfinite(times)]
-        self._own, self._knots = own, times[(times >= first) & (times <= last)]
+        self._own, self.knots = own, times[(times >= first) & (times <= last)]
         self._last = float(last)
         self.name, self.dim, self.noise = own.name, own.dim, own.noise
         self.sign, self.normalised = own.sign, own.normalised
         # several ask for the same time; it hangs on nothing else, so that threads may share them
-        self._of = lru_cache(maxsize=KEPT_TIMES)(own._at)
+        self._of = lru_cache(maxsize=KEPT_TIMES)(own.at)
 
     def __repr__(self) -> str:
         return repr(self._own)
@@ -80,22 +80,22 @@ class Varying(Several):
         """
         raise TypeError(f"{self!r} has an output at a time only, not of {measure} at {points}")
 
-    def _at(self, t: float) -> Dynamics:
+    def at(self, t: float) -> Dynamics:
         """The dynamics with the weights of a time."""
         return self._of(float(t))
 
     @property
-    def _own_terms(self) -> Sequence[Dynamics]:
-        return self._own._own_terms
+    def own_terms(self) -> Sequence[Dynamics]:
+        return self._own.own_terms
 
     @property
-    def _own_weights(self) -> Any:
-        return self._own._own_weights
+    def own_weights(self) -> Any:
+        return self._own.own_weights
 
     @cached_property
-    def _instances(self) -> Sequence[Dynamics]:
+    def instances(self) -> Sequence[Dynamics]:
         """The dynamics at the knots."""
-        return [self._at(t) for t in self._knots]
+        return [self.at(t) for t in self.knots]
 
     @cached_property
     def _samples(self) -> Sequence[Dynamics]:
@@ -104,82 +104,82 @@ class Varying(Several):
         Relations between weights are polynomials on each piece, which are 0 if they are so at more
         points than their degree. A series of a high degree is smooth, and looked at at 100.
         """
-        return self._samples_between(self._knots)
+        return self._samples_between(self.knots)
 
     def _samples_between(self, times: Array) -> Sequence[Dynamics]:
         """The same of pieces that end at other times."""
-        degree = max((each._degree for each in schedules(self._own)), default=0)
+        degree = max((each.degree for each in schedules(self._own)), default=0)
         shares = np.linspace(0.0, 1.0, min(_FACTORS * degree + 1, _MOST_POINTS))
         starts, steps = times[:-1, None], np.diff(times)[:, None]
         inner = np.minimum(starts + shares * steps, times[-1]).ravel()
-        return [self._at(t) for t in np.append(inner, times[-1])]
+        return [self.at(t) for t in np.append(inner, times[-1])]
 
     @property
     def _each(self) -> Sequence[Dynamics]:
         """The dynamics at the knots."""
-        return self._instances
+        return self.instances
 
     @property
-    def _by_output(self) -> bool:
-        return any(one._by_output for one in self._instances)
+    def known_by_output(self) -> bool:
+        return any(one.known_by_output for one in self.instances)
 
     @property
-    def _sums(self) -> str:  # type: ignore[override]
-        return self._instances[0]._sums
+    def sum_method(self) -> str:  # type: ignore[override]
+        return self.instances[0].sum_method
 
     @property
-    def _reach(self) -> float:
+    def reach(self) -> float:
         """The largest over all times."""
-        return self._own._reach
+        return self._own.reach
 
     @property
-    def _steepness(self) -> Steepness | None:
+    def steepness(self) -> Steepness | None:
         """The largest of all samples, which the parts of a flow map are to resolve."""
-        each = [one._steepness for one in self._samples if one._steepness is not None]
+        each = [one.steepness for one in self._samples if one.steepness is not None]
         return (lambda sets: np.max([one(sets) for one in each], axis=0)) if each else None
 
     @property
-    def _log_size(self) -> float:
-        return self._reach if self._fast else 0.0
+    def log_size(self) -> float:
+        return self.reach if self.has_kernel_size else 0.0
 
     @property
     def _weights_vary(self) -> bool:
         """Whether terms of a sum may change their sign."""
-        return isinstance(self._own_weights, TimeDependent)
+        return isinstance(self.own_weights, TimeDependent)
 
     @property
-    def _keeps_clusters(self) -> bool:
-        return not self._weights_vary and self._of_all("_keeps_clusters")
+    def keeps_clusters(self) -> bool:
+        return not self._weights_vary and self._of_all("keeps_clusters")
 
     @property
-    def _gathers(self) -> bool:
-        return not self._weights_vary and self._of_all("_gathers")
+    def gathers_clusters(self) -> bool:
+        return not self._weights_vary and self._of_all("gathers_clusters")
 
     @cached_property
-    def _is_gradient(self) -> bool:
-        return all(one._is_gradient for one in self._samples)
+    def is_gradient(self) -> bool:
+        return all(one.is_gradient for one in self._samples)
 
     @property
-    def _no_gradient(self) -> str:  # type: ignore[override]
-        return next(one._no_gradient for one in self._samples if not one._is_gradient)
+    def why_no_gradient(self) -> str:  # type: ignore[override]
+        return next(one.why_no_gradient for one in self._samples if not one.is_gradient)
 
     @property
-    def _no_energy(self) -> str:  # type: ignore[override]
-        lacking = [one for one in self._samples if one._energy is None]
-        return lacking[0]._no_energy if lacking else "its sign changes"
+    def why_no_energy(self) -> str:  # type: ignore[override]
+        lacking = [one for one in self._samples if one.energy_functional is None]
+        return lacking[0].why_no_energy if lacking else "its sign changes"
 
     @cached_property
-    def _energy(self) -> Energy | None:
+    def energy_functional(self) -> Energy | None:
         """The one of a sample at which a Dirac mass has the largest, where all samples have one."""
         return self._largest_energy(self._samples)
 
-    def _energy_between(self, start: float, end: float) -> Energy | None:
+    def energy_between(self, start: float, end: float) -> Energy | None:
         """The same of the samples from one time to another."""
-        inside = self._knots[(self._knots > start) & (self._knots < end)]
+        inside = self.knots[(self.knots > start) & (self.knots < end)]
         return self._largest_energy(self._samples_between(np.array([start, *inside, end])))
 
     def _largest_energy(self, samples: Sequence[Dynamics]) -> Energy | None:
-        energies = [one._energy for one in samples]
+        energies = [one.energy_functional for one in samples]
         known = [one for one in energies if one is not None]
         if len(known) < len(energies) or len({one.sign for one in known}) > 1:
             return None
@@ -199,13 +199,13 @@ class Varying(Several):
         return energy_of(parts, first.sign, "F", " + ".join(told))
 
     @property
-    def _depth(self) -> float:
+    def depth(self) -> float:
         """The last time that all schedules know."""
         return self._last
 
-    def _between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
+    def between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
         """Itself, piece by piece: the steps of a run end at knots, and at the end."""
-        slack = _ROUNDING * float(np.diff(self._knots, append=np.inf).min())
-        for knot in self._knots[(self._knots > start + slack) & (self._knots < end - slack)]:
+        slack = _ROUNDING * float(np.diff(self.knots, append=np.inf).min())
+        for knot in self.knots[(self.knots > start + slack) & (self.knots < end - slack)]:
             yield 0, float(knot)
         yield 0, end

@@ -20,7 +20,7 @@ from meanfield.typing import Array
 
 def _fact_of_moving(name: str) -> Any:
     """A fact that is the same as of the dynamics that moves the measure."""
-    return property(attrgetter(f"_moving.{name}"))
+    return property(attrgetter(f"mover.{name}"))
 
 
 class WithEnergy(Dynamics):
@@ -40,120 +40,123 @@ class WithEnergy(Dynamics):
     noise = _fact_of_moving("noise")
     sign = _fact_of_moving("sign")
     normalised = _fact_of_moving("normalised")
-    _isotropic = _fact_of_moving("_isotropic")
-    _fast = _fact_of_moving("_fast")
-    _log_size = _fact_of_moving("_log_size")
-    _smooth = _fact_of_moving("_smooth")
-    _keeps_clusters = _fact_of_moving("_keeps_clusters")
-    _gathers = _fact_of_moving("_gathers")
-    _is_gradient = _fact_of_moving("_is_gradient")
-    _no_gradient = _fact_of_moving("_no_gradient")
-    _multipliers = _fact_of_moving("_multipliers")
-    _by_moments = _fact_of_moving("_by_moments")
+    is_isotropic = _fact_of_moving("is_isotropic")
+    has_kernel_size = _fact_of_moving("has_kernel_size")
+    log_size = _fact_of_moving("log_size")
+    is_smooth = _fact_of_moving("is_smooth")
+    keeps_clusters = _fact_of_moving("keeps_clusters")
+    gathers_clusters = _fact_of_moving("gathers_clusters")
+    is_gradient = _fact_of_moving("is_gradient")
+    why_no_gradient = _fact_of_moving("why_no_gradient")
+    multipliers = _fact_of_moving("multipliers")
+    known_by_moments = _fact_of_moving("known_by_moments")
 
     def __init__(self, moving: Dynamics, asked: Dynamics) -> None:
         self._moves, self._asked = moving, asked
         self.dim = moving.dim or asked.dim
-        self._of = lru_cache(KEPT_TIMES)(lambda t: WithEnergy(moving._at(t), asked._at(t)))
+        self._of = lru_cache(KEPT_TIMES)(lambda t: WithEnergy(moving.at(t), asked.at(t)))
 
     def __repr__(self) -> str:
         return f"{self._moves!r} with the energy of {self._asked!r}"
 
     @property
-    def _moving(self) -> Dynamics:
+    def mover(self) -> Dynamics:
         """What moves the measure."""
         return self._moves
 
     @property
-    def _balanced(self) -> bool:  # type: ignore[override]
-        return self._moves._balanced or self._asked._balanced
+    def is_balanced(self) -> bool:  # type: ignore[override]
+        return self._moves.is_balanced or self._asked.is_balanced
 
     @property
-    def _varies(self) -> bool:
+    def varies(self) -> bool:
         """Whether what moves the measure does, or the energy."""
-        return self._moves._varies or self._asked._varies
+        return self._moves.varies or self._asked.varies
 
     @property
-    def _own_terms(self) -> Sequence[Dynamics]:
-        return self._asked._own_terms
+    def own_terms(self) -> Sequence[Dynamics]:
+        return self._asked.own_terms
 
     @property
-    def _own_weights(self) -> Any:
-        return self._asked._own_weights
+    def own_weights(self) -> Any:
+        return self._asked.own_weights
 
     @cached_property
-    def _instances(self) -> Sequence[Dynamics]:
+    def instances(self) -> Sequence[Dynamics]:
         """Those at the times at which either is checked."""
-        if not self._varies:
+        if not self.varies:
             return (self,)
-        return [self._at(t) for t in self._knots]
+        return [self.at(t) for t in self.knots]
 
     @property
-    def _knots(self) -> Array:  # type: ignore[override]
+    def knots(self) -> Array:  # type: ignore[override]
         """The times of all schedules of both, as far as all of them go."""
-        each = [one._knots for one in (self._moves, self._asked) if one._varies]
+        each = [one.knots for one in (self._moves, self._asked) if one.varies]
         times, first = np.unique(np.concatenate(each)), max(one[0] for one in each)
-        return np.asarray(times[(times >= first) & (times <= self._depth)])
+        return np.asarray(times[(times >= first) & (times <= self.depth)])
 
     @property
-    def _depth(self) -> float:
+    def depth(self) -> float:
         """The last time that both know."""
-        return min(self._moves._depth, self._asked._depth)
+        return min(self._moves.depth, self._asked.depth)
 
     @property
-    def _gram(self) -> bool:  # type: ignore[override]
-        return self._moves._gram and self._asked._gram
+    def stays_in_span(self) -> bool:  # type: ignore[override]
+        return self._moves.stays_in_span and self._asked.stays_in_span
 
     @property
-    def _reach(self) -> float:
+    def reach(self) -> float:
         """The larger of both, which a run resolves."""
-        return max(self._moves._reach, self._asked._reach)
+        return max(self._moves.reach, self._asked.reach)
 
     @cached_property
-    def _energy(self) -> Energy | None:
+    def energy_functional(self) -> Energy | None:
         """That of the other dynamics; none if that is of a user's own and comes from a file."""
-        energy = self._asked._energy
+        energy = self._asked.energy_functional
         return None if energy is None else replace(energy, is_own=False)
 
-    def _energy_between(self, start: float, end: float) -> Energy | None:
-        energy = self._asked._energy_between(start, end)
+    def energy_between(self, start: float, end: float) -> Energy | None:
+        energy = self._asked.energy_between(start, end)
         return None if energy is None else replace(energy, is_own=False)
 
     @cached_property
-    def _terms(self) -> Sequence[tuple[float, Dynamics]]:
-        return (*self._moves._terms, *((0.0, term) for _, term in self._asked._terms))
+    def weighted_terms(self) -> Sequence[tuple[float, Dynamics]]:
+        return (
+            *self._moves.weighted_terms,
+            *((0.0, term) for _, term in self._asked.weighted_terms),
+        )
 
     @cached_property
-    def _layers(self) -> Sequence[Dynamics]:
+    def all_layers(self) -> Sequence[Dynamics]:
         """Each layer with the same energy, made when it is asked for; equal ones are one object."""
-        layers = self._moves._layers
+        layers = self._moves.all_layers
         if layers[0] is self._moves:
             return (self,)
         return Drawn(lambda number: self._with_energy(layers[number]), len(layers))
 
     @cached_property
-    def _representatives(self) -> Sequence[Dynamics]:
-        if self._layers[0] is self:
+    def representatives(self) -> Sequence[Dynamics]:
+        if self.all_layers[0] is self:
             return (self,)
-        return list(map(self._with_energy, self._moves._representatives))
+        return list(map(self._with_energy, self._moves.representatives))
 
     @cached_property
     def _with_energy(self) -> Callable[[Dynamics], Dynamics]:
         """A layer with the energy; all that are listed are kept, and the last few of others."""
-        count = max(KEPT, len(self._moves._representatives))
+        count = max(KEPT, len(self._moves.representatives))
         return lru_cache(count)(lambda layer: WithEnergy(layer, self._asked))
 
-    def _at(self, t: float) -> Dynamics:
+    def at(self, t: float) -> Dynamics:
         # refuses a t beyond the last layer
-        self._moves._at(t)
-        return self._of(float(t)) if self._varies else super()._at(t)
+        self._moves.at(t)
+        return self._of(float(t)) if self.varies else super().at(t)
 
-    def _number(self, t: float) -> int:
-        return self._moves._number(t)
+    def layer_number(self, t: float) -> int:
+        return self._moves.layer_number(t)
 
-    def _between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
-        for number, until in self._moves._between(start, end):
-            for _, knot in self._asked._between(start, until):
+    def between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
+        for number, until in self._moves.between(start, end):
+            for _, knot in self._asked.between(start, until):
                 yield number, knot
             start = until
 
@@ -161,8 +164,8 @@ class WithEnergy(Dynamics):
         """What the dynamics adds to tokens, shape (n, d), at unit rows (n, d)."""
         return self._moves.output(measure, points)
 
-    def _output_from(self, measure: Any, points: Array, position: Any) -> Array:
-        return self._moves._output_from(measure, points, position)
+    def output_from(self, measure: Any, points: Array, position: Any) -> Array:
+        return self._moves.output_from(measure, points, position)
 
 
 def why_no_energy(dynamics: Any, energy: Any = None) -> str:
@@ -175,9 +178,9 @@ def why_no_energy(dynamics: Any, energy: Any = None) -> str:
     FeedForward(...): each column of W must ...; follow one with energy=, in a case run.energy
     """
     known = adapt_with(dynamics, energy)
-    if known._energy is not None:
+    if known.energy_functional is not None:
         return ""
-    return f"{shown(known)}: {known._no_energy}; follow one with energy=, in a case run.energy"
+    return f"{shown(known)}: {known.why_no_energy}; follow one with energy=, in a case run.energy"
 
 
 def adapt_with(dynamics: Any, energy: Any) -> Dynamics:
@@ -191,7 +194,7 @@ def adapt_with(dynamics: Any, energy: Any) -> Dynamics:
     Examples
     --------
     >>> from meanfield.dynamics.isotropic import SA
-    >>> adapt_with(SA(1.0), SA(2.0))._energy.symbol
+    >>> adapt_with(SA(1.0), SA(2.0)).energy_functional.symbol
     'E_β'
     """
     known = adapt(dynamics)

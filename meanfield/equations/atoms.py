@@ -46,7 +46,7 @@ def collapsed(flow: LineFlowMap, spread: Array, radius: float) -> LineFlowMap:
         atoms = np.where(atoms < radius, 0.0, np.where(atoms > np.pi - radius, np.pi, atoms))
     angles = flow.angles.copy()
     angles[held] = atoms[owners[held]] + turns
-    return flow._moved(angles=angles, owners=owners, atoms=atoms)
+    return flow.moved_to(angles=angles, owners=owners, atoms=atoms)
 
 
 def _offsets(flow: LineFlowMap, angles: Array, places: Array) -> tuple[Array, Array]:
@@ -58,7 +58,7 @@ def _offsets(flow: LineFlowMap, angles: Array, places: Array) -> tuple[Array, Ar
 
 def _merged(flow: LineFlowMap, radius: float) -> tuple[Integers, Array]:
     """Owners and atoms, where atoms closer than the radius have become one."""
-    owners, atoms = flow.owners, flow._atom_angles
+    owners, atoms = flow.owners, flow.atom_angles
     for first in range(len(atoms) - 1, 0, -1):
         offsets, _ = _offsets(flow, atoms[:first], np.full(first, atoms[first]))
         near = int(np.argmin(np.abs(offsets)))

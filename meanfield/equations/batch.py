@@ -28,7 +28,7 @@ class TangentAttention:
 
     def __init__(self, dynamics: Dynamics, shape: tuple[int, int, int]) -> None:
         self._dynamics, self._n = dynamics, shape[1]
-        self._shifted = dynamics._kernel.beta > LARGEST_BETA
+        self._shifted = dynamics.pair_kernel.beta > LARGEST_BETA
         self._matrix = np.empty(shape)
         self._diagonal = self._matrix.reshape(shape[0], -1)[:, :: self._n + 1]
         self._factor = np.full(shape[:2], dynamics.sign / self._n)
@@ -40,9 +40,9 @@ class TangentAttention:
         matrix, factor, along, n = self._matrix, self._factor, self._along, self._n
         if self._shifted:
             np.subtract(gram, 1.0, out=matrix)
-            matrix *= self._dynamics._kernel.beta
+            matrix *= self._dynamics.pair_kernel.beta
         else:
-            np.multiply(gram, self._dynamics._kernel.beta, out=matrix)
+            np.multiply(gram, self._dynamics.pair_kernel.beta, out=matrix)
         np.exp(matrix, out=matrix)
         # symmetric up to here, so that rows may be scaled as columns: the shorter way in memory
         if self._dynamics.normalised:
@@ -162,7 +162,7 @@ class HeadsBatch(_PointsBatch):
         super().__init__(points)
         r, n, _ = points.shape
         self._normalise = dynamics.normalised
-        heads = zip(dynamics._scores, dynamics._values, strict=True)
+        heads = zip(dynamics.score_matrices, dynamics.value_matrices, strict=True)
         self._heads = [(np.asarray(scores), np.asarray(value)) for scores, value in heads]
         self._matrix = np.empty((r, n, n))
         self._mean, self._turned = np.empty((2, *points.shape))
@@ -210,14 +210,14 @@ def batch_tendency(points: Array, dynamics: OwnDynamics, form: str = "auto") -> 
     """
     one_of("form", form, FORMS)
     facts = adapt(dynamics)
-    if facts._varies:
+    if facts.varies:
         raise ValueError(f"dynamics must not vary in time for many repeats, got {facts}")
-    if facts._scores and not facts._isotropic:
+    if facts.score_matrices and not facts.is_isotropic:
         if form == "gram":
             raise ValueError(f"form must be 'points' for {shown(dynamics)}, got {shown(form)}")
         return HeadsBatch(points, facts)
-    if facts._fast and facts._kernel.beta > LARGEST_BETA:
-        got, largest = tell_apart(facts._kernel.beta, LARGEST_BETA)
+    if facts.has_kernel_size and facts.pair_kernel.beta > LARGEST_BETA:
+        got, largest = tell_apart(facts.pair_kernel.beta, LARGEST_BETA)
         raise ValueError(f"beta must be <= {largest} for USA, got {got}")
     _, n, dim = points.shape
     if form == "gram" or (form == "auto" and n <= dim):

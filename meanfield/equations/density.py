@@ -69,7 +69,7 @@ class SpectralTendency(Steady, ABC):
     _transforms: Transforms
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
-        self.dynamics, self.space, self._limits = dynamics, density.space, density._limits
+        self.dynamics, self.space, self._limits = dynamics, density.space, density.run_limits
         self.initial_state = np.array(density.coefficients).view(np.float64)
 
     @abstractmethod
@@ -83,7 +83,7 @@ class SpectralTendency(Steady, ABC):
 
     def tail(self, state: Array) -> float:
         """The spectral tail of a real vector."""
-        return spectral_tail(self.space._power(self._coefficients(state)))
+        return spectral_tail(self.space.power(self._coefficients(state)))
 
     def scale(self, state: Array) -> Array:
         """‖f_{<=k}‖ / sqrt(n), f_{<=k} the part of f up to the entry's degree k, n entries.
@@ -93,18 +93,18 @@ class SpectralTendency(Steady, ABC):
         rounding errors; low degrees have neither.
         """
         coefficients = self._coefficients(state)
-        norms = np.sqrt(np.cumsum(self.space._power(coefficients))[self.space.degrees])
+        norms = np.sqrt(np.cumsum(self.space.power(coefficients))[self.space.degrees])
         reals = coefficients.itemsize // norms.itemsize
         return np.asarray(np.repeat(norms, reals) / np.sqrt(reals * len(norms)))
 
     def _coefficients(self, state: Array) -> NDArray[Any]:
-        return state.view(self.space._coefficient_type)
+        return state.view(self.space.coefficient_type)
 
     def noisy_speed(self, state: Array) -> float:
         """(∫ |X - τ ∇ log f|² dmu)^{1/2}, the speed with the noise's flux; where f > 0."""
         coefficients, noise = self._coefficients(state), self._noise
         self._evaluate(coefficients)
-        noise.evaluate(self.space._embed(coefficients, self._grid))
+        noise.evaluate(self.space.embed(coefficients, self._grid))
         # X may be too large to be squared
         scale = 1.0 / float(np.sqrt(self.speed_unit))
         total = scale * self.speed_unit * self._transforms.flux + scale * noise.gradient
@@ -116,7 +116,7 @@ class SpectralTendency(Steady, ABC):
     @cached_property
     def _noise(self) -> Transforms:
         """f, and -τ ∇f as its gradient."""
-        return self._grid._transforms(np.full(self._grid.kmax + 1, -self.dynamics.noise))
+        return self._grid.transforms(np.full(self._grid.kmax + 1, -self.dynamics.noise))
 
 
 class DensityTendency(SpectralTendency):
@@ -139,7 +139,7 @@ class DensityTendency(SpectralTendency):
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         super().__init__(density, dynamics)
-        self._grid, kernel = self.space, dynamics._kernel
+        self._grid, kernel = self.space, dynamics.pair_kernel
         potential, primitive, size, log_unit = kernel.series(density.dim, self.space.kmax)
         self._normalised = dynamics.normalised and is_divided(potential)
         self._can_be_small = self._normalised and kernel.least_share < LOST.below
@@ -155,7 +155,7 @@ class DensityTendency(SpectralTendency):
             else:
                 self.speed_unit = lead
                 self._energy_factor *= lead
-        self._transforms = self.space._transforms(slope, potential if self._normalised else None)
+        self._transforms = self.space.transforms(slope, potential if self._normalised else None)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -217,8 +217,8 @@ class DensityTendency(SpectralTendency):
         small = LOST.places(transforms.potential, float(transforms.potential.max()))
         density = Density.from_coefficients(self.space, coefficients)
         points = self.space.points[small]
-        log_unit, potential, pull = self.dynamics._kernel.attention(density, points)
-        mean = np.einsum("aid,id->ai", self.space._frame(small), pull) / potential
+        log_unit, potential, pull = self.dynamics.pair_kernel.attention(density, points)
+        mean = np.einsum("aid,id->ai", self.space.tangent_frame(small), pull) / potential
         transforms.gradient[:, small] = self.dynamics.sign * mean
         transforms.potential[small] = 1.0
         with np.errstate(under="ignore"):
@@ -275,7 +275,7 @@ class BalancedOnGrid(GridField):
 
     def __init__(self, grid: Space, dynamics: Dynamics) -> None:
         self._dynamics, self.grid = dynamics, grid
-        self._sums = grid_sums(self.grid, dynamics._kernel.beta)
+        self._sums = grid_sums(self.grid, dynamics.pair_kernel.beta)
         self.forget()
 
     def forget(self) -> None:
@@ -336,7 +336,7 @@ class Frame:
             self.tangents[1:, :, 2:] = 1.0
         else:
             self.basis, self.points = np.eye(space.dim), space.points
-            self.tangents = space._frame(np.arange(len(space.weights)))
+            self.tangents = space.tangent_frame(np.arange(len(space.weights)))
 
     def matrix(self, name: str, matrix: Any) -> Array:
         """A matrix, or a number for a multiple of the identity, in these coordinates.
@@ -391,7 +391,7 @@ class SeriesScores:
 
     def __call__(self, coefficients: Coefficients) -> tuple[Array, float]:
         """Fields, shape (1 + d, N), and what the errors of G are relative to."""
-        moments = self._space._embed(coefficients, self._bilinear.sources)
+        moments = self._space.embed(coefficients, self._bilinear.sources)
         series = self._bilinear.coefficients(moments)
         if self._fields is None:
             fields = _on_circle(series, len(self._space.angles))
@@ -474,9 +474,9 @@ class ZonalScores:
 
 
 def _exact_grid(space: Zonal, length: float) -> Zonal:
-    size = space._exact_size(space.kmax + bandwidth(length, space.dim))
+    size = space.exact_size(space.kmax + bandwidth(length, space.dim))
     try:
-        return space._resized(size)
+        return space.resize(size)
     except ValueError as error:
         raise ValueError(
             f"beta |KᵀQ| must be smaller on {space}, got {length:.6g}, which takes size {size}: "
@@ -530,7 +530,7 @@ class GridTendency(SpectralTendency):
         self.field = grid_field(density.space, dynamics, tables)
         self._grid = self.field.grid
         # of values and the divergence only
-        self._transforms = self._grid._transforms(np.zeros(self._grid.kmax + 1))
+        self._transforms = self._grid.transforms(np.zeros(self._grid.kmax + 1))
         self._rates = Rates(np.zeros((1, len(self._grid.weights))))
 
     def __call__(self, state: Array, out: Array) -> None:
@@ -539,16 +539,16 @@ class GridTendency(SpectralTendency):
         if self._grid is self.space:
             self._transforms.weak_divergence(self._coefficients(out))
             return
-        rate = np.empty(self._grid.n_coefficients, dtype=self.space._coefficient_type)
+        rate = np.empty(self._grid.n_coefficients, dtype=self.space.coefficient_type)
         self._transforms.weak_divergence(rate)
-        self._coefficients(out)[:] = self._grid._embed(rate, self.space)
+        self._coefficients(out)[:] = self._grid.embed(rate, self.space)
 
     def _evaluate(self, coefficients: NDArray[Any]) -> None:
         """Fill the transforms with f, and their flux with f X."""
         transforms, flux = self._transforms, self._transforms.flux
         on_grid = coefficients
         if self._grid is not self.space:
-            on_grid = self.space._embed(coefficients, self._grid)
+            on_grid = self.space.embed(coefficients, self._grid)
         transforms.evaluate(on_grid)
         self._rates = self.field(on_grid, transforms.values)
         self._check_digits()
@@ -560,7 +560,7 @@ class GridTendency(SpectralTendency):
 
     def heating(self, state: Array) -> Array:
         """-τ ∫ <∇ δE/δmu, ∇f> dσ, what heat does to each energy, at the last state: this one."""
-        self._noise.evaluate(self.space._embed(self._coefficients(state), self._grid))
+        self._noise.evaluate(self.space.embed(self._coefficients(state), self._grid))
         # τ is in the gradient of the noise
         heat = self._noise.gradient
         weights = self._grid.weights
@@ -608,13 +608,15 @@ def unseen_share(density: Density, dynamics: Dynamics) -> float:
     In the norm of H^{-1}, that of f X. It is 0 where X is a series, and where no finer grid is.
     """
     # a drift whose energy is followed must be seen as one that acts
-    drifts = [(weight or 1.0, term) for weight, term in dynamics._terms if term._by_output]
+    drifts = [
+        (weight or 1.0, term) for weight, term in dynamics.weighted_terms if term.known_by_output
+    ]
     # kinks are narrower than any grid
-    smooth = [(weight, term) for weight, term in drifts if term._smooth]
+    smooth = [(weight, term) for weight, term in drifts if term.is_smooth]
     if not smooth:
         return 0.0
     try:
-        finer = density._embedded(density.space._doubled())
+        finer = density.embed(density.space.double())
     except ValueError:
         return 0.0
     weights, terms = zip(*smooth, strict=True)
@@ -624,10 +626,10 @@ def unseen_share(density: Density, dynamics: Dynamics) -> float:
         rates.append(np.empty_like(equation.initial_state))
         equation(equation.initial_state, rates[-1])
     fine = whole._coefficients(rates[1])
-    apart = fine - here.space._embed(here._coefficients(rates[0]), whole.space)
+    apart = fine - here.space.embed(here._coefficients(rates[0]), whole.space)
     degrees = np.maximum(np.unique(whole.space.degrees), 1.0)
     missed, size = (
-        float(np.sqrt(whole.space._power(part) @ degrees**-2.0)) for part in (apart, fine)
+        float(np.sqrt(whole.space.power(part) @ degrees**-2.0)) for part in (apart, fine)
     )
     return missed / max(size, _SLOWEST)
 
@@ -640,7 +642,7 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
     ValueError
         As `GridTendency`.
     """
-    if dynamics._scores:
+    if dynamics.score_matrices:
         frame = Frame(space)
         for name, scores, values in _matrices(dynamics):
             frame.matrix(f"V of {name}", values)
@@ -650,7 +652,7 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
             else:
                 longest = float(np.linalg.norm(frame.points @ matrix.T, axis=1).max())
                 _exact_grid(frame.latitudes, longest)
-    elif space.axis is not None and not all(lie_along(v, space.axis) for v in dynamics._vectors):
+    elif space.axis is not None and not all(lie_along(v, space.axis) for v in dynamics.axis_rows):
         raise ValueError(
             f"dynamics must commute with rotations about the axis of {space}, got "
             f"{shown(dynamics)}: take a Sphere, a Circle or Particles"
@@ -659,7 +661,9 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
 
 def _matrices(dynamics: Dynamics) -> Iterator[tuple[str, Any, Any]]:
     """Name, β KᵀQ and V of each head."""
-    for i, (scores, value) in enumerate(zip(dynamics._scores, dynamics._values, strict=True)):
+    for i, (scores, value) in enumerate(
+        zip(dynamics.score_matrices, dynamics.value_matrices, strict=True)
+    ):
         yield f"heads[{i}]", scores, value
 
 
@@ -690,7 +694,7 @@ class HeadsOnGrid(GridField):
         self._uniform: list[Array] = []
         self._potentials: list[Array] = []
         # the gradient of an energy, which one head alone has, over X or X times G
-        self._energy = dynamics._energy
+        self._energy = dynamics.energy_functional
         log_unit = self._energy.log_unit if self._energy else 0.0
         self._log_unit = eigenvalues_in_unit(log_unit, self.grid.dim, 0)[1]
         one = Density(self.grid, np.ones(len(self.grid.weights))).coefficients
@@ -779,7 +783,7 @@ class ScaledSums:
         lower, upper = degrees * potential[:-2], (degrees + dim - 2) * potential[2:]
         along = np.append(potential[1], (lower + upper) / (2 * degrees + dim - 2))
         self._along = along[grid.degrees]
-        self._transforms = grid._transforms(series.primitive[:-1], potential[:-1])
+        self._transforms = grid.transforms(series.primitive[:-1], potential[:-1])
         self._log_unit = series.log_unit + float(np.log(series.size))
 
     def __call__(self, coefficients: Coefficients) -> tuple[Array, Array, Array, Indices]:
@@ -808,22 +812,22 @@ class DensityOnGrid(Density):
     def __init__(
         self, space: Space, coefficients: Coefficients, scaled: Callable[[float], ScaledSums]
     ) -> None:
-        self._on(space)
+        self.with_limits(space)
         self.law, self.misfit, self._scaled = None, 0.0, scaled
         self.coefficients = read_only(np.array(coefficients))
 
-    def _log_moment(self, z: Array) -> tuple[Array, Array]:
+    def log_moment_at(self, z: Array) -> tuple[Array, Array]:
         """As `log_moment`; at β times the grid in O(N log N) on the circle."""
         beta = float(np.linalg.norm(z[0]))
         if len(z) != len(self.space.weights) or beta == 0.0:
-            return super()._log_moment(z)
+            return super().log_moment_at(z)
         points = z / beta
         if (tangents := self._tangents_at(points)) is None:
-            return super()._log_moment(z)
+            return super().log_moment_at(z)
         log_g, along, across, lost = self._scaled(beta)(self.coefficients)
         mean = along[:, None] * points + np.einsum("cij,ci->ij", tangents, across)
         if len(lost):
-            log_g[lost], mean[lost] = super()._log_moment(z[lost])
+            log_g[lost], mean[lost] = super().log_moment_at(z[lost])
         return log_g, mean
 
     def _tangents_at(self, points: Array) -> Array | None:
@@ -831,7 +835,7 @@ class DensityOnGrid(Density):
         space = self.space
         if not isinstance(space, Zonal):
             is_grid = np.abs(points - space.points).max() <= _SAME_POINT
-            return space._frame(np.arange(len(points))) if is_grid else None
+            return space.tangent_frame(np.arange(len(points))) if is_grid else None
         along = points @ space.axis
         across = points - np.outer(along, space.axis)
         radii = np.linalg.norm(across, axis=1)
@@ -856,7 +860,7 @@ class OutputOnGrid(GridField):
         self.grid, self._dynamics, self._frame = space, dynamics, Frame(space)
         self._points = self._frame.points @ self._frame.basis.T
         self._scaled = lru_cache(maxsize=4)(partial(ScaledSums, space))
-        self._fixed = self._at(None) if dynamics._sums == "none" else None
+        self._fixed = self._at(None) if dynamics.sum_method == "none" else None
 
     def __call__(self, coefficients: Coefficients, values: Array) -> Rates:  # noqa: ARG002 (of heads)
         """X and ∇ δE/δmu along the tangents of the frame."""
@@ -864,7 +868,9 @@ class OutputOnGrid(GridField):
 
     def _at(self, density: Density | None) -> Rates:
         basis, tangents = self._frame.basis, self._frame.tangents
-        output, gradients = self._dynamics._outputs(density, self._points, self.grid.axis)
+        output, gradients = self._dynamics.output_and_gradients(
+            density, self._points, self.grid.axis
+        )
         velocity, *along = (
             np.einsum("cjr,jr->cj", tangents, vectors @ basis) for vectors in (output, *gradients)
         )
@@ -902,9 +908,11 @@ class SumOnGrid(GridField):
     """
 
     def __init__(self, space: Space, dynamics: Dynamics, tables: ScoreTables | None = None) -> None:
-        grids = (_grid_of(space, weight, term) for weight, term in dynamics._terms)
+        grids = (_grid_of(space, weight, term) for weight, term in dynamics.weighted_terms)
         self.grid = max(grids, key=lambda grid: grid.size)
-        self._parts = [(w, _field_on(self.grid, term, tables)) for w, term in dynamics._terms]
+        self._parts = [
+            (w, _field_on(self.grid, term, tables)) for w, term in dynamics.weighted_terms
+        ]
 
     def __call__(self, coefficients: Coefficients, values: Array) -> Rates:
         """X and the gradients of the energies of all terms."""
@@ -922,22 +930,22 @@ class SumOnGrid(GridField):
 
 def _grid_of(space: Space, weight: float, term: Dynamics) -> Space:
     """The space, or a finer one that the field of a term takes, or the energy of a form."""
-    is_wide = term._balanced or (weight == 0.0 and not term._isotropic)
-    return working_grid(space, term._reach) if is_wide else space
+    is_wide = term.is_balanced or (weight == 0.0 and not term.is_isotropic)
+    return working_grid(space, term.reach) if is_wide else space
 
 
 def _field_on(grid: Space, term: Dynamics, tables: ScoreTables | None) -> GridField:
     """The field of one term on a grid that is fine enough for it."""
-    if term._balanced:
+    if term.is_balanced:
         return BalancedOnGrid(grid, term)
-    if term._scores and not term._isotropic:
+    if term.score_matrices and not term.is_isotropic:
         return HeadsOnGrid(grid, term, tables)
-    return KernelOnGrid(grid, term) if term._isotropic else OutputOnGrid(grid, term)
+    return KernelOnGrid(grid, term) if term.is_isotropic else OutputOnGrid(grid, term)
 
 
 def grid_field(space: Space, dynamics: Dynamics, tables: ScoreTables | None = None) -> GridField:
     """The field of a dynamics on a grid: that of its term, or the sum of several."""
-    ((weight, term), *others) = dynamics._terms
+    ((weight, term), *others) = dynamics.weighted_terms
     if others or weight != 1.0:
         return SumOnGrid(space, dynamics, tables)
     return _field_on(_grid_of(space, weight, term), term, tables)
@@ -976,8 +984,8 @@ class OscillatorDensityTendency(Steady):
         degrees = np.arange(self.space.kmax + 1)
         self._decay = np.multiply.outer(density.widths, degrees) + dynamics.noise * degrees**2.0
         self._rates = 1j * np.multiply.outer(density.frequencies, degrees)
-        self._reach = min(int(dynamics._reach), self.space.kmax)
-        self._multipliers = np.asarray(dynamics._multipliers)[: self._reach + 1]
+        self._reach = min(int(dynamics.reach), self.space.kmax)
+        self._multipliers = np.asarray(dynamics.multipliers)[: self._reach + 1]
         self._divergence = -1j * degrees
         # c_k for k = -reach … kmax + reach, those beyond kmax 0
         self._wide = np.zeros((len(density.parts), len(degrees) + 2 * self._reach), np.complex128)
@@ -994,16 +1002,16 @@ class OscillatorDensityTendency(Steady):
         """The density of a real vector."""
         given, parts = self.density, self._parts(self.at_rest(state))
         nodes = given.frequencies, given.frequency_weights, given.widths
-        return OscillatorDensity._from_parts(self.space, parts, *nodes, **given._limits)
+        return OscillatorDensity.from_parts(self.space, parts, *nodes, **given.run_limits)
 
     def tail(self, state: Array) -> float:
         """The largest spectral tail of the parts of a real vector."""
-        return max(spectral_tail(self.space._power(part)) for part in self._parts(state))
+        return max(spectral_tail(self.space.power(part)) for part in self._parts(state))
 
     def scale(self, state: Array) -> Array:
         """‖f_{<=k}(·|ω_j)‖ / sqrt(n), n entries of one j, what a tolerance is relative to."""
         parts = self._parts(state)
-        norms = np.sqrt(np.cumsum(self.space._power(parts), axis=1) / (2 * parts.shape[1]))
+        norms = np.sqrt(np.cumsum(self.space.power(parts), axis=1) / (2 * parts.shape[1]))
         return np.asarray(np.repeat(norms, 2))
 
     def __call__(self, state: Array, out: Array) -> None:

@@ -405,13 +405,13 @@ def density_on_line(
     ArithmeticError
         If a characteristic can't be followed.
     """
-    tol = _TOLERANCE if dynamics._smooth else tol
+    tol = _TOLERANCE if dynamics.is_smooth else tol
     angles = circle_angles(points) if line.axis is None else polar_angles(points, line.axis)
     feet, expansions = angles, np.zeros(len(angles))
-    passed = list(dynamics._between(history.edges[0], t))
+    passed = list(dynamics.between(history.edges[0], t))
     starts = [history.edges[0], *(end for _, end in passed[:-1])]
     for start, (number, end) in reversed(list(zip(starts, passed, strict=True))):
-        field_at = _fields_of(line, dynamics, dynamics._layers[number])
+        field_at = _fields_of(line, dynamics, dynamics.all_layers[number])
         feet, expansion = feet_of(field_at, history, feet, (end, start), tol)
         expansions += expansion
     if line.axis is not None:
@@ -425,9 +425,9 @@ def _fields_of(
     line: LabelLine, dynamics: Dynamics, layer: Dynamics
 ) -> Callable[[float], AngularField]:
     """The field that moves the measure in a layer, at a time: at all the same unless it varies."""
-    moving = layer._moving
-    if moving._varies:
-        return lambda t: line_field(dynamics, line.dim, line.axis, moving._at(t))
+    moving = layer.mover
+    if moving.varies:
+        return lambda t: line_field(dynamics, line.dim, line.axis, moving.at(t))
     field = line_field(dynamics, line.dim, line.axis, moving)
     return lambda _: field
 

@@ -11,7 +11,7 @@ _KEPT = 2
 # what the state of a measure means, which is the same at all times
 _OF_STATES = {
     *("initial_state", "measure", "scale", "tail", "space", "flow", "points", "errors"),
-    *("spread", "move", "sums", "seconds", "_coefficients"),
+    *("spread", "move", "sums", "seconds", "coefficients"),
 }
 
 

@@ -136,14 +136,14 @@ class LineField(AngularField):
     """
 
     def __init__(self, dynamics: Dynamics, dim: int, reach: float) -> None:
-        kernel, self.normalised = dynamics._kernel, dynamics.normalised
+        kernel, self.normalised = dynamics.pair_kernel, dynamics.normalised
         self.line, self._growth = kernel.line(dim), kernel.growth
         if reach > kernel.reach:
             self.line = FinerLine(self.line, reach)
         self.tables = 4 if self.normalised and self._growth is None else 3
         self._unit = dynamics.sign * (1.0 if self.normalised else float(np.exp(kernel.log_unit)))
-        self._kernel, self._sign, self.is_balanced = kernel, dynamics.sign, dynamics._balanced
-        if (energy := dynamics._energy) is not None:
+        self._kernel, self._sign, self.is_balanced = kernel, dynamics.sign, dynamics.is_balanced
+        if (energy := dynamics.energy_functional) is not None:
             self._gradient_unit, self._is_weighted = 1.0, not energy.in_w2
 
     def _sum_small(self, rates: Rates, potentials: Array, angles: Array, masses: Array) -> None:
@@ -211,7 +211,7 @@ class FlowTendency(Steady):
         self.flow, self.dynamics, self.field = flow, dynamics, field
         self._free = np.flatnonzero(flow.owners == FREE)
         self._held = np.flatnonzero(flow.owners != FREE)
-        self._atom_masses = flow._atom_masses
+        self._atom_masses = flow.atom_masses
         self._masses = np.concatenate([flow.weights[self._free], self._atom_masses])
         self._count = len(self._masses)
         # on the circle atoms act on each other and on the nodes one by one, so that forces
@@ -222,9 +222,9 @@ class FlowTendency(Steady):
         self.initial_state = np.concatenate(
             [
                 flow.angles[self._free],
-                flow._atom_angles,
+                flow.atom_angles,
                 flow.expansion[self._free],
-                np.zeros(len(flow._atom_angles)),
+                np.zeros(len(flow.atom_angles)),
             ]
         )
         # the last log u of each source that is scaled
@@ -239,9 +239,9 @@ class FlowTendency(Steady):
         atoms = positions[len(free) :].copy()
         owners = flow.owners[held]
         angles[free], expansion[free] = positions[: len(free)], expansions[: len(free)]
-        angles[held] += (atoms - flow._atom_angles)[owners]
+        angles[held] += (atoms - flow.atom_angles)[owners]
         expansion[held] += expansions[len(free) :][owners]
-        return flow._moved(angles=angles, expansion=expansion, atoms=atoms)
+        return flow.moved_to(angles=angles, expansion=expansion, atoms=atoms)
 
     def scale(self, state: Array) -> Array:  # noqa: ARG002 (as for every tendency)
         """What a tolerance for each entry is relative to.
@@ -338,12 +338,12 @@ class HeadsField(AngularField):
     """
 
     def __init__(self, dynamics: Dynamics, dim: int, axis: Array | None, reach: float) -> None:
-        pairs = dynamics._matrices(dim)
+        pairs = dynamics.matrices(dim)
         self.normalised = dynamics.normalised
         sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
         largest = float(np.exp(max(sizes)))
         self._heads, self._unit = len(pairs), 1.0 if self.normalised else largest
-        if (energy := dynamics._energy) is not None:
+        if (energy := dynamics.energy_functional) is not None:
             self._gradient_unit = energy.sign * largest * float(np.exp(-energy.log_unit))
             self._is_weighted = not energy.in_w2
         limit = _LARGEST_ON_CIRCLE if dim == 2 else LARGEST_ZONAL_BETA
@@ -392,29 +392,31 @@ class OutputOnLine(AngularField):
 
     def __init__(self, dynamics: Dynamics, dim: int, axis: Array | None, reach: float) -> None:
         self.dynamics, self.line, self._axis = dynamics, DenseLine(dim, reach), axis
-        self.reads_flow = not dynamics._by_moments
+        self.reads_flow = not dynamics.known_by_moments
         self._start = np.array([1.0, 0.0])
         self._across = np.array([0.0, 1.0])
         if axis is None:
             return
         self._start, self._across = axis, geometry.perpendicular(axis)
-        for name, matrix in zip("WA", dynamics._vectors, strict=False):
+        for name, matrix in zip("WA", dynamics.axis_rows, strict=False):
             if not geometry.lie_along(matrix, axis):
                 raise AsymmetryError(
                     f"{name} must be made of multiples of the axis of symmetry for this flow "
                     f"map, got {matrix}: take Particles"
                 )
-        if dynamics._sums == "none":
-            dynamics._outputs(None, geometry.line_points(np.arange(0.1, np.pi, 0.2), axis), axis)
+        if dynamics.sum_method == "none":
+            dynamics.output_and_gradients(
+                None, geometry.line_points(np.arange(0.1, np.pi, 0.2), axis), axis
+            )
 
     def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:  # noqa: ARG002
         """See `AngularField`."""
         cosines, sines = np.cos(angles)[:, None], np.sin(angles)[:, None]
         points = cosines * self._start + sines * self._across
         along = cosines * self._across - sines * self._start
-        output, gradients = self.dynamics._outputs(self.flow, points, self._axis)
+        output, gradients = self.dynamics.output_and_gradients(self.flow, points, self._axis)
         pull, *others = (np.einsum("ij,ij->i", along, each) for each in (output, *gradients))
-        return Rates(pull, self.dynamics._divergence(self.flow, points), tuple(others))
+        return Rates(pull, self.dynamics.divergence_at(self.flow, points), tuple(others))
 
     def from_charges(self, charges: Array, angles: Array) -> Rates:  # noqa: ARG002
         """X along the angle and div X at angles."""
@@ -440,15 +442,15 @@ def line_field(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics
     ValueError
         If a flow map can't move under it.
     """
-    reach = dynamics._reach
+    reach = dynamics.reach
 
     def of(term: Dynamics) -> AngularField:
-        if term._isotropic:
+        if term.is_isotropic:
             return LineField(term, dim, reach)
-        kind = HeadsField if term._scores else OutputOnLine
+        kind = HeadsField if term.score_matrices else OutputOnLine
         return kind(term, dim, axis, reach)
 
-    parts = [(weight, of(term)) for weight, term in layer._terms]
+    parts = [(weight, of(term)) for weight, term in layer.weighted_terms]
     return parts[0][1] if len(parts) == 1 and parts[0][0] == 1.0 else SumOnLine(parts)
 
 

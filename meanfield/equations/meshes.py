@@ -88,7 +88,7 @@ class Meshes:
     ) -> None:
         self.law, self.field, self.radius = flow.law, field, radius
         self.scale, self.tol, self.limit = scale, tol, flow.max_nodes
-        self.has_maps, self.label_error = bool(field.dynamics._smooth), 0.0
+        self.has_maps, self.label_error = bool(field.dynamics.is_smooth), 0.0
         self._coarsest = int(np.clip(np.ceil(np.log2(0.5 * np.pi * scale / 4.0)), 1, 6))
 
     def first(self, flow: SphereFlowMap) -> SphereFlowMap:
@@ -104,7 +104,7 @@ class Meshes:
             _LEAF_SHARE * self.tol,
             coarsest=self._coarsest,
             limit=self.limit,
-            steepness=self.field.dynamics._steepness,
+            steepness=self.field.dynamics.steepness,
         )
         return _on_mesh(flow, mesh, (np.zeros((0, 3)), np.zeros(0)))
 
@@ -119,10 +119,10 @@ class Meshes:
         # below the tolerance the nodes only move on: no mesh is worth its time
         if smooth_mass < self.tol:
             return False
-        nodes, steepness = flow.points[: flow.n_nodes], self.field.dynamics._steepness
+        nodes, steepness = flow.points[: flow.n_nodes], self.field.dynamics.steepness
         allowed = _DRIFT_STRETCH * DRIFT_SHARE * _LEAF_SHARE * self.tol
         # the energy of a save asks for no less
-        if flow._largest_beta < self.scale:
+        if flow.largest_beta < self.scale:
             return True
         if steepness is not None and len(drift_missed(steepness, allowed, nodes, masses)):
             return True
@@ -187,7 +187,7 @@ class Meshes:
                         seeds=(nodes, masses),
                         coarsest=self._coarsest,
                         limit=self.limit,
-                        steepness=self.field.dynamics._steepness,
+                        steepness=self.field.dynamics.steepness,
                     )
                 except ArithmeticError as error:
                     reason = error
@@ -278,7 +278,7 @@ def _on_mesh(flow: SphereFlowMap, mesh: Mesh, particles: tuple[Array, Array]) ->
     """The flow map on another mesh, with other particles."""
     points, masses = particles
     density = np.maximum(mesh.values[0], _LEAST_DENSITY)
-    return flow._moved(
+    return flow.moved_to(
         flow.t,
         points=np.concatenate([mesh.points, points]),
         weights=np.concatenate([mesh.weights * mesh.values[0], masses]),

@@ -109,16 +109,16 @@ class SphereField(ActingField):
     """
 
     def __init__(self, dynamics: Dynamics) -> None:
-        self.dynamics, self._kernel = dynamics, dynamics._kernel
-        self.is_scaled_alone = dynamics._balanced
-        self.scaled = [self] if dynamics._balanced else []
-        self.sums = sums = SphereSums(dynamics._kernel)
+        self.dynamics, self._kernel = dynamics, dynamics.pair_kernel
+        self.is_scaled_alone = dynamics.is_balanced
+        self.scaled = [self] if dynamics.is_balanced else []
+        self.sums = sums = SphereSums(dynamics.pair_kernel)
         self.at, series = sums.at, sums.series
         self._normalised = dynamics.normalised and is_divided(series.potential)
         self._unit = 1.0 if self._normalised else series.size * float(np.exp(series.log_unit))
         self._slope = dynamics.sign * self._unit * sums.primitive_factors
         # the gradient of the energy over X, of what is divided over X times G
-        energy: Any = dynamics._energy
+        energy: Any = dynamics.energy_functional
         unit = float(np.exp(-energy.log_unit)) if energy.in_w2 else series.size
         self._gradient_unit, self._is_weighted = dynamics.sign * unit, not energy.in_w2
         # where ∇G is no multiple of the velocity's series, it is divided by G a second time
@@ -305,8 +305,8 @@ class SphereHeadsField(ActingField):
     """
 
     def __init__(self, dynamics: Dynamics, lmax: int) -> None:
-        self._normalised, self._energy = dynamics.normalised, dynamics._energy
-        self._heads = [SphereHead(m, v, self._normalised) for m, v in dynamics._matrices(3)]
+        self._normalised, self._energy = dynamics.normalised, dynamics.energy_functional
+        self._heads = [SphereHead(m, v, self._normalised) for m, v in dynamics.matrices(3)]
         degrees = SphereAt(lmax).degrees
         self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
         self._gradient_unit = 0.0
@@ -347,9 +347,9 @@ class SphereDriftField(ActingField):
     def rates(self, _: Coefficients, places: Places, *__: Any) -> Rates:
         """See `ActingField`."""
         units, dynamics = places.units(), self.dynamics
-        output, gradients = dynamics._outputs(None, units)
+        output, gradients = dynamics.output_and_gradients(None, units)
         velocity, *others = (project(units, each) for each in (output, *gradients))
-        return Rates(velocity, dynamics._divergence(None, units), tuple(others))
+        return Rates(velocity, dynamics.divergence_at(None, units), tuple(others))
 
 
 class SphereSumField(ActingField):
@@ -375,17 +375,19 @@ class SphereSumField(ActingField):
         degrees = SphereAt(lmax).degrees
         self._count, self.scaled = len(degrees), []
         self._parts: list[tuple[float, ActingField, Indices, int]] = []
-        for weight, term in dynamics._terms:
+        for weight, term in dynamics.weighted_terms:
             field: ActingField
             source, rows = 0, np.arange(self._count)
-            if term._isotropic:
+            if term.is_isotropic:
                 field = SphereField(term)
                 rows = np.flatnonzero(degrees <= field.at.degrees.max())
-                if term._balanced:
+                if term.is_balanced:
                     self.scaled.append(field)
                     source = len(self.scaled)
             else:
-                field = SphereHeadsField(term, lmax) if term._scores else SphereDriftField(term)
+                field = (
+                    SphereHeadsField(term, lmax) if term.score_matrices else SphereDriftField(term)
+                )
             self._parts.append((weight, field, rows, source))
 
     def rates(
@@ -405,11 +407,11 @@ class SphereSumField(ActingField):
 
 def _acting_field(layer: Dynamics, lmax: int) -> ActingField:
     """The field of a layer, on moments up to a degree."""
-    ((weight, term), *others) = layer._terms
+    ((weight, term), *others) = layer.weighted_terms
     # a kernel without heads has moments of its own
-    if others or weight != 1.0 or (term._isotropic and not term._scores):
+    if others or weight != 1.0 or (term.is_isotropic and not term.score_matrices):
         return SphereSumField(layer, lmax)
-    return SphereHeadsField(term, lmax) if term._scores else SphereDriftField(term)
+    return SphereHeadsField(term, lmax) if term.score_matrices else SphereDriftField(term)
 
 
 class SphereDepthField:
@@ -441,28 +443,30 @@ class SphereDepthField:
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
-        instances = [one for layer in dynamics._representatives for one in layer._instances]
-        terms = [term for one in instances for _, term in one._terms]
-        largest = max((term._kernel.degree(3) for term in terms if term._isotropic), default=0)
-        lmax = max(multipliers.bandwidth(dynamics._reach, 3) + 1, largest)
+        instances = [one for layer in dynamics.representatives for one in layer.instances]
+        terms = [term for one in instances for _, term in one.weighted_terms]
+        largest = max(
+            (term.pair_kernel.degree(3) for term in terms if term.is_isotropic), default=0
+        )
+        lmax = max(multipliers.bandwidth(dynamics.reach, 3) + 1, largest)
         self.at = SphereAt(lmax)
         # a kernel in time goes through its own series, as beside others
-        make = SphereSumField if dynamics._varies else _acting_field
+        make = SphereSumField if dynamics.varies else _acting_field
         self.of: Callable[[Dynamics], ActingField] = fields_of_layers(
             dynamics, partial(make, lmax=lmax)
         )
 
     def at_time(self, t: float) -> ActingField:
         """The field of what varies; it hangs on the time alone, so that threads may share it."""
-        return self.of(self.dynamics._at(t))
+        return self.of(self.dynamics.at(t))
 
     def during(self, start: float, end: float) -> ActingField:
         """The field of the layer that acts from one time to another."""
-        return self.of(self.dynamics._at(0.5 * (start + end)))
+        return self.of(self.dynamics.at(0.5 * (start + end)))
 
     def at_shares(self, start: float, end: float, shares: Array) -> list[ActingField]:
         """The field at each share of the time from one to another, in which one layer acts."""
-        if not self.dynamics._varies:
+        if not self.dynamics.varies:
             return [self.during(start, end)] * len(shares)
         return [self.at_time(float(start + share * (end - start))) for share in shares]
 
@@ -473,7 +477,7 @@ class SphereDepthField:
 
 def field_on_sphere(dynamics: Dynamics) -> SphereField | SphereDepthField:
     """The field on S^2 of any dynamics: `SphereField` where it has one kernel."""
-    has_kernel = dynamics._isotropic and dynamics._kernel is not None
+    has_kernel = dynamics.is_isotropic and dynamics.pair_kernel is not None
     return SphereField(dynamics) if has_kernel else SphereDepthField(dynamics)
 
 
@@ -532,7 +536,7 @@ class SphereTendency(Steady):
         logs = np.full(len(flow.weights), np.inf)
         logs[: self._n_nodes] = state[flow.points.size :]
         points = self.points(state).copy()
-        return flow._moved(flow.t, points=points, weights=flow.weights, log_density=logs)
+        return flow.moved_to(flow.t, points=points, weights=flow.weights, log_density=logs)
 
     def errors(self, tol: float) -> Array:
         """What a step may miss each entry by, where it may miss a unit of mass by `tol`."""

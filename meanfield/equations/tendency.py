@@ -57,8 +57,8 @@ def token_tendency(
     """
     check_sums(particles, dynamics, may_span=may_span)
     # in their span tokens stay under all terms or under none
-    may_span = may_span and dynamics._gram
-    if dynamics._varies:
+    may_span = may_span and dynamics.stays_in_span
+    if dynamics.varies:
         return _token_tendency_in_time(particles, dynamics, may_span, t)
     each = _of_terms(particles, dynamics, may_span)
     charts = _turning(particles) + [chart for chart, _ in each]
@@ -70,12 +70,12 @@ _OfTerms = list[tuple[tokens.Chart, tokens.TokenField]]
 
 def _turning(particles: Particles) -> list[tokens.Chart]:
     """The chart in which tokens turn with frequencies of their own, where they have any."""
-    return [] if particles._frequencies is None else [tokens.Angles()]
+    return [] if particles.natural_frequencies is None else [tokens.Angles()]
 
 
 def _of_terms(particles: Particles, dynamics: Dynamics, may_span: bool) -> _OfTerms:
     """The chart and the field of each term."""
-    return [_chart_and_field(particles, term, may_span) for _, term in dynamics._terms]
+    return [_chart_and_field(particles, term, may_span) for _, term in dynamics.weighted_terms]
 
 
 def _on_one_chart(
@@ -85,7 +85,7 @@ def _on_one_chart(
     chart = next((one for one in charts if isinstance(one, tokens.Angles)), charts[0])
     parts = [
         (weight, field if type(own) is type(chart) else tokens.AlongCircle(field))
-        for (weight, _), (own, field) in zip(dynamics._terms, each, strict=True)
+        for (weight, _), (own, field) in zip(dynamics.weighted_terms, each, strict=True)
     ]
     is_single = len(parts) == 1 and parts[0][0] == 1.0
     return chart, parts[0][1] if is_single else tokens.SumField(dynamics, parts)
@@ -95,16 +95,16 @@ def _token_tendency_in_time(
     particles: Particles, dynamics: Dynamics, may_span: bool, t: float
 ) -> InTime:
     """The right-hand sides of all times, on one chart."""
-    instances = dynamics._instances
+    instances = dynamics.instances
     each = [c for one in instances for c, _ in _of_terms(particles, one, may_span)]
     charts = _turning(particles) + each
     if particles.dim == 2 and not isinstance(charts[0], tokens.Span):
         # whether sums are along the circle hangs on β
-        terms = [term for one in instances for _, term in one._terms]
-        charts += [tokens.Angles() for term in terms if term._kernel and not term._balanced]
+        terms = [term for one in instances for _, term in one.weighted_terms]
+        charts += [tokens.Angles() for term in terms if term.pair_kernel and not term.is_balanced]
 
     def at(time: float) -> tokens.TokenTendency:
-        then = dynamics._at(time)
+        then = dynamics.at(time)
         fields = _of_terms(particles, then, may_span)
         return tokens.TokenTendency(particles, *_on_one_chart(then, fields, charts))
 
@@ -115,17 +115,17 @@ def _chart_and_field(
     particles: Particles, dynamics: Dynamics, may_span: bool
 ) -> tuple[tokens.Chart, tokens.TokenField]:
     """The chart and the field of one term."""
-    (n, d), kernel = particles.points.shape, dynamics._kernel
+    (n, d), kernel = particles.points.shape, dynamics.pair_kernel
     spans = may_span and (particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d))
     if dynamics.mask is not None:
-        if kernel is not None and particles._has_kernel_sums(kernel):
+        if kernel is not None and particles.has_kernel_sums(kernel):
             means, chart = causal_means(kernel, d), tokens.Angles() if d == 2 else tokens.Points()
             if means.holds(particles.weights, dynamics.mask.decay):
                 return chart, tokens.CarriedField(dynamics, means)
         return tokens.Span() if spans else tokens.Points(), tokens.MaskedField(dynamics)
-    if dynamics._balanced:
+    if dynamics.is_balanced:
         return tokens.Points(), tokens.BalancedField(particles, dynamics)
-    if dynamics._multipliers is not None:
+    if dynamics.multipliers is not None:
         return tokens.Angles(), tokens.PhaseField(dynamics)
     if kernel is None:
         return tokens.Points(), tokens.OutputField(particles, dynamics)
@@ -134,7 +134,7 @@ def _chart_and_field(
     if particles.sums == "float32" and kernel.growth is not None:
         single = Exponential(kernel.growth, np.float32)
         return tokens.Points(), tokens.KernelField(dynamics, single, particles.sums)
-    if (fast := particles._kernel_sums(kernel)) is None:
+    if (fast := particles.kernel_sums(kernel)) is None:
         return tokens.Points(), tokens.KernelField(dynamics, kernel, "direct")
     if d == 2:
         return tokens.Angles(), tokens.CellField(dynamics, fast)
@@ -149,7 +149,7 @@ def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = Tru
     ValueError
         Naming `sums`, and what is allowed.
     """
-    if particles.sums == "gram" and not (may_span and dynamics._gram):
+    if particles.sums == "gram" and not (may_span and dynamics.stays_in_span):
         raise ValueError(
             f"sums must be 'auto', 'direct' or 'transforms' for {shown(particles)} under "
             f"{shown(dynamics)}, got 'gram': inner products alone move tokens under SA, USA and "
@@ -182,14 +182,14 @@ def check_carried(measure: AnyMeasure, dynamics: Dynamics) -> None:
         Naming what it lacks.
     """
     for _, term in _terms_of(dynamics):
-        if not term._by_output:
+        if not term.known_by_output:
             continue
-        if term._divergence is None:
+        if term.divergence_at is None:
             raise ValueError(
                 f"dynamics must have a kernel or heads, or divergence(measure, points), for a flow "
                 f"map, got {shown(term)}"
             )
-        if measure.dim == 3 and measure.axis is None and not term._by_moments:
+        if measure.dim == 3 and measure.axis is None and not term.known_by_moments:
             raise ValueError(
                 f"dynamics must have a kernel or heads, or reads_measure = False, for a flow map "
                 f"on S^2, got {shown(term)}: fields there are not told the measure, since meshes "
@@ -199,14 +199,14 @@ def check_carried(measure: AnyMeasure, dynamics: Dynamics) -> None:
 
 def _terms_of(dynamics: Dynamics) -> list[tuple[float, Dynamics]]:
     """The terms of all layers, of what varies in time those at its knots."""
-    instances = [one for layer in dynamics._representatives for one in layer._instances]
-    return [term for one in instances for term in one._terms]
+    instances = [one for layer in dynamics.representatives for one in layer.instances]
+    return [term for one in instances for term in one.weighted_terms]
 
 
 def _check_moved(measure: AnyMeasure, dynamics: Dynamics) -> None:
     if dynamics.mask is not None:
         check_ordered(measure, dynamics.mask)
-    multipliers = dynamics._multipliers
+    multipliers = dynamics.multipliers
     if multipliers is None:
         if isinstance(measure, OscillatorDensity):
             raise ValueError(
@@ -233,19 +233,19 @@ def tendency(measure: AnyMeasure, dynamics: Dynamics, t: float = 0.0) -> Tendenc
     """
     check_measure("measure", measure)
     check_moved(measure, dynamics)
-    if not dynamics._varies:
+    if not dynamics.varies:
         return _tendency(measure, dynamics)
     if isinstance(measure, Particles):
         return token_tendency(measure, dynamics, t=t)
     if not isinstance(measure, Density):
-        return InTime(lambda time: _tendency(measure, dynamics._at(time)), t)
+        return InTime(lambda time: _tendency(measure, dynamics.at(time)), t)
     # heads whose scores stay the same keep their tables
     tables: densities.ScoreTables = {}
 
     def at(time: float) -> Tendency:
         if len(tables) > _MOST_TABLES:
             tables.clear()
-        return _density_tendency(measure, dynamics._at(time), tables)
+        return _density_tendency(measure, dynamics.at(time), tables)
 
     return InTime(at, t)
 
@@ -275,6 +275,6 @@ def _(measure: SphereFlowMap, dynamics: Dynamics) -> Tendency:
 def _density_tendency(
     measure: Density, dynamics: Dynamics, tables: densities.ScoreTables | None = None
 ) -> Tendency:
-    if dynamics._isotropic and dynamics._kernel is not None and not dynamics._balanced:
+    if dynamics.is_isotropic and dynamics.pair_kernel is not None and not dynamics.is_balanced:
         return densities.DensityTendency(measure, dynamics)
     return densities.GridTendency(measure, dynamics, tables)

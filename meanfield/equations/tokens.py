@@ -99,7 +99,7 @@ class Angles:
 
     def begin(self, particles: Particles) -> Array:
         """Start from these tokens, `Oscillators` from their angles as they are."""
-        self._frequencies = particles._frequencies
+        self._frequencies = particles.natural_frequencies
         if self._frequencies is None:
             return self.state_of(particles.points)
         return np.array(particles.angles)  # type: ignore[attr-defined]
@@ -165,7 +165,7 @@ class TokenField(Steady, ABC):
 
     def output(self, measure: Particles) -> Array:
         """What the dynamics adds to tokens of this number, shape (n, d)."""
-        return self.dynamics._output_from(measure, measure.points, None)
+        return self.dynamics.output_from(measure, measure.points, None)
 
     def pairs(self, count: int) -> int:  # noqa: ARG002 (of sums in O(n))
         """How many terms are summed over pairs of so many tokens, 0 where no pairs are."""
@@ -215,7 +215,7 @@ class KernelField(TokenField):
 
     def __call__(self, places: Array, masses: Array) -> Rates:
         """X and ∇ δE/δmu at unit rows (n, d)."""
-        dynamics, unit = self.dynamics, self.dynamics._kernel.log_unit
+        dynamics, unit = self.dynamics, self.dynamics.pair_kernel.log_unit
         pull, log_unit, log_g = self._sums.pull_of_others(places, masses)
         with np.errstate(under="ignore"):
             gradient = pull * np.exp(log_unit - unit)[:, None]
@@ -243,17 +243,17 @@ class OutputField(TokenField):
         self._particles = particles
         # which heads with matrices of their own are summed in O(n), by sums of them all
         self._is_fast: list[bool] = []
-        if not dynamics._scores:
-            ways = [dynamics._sums]
-        elif dynamics._isotropic:
-            is_fast = particles._has_kernel_sums(dynamics._kernel)
-            is_scaled = dynamics._balanced and not is_fast
-            ways = ["direct" if is_scaled else particles._way(is_fast)]
+        if not dynamics.score_matrices:
+            ways = [dynamics.sum_method]
+        elif dynamics.is_isotropic:
+            is_fast = particles.has_kernel_sums(dynamics.pair_kernel)
+            is_scaled = dynamics.is_balanced and not is_fast
+            ways = ["direct" if is_scaled else particles.way_of_sums(is_fast)]
         else:
-            matrices = [m for m, _ in dynamics._matrices(particles.dim)]
-            self._is_fast = [particles._has_score_sums(m) for m in matrices]
+            matrices = [m for m, _ in dynamics.matrices(particles.dim)]
+            self._is_fast = [particles.has_score_sums(m) for m in matrices]
             ways = [
-                particles._way(fast or particles._sums_at(particles.points @ m.T) is not None)
+                particles.way_of_sums(fast or particles.sums_at(particles.points @ m.T) is not None)
                 for m, fast in zip(matrices, self._is_fast, strict=True)
             ]
             if any(self._is_fast):
@@ -271,8 +271,8 @@ class OutputField(TokenField):
     def output(self, measure: Particles) -> Array:
         """Σ_h V_h ∇G [/ G], what is added to tokens of this number, shape (n, d)."""
         if not self._is_fast:
-            return np.asarray(self.dynamics._output_from(measure, measure.points, None))
-        return np.asarray(self.dynamics._combined(self._moments(measure)))
+            return np.asarray(self.dynamics.output_from(measure, measure.points, None))
+        return np.asarray(self.dynamics.combine(self._moments(measure)))
 
     def _moments(self, particles: Particles) -> list[tuple[Array, Array]]:
         """log G and ∇G/G of attention at the tokens, head by head."""
@@ -282,22 +282,22 @@ class OutputField(TokenField):
         together = iter(found)
         return [
             next(together) if is_fast else particles.log_moment(z)
-            for is_fast, z in zip(self._is_fast, self.dynamics._queries(points), strict=True)
+            for is_fast, z in zip(self._is_fast, self.dynamics.queries(points), strict=True)
         ]
 
     def __call__(self, places: Array, masses: Array) -> Rates:  # noqa: ARG002 (those of its tokens)
         """X and, of one head with an energy E_{β,D}, its gradient at unit rows (n, d)."""
         # a user's own may read what tokens have beside their places
-        dynamics, here = self.dynamics, self._particles._moved(places)
-        if not dynamics._scores:
-            output, gradients = dynamics._outputs(here, places)
+        dynamics, here = self.dynamics, self._particles.moved_to(places)
+        if not dynamics.score_matrices:
+            output, gradients = dynamics.output_and_gradients(here, places)
             velocity, *others = (project(places, each) for each in (output, *gradients))
             rates = Rates(velocity, energy_gradients=tuple(others))
-        elif (energy := dynamics._energy) is None:
+        elif (energy := dynamics.energy_functional) is None:
             rates = Rates(project(places, self.output(here)))
         else:
             moments = self._moments(here)
-            velocity = project(places, dynamics._combined(moments))
+            velocity = project(places, dynamics.combine(moments))
             # ± X, or with softmax ± G X
             log_g = moments[0][0] if dynamics.normalised else np.zeros(len(places))
             unit = energy.sign * np.exp(log_g - energy.log_unit)
@@ -324,7 +324,7 @@ class MaskedField(TokenField):
 
     def __call__(self, places: Array, masses: Array) -> Rates:
         """X at unit rows (n, d)."""
-        velocity = self.dynamics._tangents_of_tokens(places, masses)
+        velocity = self.dynamics.tangents_of_tokens(places, masses)
         if not np.isfinite(velocity).all():
             raise ArithmeticError("the field is not finite")
         return Rates(velocity)
@@ -372,7 +372,7 @@ class BalancedField(TokenField):
 
     def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
         super().__init__(dynamics)
-        self._asked, self._tables = particles.sums, particles._kernel_sums(dynamics._kernel)
+        self._asked, self._tables = particles.sums, particles.kernel_sums(dynamics.pair_kernel)
         self.sums = "direct" if self._tables is None else "transforms"
         self._log_u: Array | None = None
 
@@ -400,7 +400,7 @@ class BalancedField(TokenField):
         here, dynamics = Particles(places, masses, sums=self._asked), self.dynamics
         if not masses.all():
             return project(places, dynamics.output(here, places)), None
-        sums = here._node_sums(dynamics._kernel.beta, self._tables)
+        sums = here.node_sums(dynamics.pair_kernel.beta, self._tables)
         log_u = scaling(sums.potential, masses, start)
         potential, velocity = sums.pull(masses * np.exp(log_u))
         velocity *= (dynamics.sign / potential)[:, None]
@@ -425,7 +425,7 @@ class CellField(TokenField):
         """X and ∇ δE/δmu along the circle at angles (n,)."""
         dynamics = self.dynamics
         potential, pull = LineSums(self._cells, places)(masses, 2)
-        unit = 1.0 / potential if dynamics.normalised else np.exp(dynamics._kernel.log_unit)
+        unit = 1.0 / potential if dynamics.normalised else np.exp(dynamics.pair_kernel.log_unit)
         return Rates(dynamics.sign * unit * pull, energy_gradients=(pull,))
 
 
@@ -436,12 +436,12 @@ class PhaseField(TokenField):
         """X and ∇ δE/δmu = X, where there is an energy, along the circle at angles (n,)."""
         waves = np.exp(1j * places)
         speed = phase_velocity(self._series(waves, masses), waves)
-        return Rates(speed, energy_gradients=(speed,) if self.dynamics._energy else ())
+        return Rates(speed, energy_gradients=(speed,) if self.dynamics.energy_functional else ())
 
     @property
     def has_flow(self) -> bool:
         """Whether there is one harmonic only."""
-        return len(self.dynamics._multipliers) == 2
+        return len(self.dynamics.multipliers) == 2
 
     def pull(self, places: Array, masses: Array) -> complex:
         """The number a of X(θ) = Re(a e^{iθ}), where there is one harmonic only."""
@@ -449,13 +449,13 @@ class PhaseField(TokenField):
 
     def _series(self, waves: Moments, masses: Array) -> Moments:
         """The coefficients c_k m_k of X, from e^{iθ} (n,)."""
-        moments = np.empty(len(self.dynamics._multipliers), dtype=np.complex128)
+        moments = np.empty(len(self.dynamics.multipliers), dtype=np.complex128)
         moments[0] = masses.sum()
         power = np.ones_like(waves)
         for k in range(1, len(moments)):
             power *= waves
             moments[k] = masses @ power
-        return np.asarray(self.dynamics._multipliers * np.conj(moments))
+        return np.asarray(self.dynamics.multipliers * np.conj(moments))
 
 
 class AlongCircle(TokenField):
@@ -554,7 +554,7 @@ class TokenTendency(Steady):
 
     def flow(self, state: Array, pull: complex, h: float) -> Array:
         """The angles after a time h in which the pull stays as it is."""
-        frequencies: Any = self._particles._frequencies
+        frequencies: Any = self._particles.natural_frequencies
         return turned(state, frequencies, pull, h)
 
     def seconds(self) -> float:
@@ -563,7 +563,7 @@ class TokenTendency(Steady):
 
     def measure(self, state: Array) -> Particles:
         """The particles of a state, put back on the sphere."""
-        return self._particles._moved(self._chart.points(state))
+        return self._particles.moved_to(self._chart.points(state))
 
     def move(self, state: Array, kicks: Array) -> Array:
         """The state after steps along geodesics, by the tangential parts of `kicks` (n, d)."""

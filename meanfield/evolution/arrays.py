@@ -136,7 +136,7 @@ class Column(NamedTuple):
         spaces = [measure.space for measure in measures]
         largest = max(spaces, key=lambda space: int(space.size))
         pairs = zip(spaces, found, strict=True)
-        return [_as_table(space._embed(one, largest), largest) for space, one in pairs]
+        return [_as_table(space.embed(one, largest), largest) for space, one in pairs]
 
     def find(self, stored: Contents) -> Any:
         """The values in a file, which may still be there.
@@ -330,7 +330,7 @@ def _from_table(table: NDArray[Any], space: Any) -> NDArray[Any]:
 def _space(record: Stored, size: int) -> Any:
     """The space of a record in another size."""
     (kind,) = (kind for kind in _SPACES if kind.__name__ == record["type"])
-    given = {**record, kind._size_name: size}
+    given = {**record, kind.size_name: size}
     if "library" in record:
         given["library"] = available(record["library"])
     return from_record(given, _SPACES)
@@ -352,11 +352,11 @@ def _series(
         if expected[-1] == 2:
             table = table.view(np.complex128)[..., 0]
         largest, space = space_of(most), space_of(int(save["space.size"]))
-        yield save, space, largest._embed(_from_table(table, largest), space)
+        yield save, space, largest.embed(_from_table(table, largest), space)
 
 
 def _density_record(density: Density) -> dict[str, Any]:
-    return {"space": _checks.to_record(density.space, _SPACES), **density._limits}
+    return {"space": _checks.to_record(density.space, _SPACES), **density.run_limits}
 
 
 def _density_limits(record: Stored) -> dict[str, Any]:
@@ -393,7 +393,7 @@ def _oscillator_densities(
     limits = _density_limits(record)
     for save, space, parts in _series(record["space"], saves, sizes, "parts"):
         nodes = save["frequencies"], save["frequency_weights"], save["widths"]
-        yield OscillatorDensity._from_parts(space, parts, *nodes, **limits)
+        yield OscillatorDensity.from_parts(space, parts, *nodes, **limits)
 
 
 class ForgottenLaw:
@@ -443,7 +443,7 @@ def law_record(law: Law) -> dict[str, Any] | None:
 
 def _flow_record(flow: LineFlowMap | SphereFlowMap) -> dict[str, Any]:
     law = _SERIES if type(flow.law) is SeriesLaw else law_record(flow.law)
-    return {"law": law, "dim": flow.dim, "axis": flow.axis, "tol": flow.tol, **flow._limits}
+    return {"law": law, "dim": flow.dim, "axis": flow.axis, "tol": flow.tol, **flow.run_limits}
 
 
 def _line_record(flow: LineFlowMap) -> dict[str, Any]:
@@ -477,7 +477,7 @@ def _line_flow_maps(
     axis = None if record["axis"] is None else real_array("axis", record["axis"], 1)
     line = LabelLine(law, axis, number("scale of a flow map", record["scale"], above=0))
     for save in saves:
-        save["atoms"] = save.pop("_atom_angles")
+        save["atoms"] = save.pop("atom_angles")
         owners, atoms = save["owners"], len(save["atoms"])
         if owners.min() < -1 or owners.max() >= atoms:
             told = f"got {owners.min()} to {owners.max()}"
@@ -485,7 +485,7 @@ def _line_flow_maps(
         log_density, save["owners"] = save.pop("log_density"), owners.astype(np.int64)
         # those of the angles
         del save["points"], save["t"]
-        flow = LineFlowMap._from_arrays(line, **limits, **save)
+        flow = LineFlowMap.from_arrays(line, **limits, **save)
         flow.log_density = log_density
         yield flow
 
@@ -496,7 +496,7 @@ def _sphere_flow_maps(
     law, limits = _law_and_limits(record, first)
     for save in saves:
         _checks.unit_rows("points", save["points"], 3)
-        yield SphereFlowMap._from_arrays(law, **limits, **save)
+        yield SphereFlowMap.from_arrays(law, **limits, **save)
 
 
 def _sphere_history(arrays: dict[str, NDArray[Any]]) -> History:
@@ -575,10 +575,10 @@ _LINE_FLOW_MAP = Form(
         Column("expansion", "point", "expansion", "∫ div X dt of each point"),
         Column("panel_edges", "panel side", "edges", "panels of labels", _ANGLE),
         Column(
-            *("atom_count", "t", "_atom_angles.size", "number of atoms"),
+            *("atom_count", "t", "atom_angles.size", "number of atoms"),
             *({"sample_dimension": "held"}, _COUNTS),
         ),
-        Column("atom_angle", "held", "_atom_angles", "angle of each atom", _ANGLE),
+        Column("atom_angle", "held", "atom_angles", "angle of each atom", _ANGLE),
     ),
     _line_flow_maps,
     _line_record,

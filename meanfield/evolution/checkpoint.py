@@ -123,7 +123,7 @@ class Checkpoint:
         except OSError as error:
             warnings.warn(f"the solution is not saved: {error}", UnsavedWarning, stacklevel=2)
         else:
-            solution._file = self.path
+            solution.file = self.path
             previous(self.path).unlink(missing_ok=True)
 
 

@@ -44,7 +44,7 @@ class DensitySystem(System[Density]):
     def __init__(self, density: Density, dynamics: Dynamics, options: Options) -> None:
         super().__init__(density, dynamics, options)
         self.tail_tol = density.tail_tol
-        self.max_size = density.max_size or max(density.space.size, density.space._size_limit)
+        self.max_size = density.max_size or max(density.space.size, density.space.size_limit)
         self.limit = self.max_size
         self.log_units = [self._series_unit(unit) for unit in self.log_units]
         self.log_unit = max(self.log_units)
@@ -71,8 +71,8 @@ class DensitySystem(System[Density]):
         """The log unit of series, of that of an energy."""
         return float(eigenvalues_in_unit(log_unit, self.equation.space.dim, 0)[1])
 
-    def _units(self, t: float) -> Array:
-        return np.array([self._series_unit(unit) for unit in super()._units(t)])
+    def units(self, t: float) -> Array:
+        return np.array([self._series_unit(unit) for unit in super().units(t)])
 
     def _missed(self) -> float:
         """The tail of the initial density, or its misfit where that is more than rounding."""
@@ -88,7 +88,7 @@ class DensitySystem(System[Density]):
         The state has its coefficients already, and another right-hand side costs more than a step.
         """
         self._base = measure
-        if self.acting._balanced:
+        if self.acting.is_balanced:
             self.equation.forget()
             self._known = None
 
@@ -118,7 +118,7 @@ class DensitySystem(System[Density]):
     def _unseen(self) -> float:
         try:
             measure = self.measure()
-            each = self.acting._instances_from(self.t)
+            each = self.acting.instances_from(self.t)
             return max(unseen_share(measure, one) for one in each)
         except self.faults as error:
             raise self.fault(error) from error
@@ -126,7 +126,7 @@ class DensitySystem(System[Density]):
     def _refine(self, tail: float, what: str = "") -> None:
         density = self.measure()
         try:
-            size = density.space._doubled().size
+            size = density.space.double().size
         except ValueError as error:
             # there is no such space in double precision
             raise self._unresolved(density, tail, what) from error
@@ -154,13 +154,13 @@ class DensitySystem(System[Density]):
             return ""
         return text.format(f"`on_unresolved='{FLOW_MAP}'`")
 
-    def _speeds(self, measure: Density) -> dict[str, float]:
-        return super()._speeds(measure) if self._has_rate() else {}
+    def speeds(self, measure: Density) -> dict[str, float]:
+        return super().speeds(measure) if self._has_rate() else {}
 
     @property
-    def _has_dissipation(self) -> bool:
+    def has_dissipation(self) -> bool:
         """Whether a save records what X does to the energy."""
-        return super()._has_dissipation and self._has_rate()
+        return super().has_dissipation and self._has_rate()
 
     def _has_rate(self) -> bool:
         """Whether there is a rate: none at a start that the first step refuses."""
@@ -172,12 +172,12 @@ class DensitySystem(System[Density]):
             return False
         return True
 
-    def _numbers(self, measure: Density) -> dict[str, float]:
+    def numbers(self, measure: Density) -> dict[str, float]:
         return {
             "min_density": float(measure.values.min()),
             "tail": measure.tail,
             "size": measure.space.size,
-        } | super()._numbers(measure)
+        } | super().numbers(measure)
 
 
 class NoisyDensitySystem(DensitySystem):
@@ -231,7 +231,7 @@ class NoisyDensitySystem(DensitySystem):
         """Whether X is the gradient in W_2 of the energy at all times, which SA's is not."""
         energy = self.energy
         is_own = energy is not None and energy.is_own and energy.in_w2
-        return is_own and not self.dynamics._varies
+        return is_own and not self.dynamics.varies
 
     def gains(self, t: float, state: Array) -> Array | float:
         """What each energy gains, by the dynamics and by the noise."""
@@ -242,16 +242,16 @@ class NoisyDensitySystem(DensitySystem):
 
         It is told at the state that the equation was last asked for.
         """
-        varies = self.dynamics._varies
+        varies = self.dynamics.varies
         if self._has_series:
             space = self.equation.space
-            power = space._power(state[: self._size].view(space._coefficient_type))
+            power = space.power(state[: self._size].view(space.coefficient_type))
             losses = self._losses(self._energy_at(t).each) if varies else self._energies_lost
             heats = np.array([-float(lost @ power) for lost in losses])
         else:
             heats = self.equation.at(t).heating(state[: self._size])
         if varies:
-            heats = heats * np.exp(self._units(t) - np.array(self.log_units))
+            heats = heats * np.exp(self.units(t) - np.array(self.log_units))
         return heats * self._factors(t)
 
     def _heat(self, t: float, state: Array) -> float:
@@ -288,9 +288,9 @@ class NoisyDensitySystem(DensitySystem):
     def _metric_speed(self) -> float:
         return float(self.equation.at(self.t).noisy_speed(self.state[: self._size]))
 
-    def _numbers(self, measure: Density) -> dict[str, float]:
+    def numbers(self, measure: Density) -> dict[str, float]:
         """The entropy, and the free energy of what is the gradient flow of it and an energy."""
-        dynamics, numbers = self.dynamics, super()._numbers(measure)
+        dynamics, numbers = self.dynamics, super().numbers(measure)
         numbers["entropy"] = measure.entropy()
         if self.has_balance:
             numbers["noise_work"] = self.noise_work
@@ -342,11 +342,11 @@ class OscillatorDensitySystem(DensitySystem):
         self._anchor = self.t
         return super()._stepper(start, end)
 
-    def _speeds(self, measure: Density) -> dict[str, float]:
-        points, masses = measure._quadrature
+    def speeds(self, measure: Density) -> dict[str, float]:
+        points, masses = measure.quadrature
         velocity = self.dynamics.velocity(measure, points)
         return {"rms_velocity": root_mean_square(velocity, masses)}
 
-    def _numbers(self, measure: Density) -> dict[str, float]:
-        lowest = cast(OscillatorDensity, measure)._lowest
-        return super()._numbers(measure) | {"min_density": lowest}
+    def numbers(self, measure: Density) -> dict[str, float]:
+        lowest = cast(OscillatorDensity, measure).lowest
+        return super().numbers(measure) | {"min_density": lowest}

@@ -65,10 +65,10 @@ def system_for(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[An
     try:
         return LineSystem(line, dynamics, options)
     except AsymmetryError:
-        if line.dim != 3 or not line._is_at_labels:
+        if line.dim != 3 or not line.is_at_labels:
             raise
     # the law is symmetric, but the measure will not stay so
-    whole = SphereFlowMap(line.law, tol=max(line.tol, _TOL_ON_S2), **line._limits)
+    whole = SphereFlowMap(line.law, tol=max(line.tol, _TOL_ON_S2), **line.run_limits)
     return SphereSystem(whole, dynamics, options)
 
 
@@ -80,7 +80,7 @@ def moments_of_step(stepper: Any, moments: Callable[[float, Array], Array], size
 
 def density_numbers(flow: FlowMap) -> dict[str, float]:
     """The numbers of a save that the density at the nodes of a flow map has."""
-    density = flow._density_at_nodes
+    density = flow.node_density
     extremes = {"min_density": float(density.min()), "max_density": float(density.max())}
     return extremes | {"entropy": flow.entropy()}
 
@@ -115,33 +115,33 @@ class LineSystem(System[LineFlowMap]):
     kept: ClassVar[Kept] = {**System.kept, "adaptation": float, "keeps_history": bool}
 
     def __init__(self, flow: LineFlowMap, dynamics: Dynamics, options: Options) -> None:
-        if dynamics._reach > _LARGE_REACH:
-            _log.info("tables of the kernel for a reach of %g", dynamics._reach)
+        if dynamics.reach > _LARGE_REACH:
+            _log.info("tables of the kernel for a reach of %g", dynamics.reach)
         # what can't be run is refused before any work starts
         self._field = fields_of_layers(dynamics, partial(line_field, dynamics, flow.dim, flow.axis))
-        if not dynamics._smooth:
-            flow = flow._moved(tol=max(flow.tol, _KINKS_ON_LINE))
-        self._reach = REACH / max(1.0, dynamics._reach)
-        self._radius = flow.atom_radius if dynamics._keeps_clusters else 0.0
+        if not dynamics.is_smooth:
+            flow = flow.moved_to(tol=max(flow.tol, _KINKS_ON_LINE))
+        self._reach = REACH / max(1.0, dynamics.reach)
+        self._radius = flow.atom_radius if dynamics.keeps_clusters else 0.0
         self.adaptation = 0.0
-        instances = [one for layer in dynamics._representatives for one in layer._instances]
+        instances = [one for layer in dynamics.representatives for one in layer.instances]
         lines = (part.line for one in instances for part in self._field(one).parts)
-        fixed = all(one._by_moments for one in instances)
-        self.keeps_history = fixed and flow._is_at_labels and all(line.relative for line in lines)
-        super().__init__(flow._refined(self._reach, dynamics._steepness), dynamics, options)
+        fixed = all(one.known_by_moments for one in instances)
+        self.keeps_history = fixed and flow.is_at_labels and all(line.relative for line in lines)
+        super().__init__(flow.refine(self._reach, dynamics.steepness), dynamics, options)
 
     def outlook(self) -> str:
         """How many nodes a kernel of large reach makes."""
-        reach, count = self.dynamics._reach, len(self.equation.flow.angles)
+        reach, count = self.dynamics.reach, len(self.equation.flow.angles)
         return f"{count} nodes, for a reach of {reach:g}" if reach > _LARGE_REACH else ""
 
     def _equation(self, flow: LineFlowMap) -> FlowTendency | InTime:
         acting = self.acting
-        if not acting._varies:
+        if not acting.varies:
             return FlowTendency(flow, acting, self._field(acting))
 
         def at_time(t: float) -> FlowTendency:
-            now = acting._at(t)
+            now = acting.at(t)
             return FlowTendency(flow, now, self._field(now))
 
         return InTime(at_time, self.t)
@@ -166,8 +166,8 @@ class LineSystem(System[LineFlowMap]):
         held = collapsed(flow, spread, self._radius)
         if held is not flow:
             gap = self._change_to(held)
-            self.collapses.append((self.t, len(held._atom_angles), gap))
-        finer = held._refined(self._reach, self.dynamics._steepness, flow.max_nodes)
+            self.collapses.append((self.t, len(held.atom_angles), gap))
+        finer = held.refine(self._reach, self.dynamics.steepness, flow.max_nodes)
         if finer is not held:
             if (count := len(finer.angles)) > flow.max_nodes:
                 allowed = f"more than the {flow.max_nodes} allowed"
@@ -194,29 +194,33 @@ class LineSystem(System[LineFlowMap]):
 
         Not where the dynamics has heads: no atoms are made.
         """
-        return self.energy is not None and self.dynamics._isotropic
+        return self.energy is not None and self.dynamics.is_isotropic
 
     def finished(self) -> tuple[Status, str]:
         """How the run ended: clustered if all mass is one atom at rest."""
         flow = self.equation.flow
-        if self.dynamics._isotropic and len(flow._atom_angles) == 1 and (flow.owners != FREE).all():
+        if (
+            self.dynamics.is_isotropic
+            and len(flow.atom_angles) == 1
+            and (flow.owners != FREE).all()
+        ):
             return (
                 "clustered",
                 f"clustered at t = {self.t:g} after {self.steps} steps: all mass is one atom",
             )
         return super().finished()
 
-    def _numbers(self, flow: LineFlowMap) -> dict[str, float]:
+    def numbers(self, flow: LineFlowMap) -> dict[str, float]:
         numbers = {
             "tail": flow.tail,
             "size": len(flow.angles),
-            **super()._numbers(flow),
-            "n_atoms": len(flow._atom_angles),
+            **super().numbers(flow),
+            "n_atoms": len(flow.atom_angles),
             "n_clusters": len(clusters(flow)),
         }
         if self._is_adapted:
             numbers["adaptation"] = self.adaptation
-        if flow._has_density:
+        if flow.has_density:
             numbers |= density_numbers(flow)
         return numbers
 
@@ -224,8 +228,8 @@ class LineSystem(System[LineFlowMap]):
 def _attribute_of_meshes(name: str) -> Any:
     """A property of a system that is this attribute of its meshes."""
     return property(
-        lambda system: getattr(system._meshes, name),
-        lambda system, value: setattr(system._meshes, name, value),
+        lambda system: getattr(system.meshes, name),
+        lambda system, value: setattr(system.meshes, name, value),
     )
 
 
@@ -270,35 +274,35 @@ class SphereSystem(System[SphereFlowMap]):
                 f"measure must be a flow map at t = 0 on S^2, got one of t = {flow.t:g}: evolve "
                 f"it from its law to a later t_end"
             )
-        if dynamics._reach > _LARGEST_REACH:
-            name = "beta" if dynamics._isotropic else "beta |KᵀQ|"
+        if dynamics.reach > _LARGEST_REACH:
+            name = "beta" if dynamics.is_isotropic else "beta |KᵀQ|"
             raise ValueError(
                 f"{name} must be <= {_LARGEST_REACH:g} for a flow map on S^2, got "
-                f"{tell_apart(dynamics._reach, _LARGEST_REACH)[0]}: take Particles"
+                f"{tell_apart(dynamics.reach, _LARGEST_REACH)[0]}: take Particles"
             )
-        tol = flow.tol if dynamics._smooth else max(flow.tol, _KINKS_ON_S2)
-        scale = max(1.0, dynamics._reach)
+        tol = flow.tol if dynamics.is_smooth else max(flow.tol, _KINKS_ON_S2)
+        scale = max(1.0, dynamics.reach)
         # a cluster is carried by particles of the same moments long before it is a point; where
         # the dynamics is not isotropic, what contracts may be pulled apart later
-        absorbs = dynamics._gathers and flow.atom_radius > 0.0
-        self._meshes = Meshes(
+        absorbs = dynamics.gathers_clusters and flow.atom_radius > 0.0
+        self.meshes = Meshes(
             flow,
             field_on_sphere(dynamics),
             scale=scale,
-            tol=tol * _USA_SHARE if dynamics._fast else tol,
+            tol=tol * _USA_SHARE if dynamics.has_kernel_size else tol,
             radius=1.0 / max(4.0, scale) if absorbs else 0.0,
         )
         self.since = self._saved = options.t_start
         try:
-            first = self._meshes.first(flow)
+            first = self.meshes.first(flow)
         except ArithmeticError as error:
             raise ValueError(f"measure {shown(flow)} can't be run: {error}") from error
         first.tol = tol
         super().__init__(first, dynamics, options)
 
     def _equation(self, measure: SphereFlowMap) -> SphereTendency | InTime:
-        field, acting = self._meshes.field, self.acting
-        if not acting._varies:
+        field, acting = self.meshes.field, self.acting
+        if not acting.varies:
             return SphereTendency(measure, field, field.of(acting))
         return InTime(lambda t: SphereTendency(measure, field, field.at_time(t)), self.t)
 
@@ -308,15 +312,15 @@ class SphereSystem(System[SphereFlowMap]):
         flow.t = self.t
         return flow
 
-    def _measure_of(self, state: Array, t: float) -> SphereFlowMap:
+    def measure_of(self, state: Array, t: float) -> SphereFlowMap:
         # only at t = 0 may the law's patches be made anew
-        flow = super()._measure_of(state, t)
+        flow = super().measure_of(state, t)
         flow.t = t
         return flow
 
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
-        tol = max(_LEAST_ON_S2, _SHARE_ON_S2 * self._meshes.tol)
+        tol = max(_LEAST_ON_S2, _SHARE_ON_S2 * self.meshes.tol)
         return _RTOL_ON_S2, np.append(self.equation.errors(tol), np.full(len(self.works), tol))
 
     def failed(self, reason: str | None) -> Stop:
@@ -332,15 +336,15 @@ class SphereSystem(System[SphereFlowMap]):
         points /= np.linalg.norm(points, axis=1, keepdims=True)
         self.count(stepper)
         flow = self.measure()
-        is_stretched = self._meshes.is_stretched(flow)
+        is_stretched = self.meshes.is_stretched(flow)
         if not is_stretched and not self._may_gather(flow):
             return Verdict.GO_ON
         try:
             divergence = partial(self.equation.at(self.t).divergence, self.state[: self._size])
-            absorption = self._meshes.absorption(flow, divergence)
-            if not is_stretched and not self._meshes.is_worthwhile(flow, absorption):
+            absorption = self.meshes.absorption(flow, divergence)
+            if not is_stretched and not self.meshes.is_worthwhile(flow, absorption):
                 return Verdict.GO_ON
-            renewed = self._meshes.renew(flow, absorption, self._history)
+            renewed = self.meshes.renew(flow, absorption, self._history)
         except ArithmeticError as error:
             raise self.fault(error) from error
         self.adopt(self._equation(renewed), works=self.works)
@@ -357,7 +361,7 @@ class SphereSystem(System[SphereFlowMap]):
         """Whether it is time to look for clusters."""
         smooth_mass = float(split_mass(flow)[0].sum())
         wait = _REGATHER_AFTER if smooth_mass > _MASS_OF_LATE else _REGATHER_LATE
-        return self.t - self.since >= wait and smooth_mass >= self._meshes.tol
+        return self.t - self.since >= wait and smooth_mass >= self.meshes.tol
 
     def rebase(self, measure: SphereFlowMap) -> None:
         """Go on from a measure as it is saved, with the label maps that a restart may ask for.
@@ -371,11 +375,11 @@ class SphereSystem(System[SphereFlowMap]):
             del labels[: max(0, earlier - 1)]
             self._saved = self.t
 
-    def _numbers(self, measure: SphereFlowMap) -> dict[str, float]:
+    def numbers(self, measure: SphereFlowMap) -> dict[str, float]:
         particles = len(measure.points) - measure.n_nodes
-        numbers = {"size": measure.n_nodes, **super()._numbers(measure)}
+        numbers = {"size": measure.n_nodes, **super().numbers(measure)}
         numbers["label_error"] = self.label_error
-        if self.dynamics._gathers:
+        if self.dynamics.gathers_clusters:
             numbers["n_atoms"] = len(measure.atoms)
             numbers["smooth_mass"] = float(split_mass(measure)[0].sum())
         numbers["n_clusters"] = len(clusters(measure))

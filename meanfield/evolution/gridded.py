@@ -64,7 +64,7 @@ def coordinates_of(measure: AnyMeasure, grid: Any, saves: int) -> dict[str, Vari
         If the measure has no density, `grid` none of its coordinates, or memory no room for the
         density at so many points and saves.
     """
-    if not measure._has_density:
+    if not measure.has_density:
         raise ValueError(
             f"grid must be None for {shown(measure)}, which has no density, got {shown(grid)}: "
             f"mf.PointCloud(X, bandwidth=...) smooths tokens"

@@ -78,17 +78,17 @@ def checked_energy(measure: AnyMeasure, given: Any) -> OwnDynamics | None:
     if known is None:
         known = SA(number("energy, if it is no dynamics,", given, low=0))
     rule = f"energy must be beta >= 0 or a dynamics that has one for {shown(measure)}"
-    if known._energy is None:
-        raise ValueError(f"{rule}, got {shown(given)}: {known._no_energy}")
+    if known.energy_functional is None:
+        raise ValueError(f"{rule}, got {shown(given)}: {known.why_no_energy}")
     if known.dim not in (None, measure.dim):
         raise ValueError(f"{rule}, got {shown(given)} of dim = {known.dim}")
-    if measure._frequencies is not None:
+    if measure.natural_frequencies is not None:
         raise ValueError(
             f"energy must be None where phases have frequencies, since these change it, too, got "
             f"{shown(given)}"
         )
     # a file keeps what varies as it is
-    return given if known._varies else known
+    return given if known.varies else known
 
 
 def check_start(
@@ -118,23 +118,23 @@ def check_start(
     if not tells_facts(own):
         _check_name(own)
     check_moved(measure, known)
-    layers, (t_start, t_end) = known._representatives, times[[0, -1]]
-    instances = [one for layer in layers for one in layer._instances_from(t_start)]
+    layers, (t_start, t_end) = known.representatives, times[[0, -1]]
+    instances = [one for layer in layers for one in layer.instances_from(t_start)]
     # one of a user's own is the same object at all knots
-    for term in {id(term): term for one in instances for _, term in one._terms}.values():
+    for term in {id(term): term for one in instances for _, term in one.weighted_terms}.values():
         if isinstance(term, Adapted):
             term.try_on(measure)
     t_start, t_end = float(times[0]), float(times[-1])
-    if t_end > known._depth * (1.0 + ROUNDING):
-        got, depth = tell_apart(t_end, known._depth)
+    if t_end > known.depth * (1.0 + ROUNDING):
+        got, depth = tell_apart(t_end, known.depth)
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
     # an output may have no value of this measure, and says so, as one of a user's own did above
-    for _, term in known._at(t_start)._terms:
-        if term._by_output and not isinstance(term, Adapted):
+    for _, term in known.at(t_start).weighted_terms:
+        if term.known_by_output and not isinstance(term, Adapted):
             term.output(measure, measure.points[:1])
     if isinstance(measure, Particles):
-        for layer in known._representatives if is_flow else ():
-            for one in layer._instances:
+        for layer in known.representatives if is_flow else ():
+            for one in layer.instances:
                 check_sums(measure, one, may_span=one.noise == 0.0)
         if known.noise > 0.0:
             generator("rng, which noise needs,", rng)
@@ -148,19 +148,19 @@ def check_start(
             )
         if isinstance(measure, LineFlowMap):
             # refuses a β, or a drift, that these nodes can't resolve
-            terms = (term for one in known._instances for _, term in one._terms)
-            reach = known._reach if any(term._isotropic for term in terms) else 0.0
-            measure._resolving(reach, known._steepness, measure.max_nodes)
+            terms = (term for one in known.instances for _, term in one.weighted_terms)
+            reach = known.reach if any(term.is_isotropic for term in terms) else 0.0
+            measure.resolve(reach, known.steepness, measure.max_nodes)
     else:
-        for _, term in (term for one in instances for term in one._terms):
-            if not term._isotropic:
+        for _, term in (term for one in instances for term in one.weighted_terms):
+            if not term.is_isotropic:
                 check_on_space(measure.space, term)
     return known
 
 
 def _check_flow_layers(dynamics: Dynamics) -> None:
-    for layer in dynamics._representatives:
-        if layer._moving._balanced and layer is not dynamics:
+    for layer in dynamics.representatives:
+        if layer.mover.is_balanced and layer is not dynamics:
             raise ValueError(
                 f"layers must be no DoublyStochastic for a flow map, got {shown(layer)}: take "
                 f"Particles or a Density"
@@ -184,12 +184,12 @@ def check_float32(measure: AnyMeasure, dynamics: Dynamics, tolerances: Mapping[s
     """
     if getattr(measure, "sums", None) != "float32":
         return
-    if dynamics._varies:
+    if dynamics.varies:
         raise ValueError(f"sums must not be 'float32' where weights vary in time, got {dynamics}")
-    for _, layer in (term for each in dynamics._representatives for term in each._terms):
-        if layer._scores and not layer._balanced:
-            name = "β" if layer._reach == getattr(layer, "beta", None) else "|z|"
-            float32_error(layer._reach, measure.dim, measure.weights, name)
+    for _, layer in (term for each in dynamics.representatives for term in each.weighted_terms):
+        if layer.score_matrices and not layer.is_balanced:
+            name = "β" if layer.reach == getattr(layer, "beta", None) else "|z|"
+            float32_error(layer.reach, measure.dim, measure.weights, name)
             for name, value in tolerances.items():
                 number(f"{name} of tokens with sums='float32'", value, low=1e-6)
 
@@ -218,7 +218,7 @@ def choose_on_unresolved(measure: AnyMeasure, dynamics: Dynamics, choice: str | 
 def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
     _check_flow_layers(dynamics)
     check_carried(density, dynamics)
-    if density._frequencies is not None:
+    if density.natural_frequencies is not None:
         raise ValueError(f"on_unresolved must be 'stop' for {shown(density)}, got {FLOW_MAP!r}")
     if dynamics.noise > 0.0:
         raise ValueError(
@@ -229,7 +229,7 @@ def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
 
 def _check_tokens(measure: AnyMeasure, dynamics: Any) -> None:
     """Refuse what is no tokens, or tokens with frequencies."""
-    if not isinstance(measure, Particles) or measure._frequencies is not None:
+    if not isinstance(measure, Particles) or measure.natural_frequencies is not None:
         told = f"{shown(dynamics)}, which has no flow, got {shown(measure)}"
         raise ValueError(f"measure must be Particles under {told}")
 

@@ -296,7 +296,7 @@ class Recorder:
         """Take over what another run had kept at its first saves."""
         columns = {
             name: list(one.values[:saves]) if TERM in one.dims else one.values[:saves].tolist()
-            for name, one in Contents.of(saved._numbers).variables.items()
+            for name, one in Contents.of(saved.numbers).variables.items()
             if one.dims in (("t",), ("t", TERM))
         }
         columns["t"] = saved.t[:saves].tolist()

@@ -119,7 +119,7 @@ def resume_from(
     place = Path(path).absolute()
     with file_lock(place, "path"):
         remove_leftovers(place)
-        if saved._resumption is None:
+        if saved.resumption is None:
             for name, given in {"dynamics": dynamics, "energy": energy}.items():
                 if given is not None:
                     setattr(saved, name, _kept_or_given(name, saved, given))
@@ -128,13 +128,13 @@ def resume_from(
             return saved
         check_suffix("path", place)
         run = restart(saved, path, monitors=monitors, law=law, dynamics=dynamics, energy=energy)
-        if others := other_versions(saved._versions):
+        if others := other_versions(saved.versions):
             warnings.warn(
                 f"{path} was written with {', '.join(others)}: the rest of the run may differ "
                 f"from an uninterrupted one in last bits",
                 stacklevel=3,
             )
-        return complete(run, Checkpoint(place, saved._resumption), progress)
+        return complete(run, Checkpoint(place, saved.resumption), progress)
 
 
 # what a file that is not what it was may make of the code below
@@ -160,14 +160,14 @@ def restart(
     ValueError
         If it can't be resumed, or monitors are not the run's.
     """
-    if saved._resumption is None:
+    if saved.resumption is None:
         raise ValueError(f"{path} can't be resumed: its run was {saved.status}")
-    known = _monitors(saved._resumption, checked_monitors(monitors))
+    known = _monitors(saved.resumption, checked_monitors(monitors))
     saved.dynamics = _kept_or_given("dynamics", saved, dynamics)
     saved.energy = _kept_or_given("energy", saved, energy)
     try:
-        plan = _plan(saved, saved._resumption, known)
-        return _run(plan, saved, saved._resumption, law)
+        plan = _plan(saved, saved.resumption, known)
+        return _run(plan, saved, saved.resumption, law)
     except _FAULTS as error:
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
         raise ValueError(f"{path} can't be resumed: {first_line(reason)}") from error
@@ -236,7 +236,7 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
         monitors=monitors,
         max_step=None if max_step is None else number("max_step", max_step, above=0),
         energy=saved.energy,
-        case=saved._case,
+        case=saved.case,
         about=options.checked_about(numbers.get("about")),
     )
 
@@ -251,7 +251,7 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
         law = from_record(numbers["law"], LAWS)
     if law is not None and type(first) is Density:
         # the law's own values, as the run had them
-        first = Density(first.space, law, **first._limits)
+        first = Density(first.space, law, **first.run_limits)
         saved.measures = [first, *saved.measures[1:]]
     state = numbers["run"]
     rng = generator_from(state["rng"]) if "rng" in state else None
@@ -268,7 +268,7 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
     run.recorder.restore(saved, saves, numbers["records"])
     collapses = numbers["records"]["collapses"]
     run.system.collapses = [(t, int(atoms), gap) for t, atoms, gap in collapses]
-    run.system.restore(final, saved._history, state)
+    run.system.restore(final, saved.history, state)
     run.recorder.begin(first, saves)
     return run
 
@@ -282,7 +282,7 @@ def _beginning(final: AnyMeasure, law: Law | None) -> AnyMeasure:
     elif law is None:
         raise ValueError(f"law must be given, that of the start, which no file can keep, got {law}")
     if isinstance(final, SphereFlowMap):
-        return SphereFlowMap(law, tol=final.tol, **final._limits)
+        return SphereFlowMap(law, tol=final.tol, **final.run_limits)
     final.line = replace(final.line, law=law)
     return final
 
@@ -306,7 +306,7 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
         t = next((s for s in sol.t.tolist() if round(s / step) == round(t / step)), t)
     save = int(np.searchsorted(sol.t, t, side="right")) - 1
     measure = sol.measures[save]
-    if sol.dynamics.noise > 0.0 and not measure._has_density:
+    if sol.dynamics.noise > 0.0 and not measure.has_density:
         raise ValueError(
             f"t must be a saved time of tokens under noise, which is drawn only once, got {t:g}: "
             f"save more often"
@@ -331,7 +331,7 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
 
 def _of_law(flow: SphereFlowMap) -> SphereFlowMap:
     """The flow map that its run began with, whenever that was."""
-    return SphereFlowMap(flow.law, tol=flow.tol, **flow._limits)
+    return SphereFlowMap(flow.law, tol=flow.tol, **flow.run_limits)
 
 
 def _on_mesh(plan: Plan, sol: Solution, save: int) -> Any:
@@ -339,8 +339,8 @@ def _on_mesh(plan: Plan, sol: Solution, save: int) -> Any:
     flow: Any = sol.measures[save]
     now = float(sol.t[save])
     system = plan.system(_of_law(flow), None)
-    history: Any = sol._history
-    layer = system.dynamics._number(now)
+    history: Any = sol.history
+    layer = system.dynamics.layer_number(now)
     remembered = int(np.searchsorted(history.edges, now, side="right")) - 1
     numbers = {name: getattr(system, name) for name in system.kept}
     numbers |= {"t": now, "since": now, "layer": layer, "remembered": remembered}

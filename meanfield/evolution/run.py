@@ -132,7 +132,7 @@ def advance(
     KeyboardInterrupt
         After Ctrl-C.
     """
-    for layer, until in system.dynamics._between(system.t, t_end):
+    for layer, until in system.dynamics.between(system.t, t_end):
         system.act(layer)
         detector = StallDetector()
         stepper: Stepper | None = None
@@ -172,7 +172,7 @@ class Run:
 
     def __init__(self, plan: Plan, system: System[Any]) -> None:
         self.plan, self.system, self.is_cut = plan, system, False
-        energy = system.dynamics._energy_between(plan.times[0], plan.times[-1])
+        energy = system.dynamics.energy_between(plan.times[0], plan.times[-1])
         self.recorder = Recorder(energy, plan.monitors, system.log_units)
 
     def begin(self, interrupt: DeferredInterrupt) -> None:
@@ -272,7 +272,7 @@ class Run:
             attrs["tol"] = tol
         else:
             attrs |= {"rtol": options.rtol, "atol": options.atol}
-        attrs |= {name: limit for name, limit in first._limits.items() if limit is not None}
+        attrs |= {name: limit for name, limit in first.run_limits.items() if limit is not None}
         if isinstance(system, token_system.TokenSystem):
             attrs["sums"] = joined(system.sums)
             if system.max_step is not None:
@@ -285,9 +285,9 @@ class Run:
             status=status,
             message=message,
             dataset=contents,
-            _case=plan.case,
-            _history=system.history(),
-            _resumption=resumption,
+            case=plan.case,
+            history=system.history(),
+            resumption=resumption,
         )
 
     def resumption(self) -> Resumption:

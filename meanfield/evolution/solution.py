@@ -135,6 +135,11 @@ class Solution(ShownRun, Generic[M_co]):
     [0.376, 0.384]
     """
 
+    _for_rooms = (
+        *("attributes", "case", "file", "history", "numbers", "records", "resumption", "source"),
+        *("versions",),
+    )
+
     t: Array
     measures: Sequence[M_co]
     dynamics: AnyDynamics
@@ -143,15 +148,15 @@ class Solution(ShownRun, Generic[M_co]):
     dataset: _OnDemand = _OnDemand()
     energy: AnyDynamics | None = None
     # the text of the case file, if any
-    _case: str = ""
+    case: str = ""
     # the moments of a flow map at all times: what `pdf` needs
-    _history: History | None = None
+    history: History | None = None
     # what `resume` needs
-    _resumption: Resumption | None = None
+    resumption: Resumption | None = None
     # of what made the run; its file keeps them
-    _versions: dict[str, str] = field(default_factory=lambda: versions_of(versions()))
+    versions: dict[str, str] = field(default_factory=lambda: versions_of(versions()))
     # the `checkpoint` of the run, where it could be written at the end
-    _file: Path | None = None
+    file: Path | None = None
     # runs make solutions and import this file: the room's `__init__` sets what does a part again
     _state_between: ClassVar[Callable[[Any, float], Any]]
 
@@ -164,7 +169,7 @@ class Solution(ShownRun, Generic[M_co]):
             raise ValueError(f"t, measures and dataset must be of one length, got {lengths}")
         one_of("status", self.status, get_args(Status))
         if len(self.t) and self.final.dim != Sphere.dim:
-            self._versions.pop(_OPTIONAL, None)
+            self.versions.pop(_OPTIONAL, None)
 
     def __repr__(self) -> str:
         return (
@@ -246,12 +251,12 @@ class Solution(ShownRun, Generic[M_co]):
         return number("t", t, low=float(self.t[0]), high=float(self.t[-1]))
 
     @property
-    def _source(self) -> str:
+    def source(self) -> str:
         """SHA-256 of what the run was made from: its case, or its start, dynamics and `t_end`.
 
         It is the same for the whole of a run and for a part of it.
         """
-        attrs = Contents.of(self._numbers).attrs
+        attrs = Contents.of(self.numbers).attrs
         told = str(attrs.get(SOURCE, ""))
         if _SHA_256.fullmatch(told):
             return told
@@ -294,9 +299,9 @@ class Solution(ShownRun, Generic[M_co]):
         if isinstance(flow, Density):
             saved: Any = self.at(t)
             return np.asarray(saved.pdf(points))
-        if self._history is None:
-            layers = adapt_with(self.dynamics, None)._representatives
-            if not all(layer._by_moments for layer in layers):
+        if self.history is None:
+            layers = adapt_with(self.dynamics, None).representatives
+            if not all(layer.known_by_moments for layer in layers):
                 raise ValueError(
                     f"pdf needs a dynamics with a kernel or heads, or reads_measure = False, for "
                     f"a flow map, got {self.dynamics}: characteristics need the field at earlier "
@@ -310,10 +315,10 @@ class Solution(ShownRun, Generic[M_co]):
         t = self._time(t)
         dynamics = adapt_with(self.dynamics, self.energy)
         if not hasattr(flow, "line"):
-            return transported(field_on_sphere(dynamics), self._history, flow.law.pdf, points, t)
+            return transported(field_on_sphere(dynamics), self.history, flow.law.pdf, points, t)
         if t == self.t[0]:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))
-        return density_on_line(flow.line, dynamics, self._history, points, t, flow.tol)
+        return density_on_line(flow.line, dynamics, self.history, points, t, flow.tol)
 
     def to_dataset(self, grid: int | Mapping[str, int | ArrayLike] | None = None) -> xr.Dataset:
         """The run as a dataset: with a grid its density there, else what its file holds.
@@ -370,7 +375,7 @@ class Solution(ShownRun, Generic[M_co]):
             for part in blocks(len(points), 1):
                 row[part] = self.pdf(points[part], t)
         values = values.reshape(-1, *(one.values.size for one in coordinates.values()))
-        told = {name: self._attributes()[name] for name in _OF_GRID}
+        told = {name: self.attributes()[name] for name in _OF_GRID}
         found = self.dataset.assign_attrs(told).assign_coords(coordinates)
         found["density"] = ("t", *coordinates), values, gridded.DENSITY
         masses = gridded.masses_on(values, coordinates, self.final.dim)
@@ -408,15 +413,15 @@ class Solution(ShownRun, Generic[M_co]):
         netcdf.write(self._to_file(), place)
 
     @property
-    def _numbers(self) -> Contents | xr.Dataset:
+    def numbers(self) -> Contents | xr.Dataset:
         """The variables and attributes of the dataset, which need not be made for them."""
         given: Contents | xr.Dataset = vars(self)["dataset"]
         return given
 
     def _to_file(self) -> Contents:
-        records = self._records()
-        own = arrays.measure_variables(self.measures, self._history) | records.variables
-        kept = Contents.of(self._numbers)
+        records = self.records()
+        own = arrays.measure_variables(self.measures, self.history) | records.variables
+        kept = Contents.of(self.numbers)
         clash = sorted(own.keys() & kept.variables.keys() - {"size"})
         if clash:
             raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
@@ -425,11 +430,11 @@ class Solution(ShownRun, Generic[M_co]):
             own["size"] = own["size"]._replace(attrs=kept.variables["size"].attrs)
         found = Contents(kept.variables | {"t": Variable(("t",), self.t, about)} | own)
         found.check_numbers()
-        found.attrs = kept.attrs | self._attributes() | records.attrs
+        found.attrs = kept.attrs | self.attributes() | records.attrs
         found.attrs["checksum"] = found.checksum()
         return found
 
-    def _attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, Any]:
         """The attributes of the file; these names are not the dataset's."""
         return {
             "Conventions": "CF-1.11",
@@ -439,14 +444,14 @@ class Solution(ShownRun, Generic[M_co]):
             "format_version": FORMAT_VERSION,
             "status": self.status,
             "message": self.message,
-            "case": self._case,
-            **{f"{name}{_VERSION}": text for name, text in self._versions.items()},
+            "case": self.case,
+            **{f"{name}{_VERSION}": text for name, text in self.versions.items()},
         }
 
-    def _records(self) -> Contents:
+    def records(self) -> Contents:
         """What the dynamics, the measures and the rest of the run are made from."""
         found = self._records_of(self.measures)
-        return found if self._resumption is None else found | self._resumption.contents()
+        return found if self.resumption is None else found | self.resumption.contents()
 
     def _records_of(self, measures: Sequence[AnyMeasure]) -> Contents:
         dynamics = arrays.dynamics_record(self.dynamics, self.energy)
@@ -561,10 +566,10 @@ def _from_file(stored: Contents) -> Solution:
         message=text_of(stored, "message"),
         dataset=Contents(kept),
         energy=energy,
-        _case=text_of(stored, "case"),
-        _history=arrays.read_history(stored),
-        _resumption=arrays.read_resumption(stored),
-        _versions=versions_of(about),
+        case=text_of(stored, "case"),
+        history=arrays.read_history(stored),
+        resumption=arrays.read_resumption(stored),
+        versions=versions_of(about),
     )
     found = stored.checksum()
     if about.get("checksum") != found:
@@ -572,7 +577,7 @@ def _from_file(stored: Contents) -> Solution:
             f"it was damaged or changed: its checksum must be {found:.8}…, got "
             f"{about.get('checksum')!s:.8}…"
         )
-    ours = {*solution._attributes(), *solution._records().attrs, "checksum"}
+    ours = {*solution.attributes(), *solution.records().attrs, "checksum"}
     attrs = {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in about.items()

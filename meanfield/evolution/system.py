@@ -37,7 +37,7 @@ def time_unit(dynamics: Dynamics) -> float:
 
     Noise has a time of its own.
     """
-    log_unit = dynamics._log_size
+    log_unit = dynamics.log_size
     is_fast = log_unit > _LARGEST_RATE and dynamics.noise == 0.0
     return float(np.exp(-log_unit)) if is_fast else 1.0
 
@@ -107,8 +107,8 @@ class System(Generic[M]):
         self.dynamics, self.options = dynamics, options
         self.t, self.step_size = options.t_start, 0.0
         # a time beyond what is known is refused
-        dynamics._at(self.t)
-        self.layer = dynamics._number(self.t)
+        dynamics.at(self.t)
+        self.layer = dynamics.layer_number(self.t)
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
         # of what flow maps keep; others leave it empty
@@ -139,7 +139,7 @@ class System(Generic[M]):
     @property
     def acting(self) -> Dynamics:
         """The layer that acts; the dynamics itself where there are no layers."""
-        return self.dynamics._layers[self.layer]
+        return self.dynamics.all_layers[self.layer]
 
     @property
     def works(self) -> Array:
@@ -155,7 +155,7 @@ class System(Generic[M]):
 
     def act(self, layer: int) -> None:
         """Let the layer of a number act from now on; equal layers are one, and it acts on."""
-        if layer == self.layer or self.dynamics._layers[layer] is self.acting:
+        if layer == self.layer or self.dynamics.all_layers[layer] is self.acting:
             self.layer = layer
             return
         self._base = None
@@ -180,9 +180,9 @@ class System(Generic[M]):
         """The measure at the present time, that which was saved or given if there was no step."""
         if self._base is not None:
             return self._base
-        return self._measure_of(self.state, self.t)
+        return self.measure_of(self.state, self.t)
 
-    def _measure_of(self, state: Array, t: float) -> M:  # noqa: ARG002 (of meshes on S^2)
+    def measure_of(self, state: Array, t: float) -> M:  # noqa: ARG002 (of meshes on S^2)
         """The measure of a state at a time."""
         found: M = self.equation.measure(state[: self._size])
         return found
@@ -220,7 +220,7 @@ class System(Generic[M]):
     @property
     def energy(self) -> Energy | None:
         """The energy that is recorded: the one asked for, or the dynamics' own, if it has one."""
-        return self.dynamics._energy
+        return self.dynamics.energy_functional
 
     @property
     def has_balance(self) -> bool:
@@ -258,17 +258,17 @@ class System(Generic[M]):
         It is told at the state that the equation was last asked for, which is this one.
         """
         gains = self._dissipated(t)
-        if not self.dynamics._varies:
+        if not self.dynamics.varies:
             return gains
-        measure = self._measure_of(state, t)
+        measure = self.measure_of(state, t)
         return gains + self._sign * energy_drifts(measure, self.dynamics, t, self.log_units)
 
     def _dissipated(self, t: float) -> Array | float:
         """The same by X alone."""
         rates: Array | float = self.equation.at(t).energy_rates()
-        if self.dynamics._varies:
+        if self.dynamics.varies:
             # what the equation of a time counts in
-            rates = np.atleast_1d(rates) * np.exp(self._units(t) - np.array(self.log_units))
+            rates = np.atleast_1d(rates) * np.exp(self.units(t) - np.array(self.log_units))
         return self._sign * self._factors(t) * rates
 
     def _factors(self, t: float) -> Array | float:
@@ -276,14 +276,14 @@ class System(Generic[M]):
         parts = self._energy_at(t).parts
         return np.array([factor for factor, _ in parts]) if parts else 1.0
 
-    def _units(self, t: float) -> Array:
+    def units(self, t: float) -> Array:
         """Log units of the energies that the equation of a time has gains of."""
         return np.array([one.log_unit for _, one in self._energy_at(t).each])
 
     def _energy_at(self, t: float) -> Energy:
         """The energy that is recorded, with the weights of a time."""
         energy: Any = self.energy
-        return self.dynamics._at(t)._energy if self.dynamics._varies else energy  # type: ignore[return-value]
+        return self.dynamics.at(t).energy_functional if self.dynamics.varies else energy  # type: ignore[return-value]
 
     @property
     def _energies(self) -> Sequence[tuple[float, Energy]]:
@@ -326,8 +326,8 @@ class System(Generic[M]):
     def too_far(self, left: float) -> Stop:
         """What ends the run where the next save is more steps away than anybody waits for."""
         acting, of_usa = self.acting, ""
-        if acting._log_size > 0.0:
-            rate = np.exp(-acting._log_size)
+        if acting.log_size > 0.0:
+            rate = np.exp(-acting.log_size)
             of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}"
         return Stop(
             "failed",
@@ -392,12 +392,12 @@ class System(Generic[M]):
         All but a speed are those of the measure by itself, from the rate that the next step begins
         with. A speed is by the scaling that the last step left.
         """
-        speeds = self._speeds(measure) if self.acting._balanced else {}
+        speeds = self.speeds(measure) if self.acting.is_balanced else {}
         self.rebase(measure)
         row = {"t": self.t, **self._balance(measure), "mass": measure.mass()}
-        if self.dynamics._multipliers is not None or measure._frequencies is not None:
+        if self.dynamics.multipliers is not None or measure.natural_frequencies is not None:
             row["order_parameter"], row["mean_phase"] = order_parameter(measure)
-        return row | (speeds or self._speeds(measure)) | self._numbers(measure)
+        return row | (speeds or self.speeds(measure)) | self.numbers(measure)
 
     def least_row(self, measure: M) -> dict[str, float]:
         """The numbers of a save that take no time."""
@@ -412,12 +412,12 @@ class System(Generic[M]):
             return {}
         values = self._scaled_energies()
         numbers: dict[str, Any] = {"energy": self._sum_of(values)}
-        if self.dynamics._varies:
+        if self.dynamics.varies:
             now = self._energy_at(self.t)
             sign = float(np.copysign(1.0, now.dirac))
             numbers["energy_share"] = sign * now.relative(numbers["energy"], self.log_unit)
-        if self._has_dissipation:
-            numbers["dissipation"] = self._dissipation(measure)
+        if self.has_dissipation:
+            numbers["dissipation"] = self.dissipation(measure)
         if self.has_balance:
             numbers["work"] = self._total(self.works)
             if self.energy.parts:
@@ -434,11 +434,11 @@ class System(Generic[M]):
         }
 
     @property
-    def _has_dissipation(self) -> bool:
+    def has_dissipation(self) -> bool:
         """Whether a save records what X does to the energy."""
         return self.has_balance
 
-    def _dissipation(self, measure: M) -> float:  # noqa: ARG002
+    def dissipation(self, measure: M) -> float:  # noqa: ARG002
         """The rate at which the energy of a measure that is saved changes."""
         self.evaluate()
         return self.energy.sign * self._total(np.atleast_1d(self._dissipated(self.t)))  # type: ignore[union-attr]
@@ -475,7 +475,7 @@ class System(Generic[M]):
             values.append(factor * value * float(np.exp(log_unit - unit)))
         return values
 
-    def _speeds(self, measure: M) -> dict[str, float]:
+    def speeds(self, measure: M) -> dict[str, float]:
         """(∫ |X|² dmu)^{1/2}, and the speed in W_2 where X tells it."""
         self.evaluate()
         speeds = {"rms_velocity": float(self.equation.at(self.t).speed())}
@@ -487,6 +487,6 @@ class System(Generic[M]):
         """The speed in W_2, of what X moves alone."""
         return float(self.equation.at(self.t).speed())
 
-    def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
+    def numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """What this kind of measure has besides."""
         return self._counts()

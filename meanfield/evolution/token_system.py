@@ -77,18 +77,18 @@ def default_max_step(particles: Particles, dynamics: Dynamics) -> float:
     ValueError
         If the dynamics has no rates known beforehand.
     """
-    dynamics = dynamics._moving
-    if dynamics._varies:
-        return min(default_max_step(particles, one) for one in dynamics._instances)
+    dynamics = dynamics.mover
+    if dynamics.varies:
+        return min(default_max_step(particles, one) for one in dynamics.instances)
     # a rotation is exact, the field on the way an average over it
-    omega, multipliers = particles._frequencies, dynamics._multipliers
+    omega, multipliers = particles.natural_frequencies, dynamics.multipliers
     turning = 0.0 if omega is None else float(np.abs(omega).max())
     if isinstance(dynamics, CircleInteraction):
         if len(multipliers) == 2:
             # the average is, too
             turning = 0.0
-        return _SHARE / float(max(dynamics._lipschitz, dynamics.noise, _TURNED * turning))
-    if (kernel := dynamics._kernel) is None:
+        return _SHARE / float(max(dynamics.lipschitz, dynamics.noise, _TURNED * turning))
+    if (kernel := dynamics.pair_kernel) is None:
         raise ValueError(f"max_step must be given for {shown(dynamics)}, got None")
     rate = 1.0 + kernel.reach
     if not dynamics.normalised:
@@ -118,7 +118,7 @@ class TokenSystem(System[Particles]):
 
     def __init__(self, particles: Particles, dynamics: Dynamics, options: Options) -> None:
         self.sums: set[str] = set()
-        self._rotates = particles._frequencies is not None
+        self._rotates = particles.natural_frequencies is not None
         super().__init__(particles, dynamics, options)
 
     def _equation(self, measure: Particles) -> Any:
@@ -156,10 +156,10 @@ class TokenSystem(System[Particles]):
     @property
     def has_balance(self) -> bool:
         """Whether dE/dt is the dissipation: not with noise or frequencies, nor for most heads."""
-        return self._has_dissipation and self.dynamics.noise == 0.0
+        return self.has_dissipation and self.dynamics.noise == 0.0
 
     @property
-    def _has_dissipation(self) -> bool:
+    def has_dissipation(self) -> bool:
         """Whether a save records what X does to the energy, also between layers and under noise."""
         return self.energy is not None and not self._rotates
 
@@ -199,11 +199,11 @@ class TokenSystem(System[Particles]):
         angles = self.equation.at(self.t).flow(state[: self._size], pull, h)
         return np.append(angles, state[self._size :])
 
-    def _dissipation(self, measure: Particles) -> float:
+    def dissipation(self, measure: Particles) -> float:
         if self.has_balance:
-            return super()._dissipation(measure)
+            return super().dissipation(measure)
         # under noise its own right-hand side would begin the next step with this save's scaling
-        value, unit = dissipation_in_unit(measure, self.acting._at(self.t))
+        value, unit = dissipation_in_unit(measure, self.acting.at(self.t))
         return value * float(np.exp(unit - self.log_unit))
 
     def _output(self, measure: Particles) -> Array:
@@ -212,7 +212,7 @@ class TokenSystem(System[Particles]):
         except self.faults as error:
             raise self.fault(error) from error
 
-    def _speeds(self, measure: Particles) -> dict[str, float]:
+    def speeds(self, measure: Particles) -> dict[str, float]:
         """Root mean squares over the tokens, X of the layer that acted last."""
         velocity = project(measure.points, self._output(measure))
         return {
@@ -248,8 +248,8 @@ class LayerSystem(TokenSystem):
     def _equation(self, measure: Particles) -> OutputField:
         self._particles = self._passed = measure
         equation: OutputField | None = getattr(self, "equation", None)
-        if equation is None or equation.dynamics is not self.acting._moving:
-            equation = OutputField(measure, self.acting._moving)
+        if equation is None or equation.dynamics is not self.acting.mover:
+            equation = OutputField(measure, self.acting.mover)
             self.sums.add(equation.sums)
         return equation
 
@@ -284,7 +284,7 @@ class LayerSystem(TokenSystem):
         norms = np.linalg.norm(points, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or norms.min() == 0.0:
             return None
-        self._passed = given._moved(points / norms)
+        self._passed = given.moved_to(points / norms)
         return np.append(self._passed.points, state[self._size :])
 
 

@@ -174,7 +174,7 @@ def distribution(measure: AnyMeasure) -> Distribution:
 def _of_density(density: Density) -> Distribution:
     """θ/2π + Σ_{k≠0} f_k e^{ikθ}/(2πik)."""
     basis = CircleAt(density.space.kmax)
-    coefficients, _ = density._moments(basis, np.ones(basis.kmax + 1))
+    coefficients, _ = density.harmonic_moments(basis, np.ones(basis.kmax + 1))
     waves = np.zeros_like(coefficients)
     waves[1:] = coefficients[1:] / (1j * basis.degrees[1:] * TURN)
     count = int(np.ceil(TURN * basis.kmax / _LONGEST)) + 1
@@ -347,7 +347,7 @@ def sobolev(mu: AnyMeasure, nu: AnyMeasure, s: float = -1.0) -> float:
 def _check_finite(mu: AnyMeasure, nu: AnyMeasure, s: float) -> None:
     bound = -0.5 * (mu.dim - 1)
     for name, measure in (("mu", mu), ("nu", nu)):
-        if len(measure._point_masses[0]) > 0 and s >= bound:
+        if len(measure.point_masses[0]) > 0 and s >= bound:
             raise ValueError(
                 f"s must be < -(d-1)/2 = {bound:g} for measures with atoms in d = {mu.dim}, since "
                 f"their distance is infinite else, got s = "
@@ -357,7 +357,7 @@ def _check_finite(mu: AnyMeasure, nu: AnyMeasure, s: float) -> None:
 
 def _degrees(mu: AnyMeasure, nu: AnyMeasure) -> list[int]:
     """The degrees at which those of the two end that are series."""
-    return [measure._degree for measure in (mu, nu) if measure._degree is not None]
+    return [measure.degree for measure in (mu, nu) if measure.degree is not None]
 
 
 def common_basis(mu: AnyMeasure, nu: AnyMeasure, kmax: int) -> Harmonics | None:
@@ -365,7 +365,7 @@ def common_basis(mu: AnyMeasure, nu: AnyMeasure, kmax: int) -> Harmonics | None:
     if mu.dim == 2:
         return CircleAt(kmax)
     for axis, other in (mu.axis, nu), (nu.axis, mu):
-        if axis is not None and (other._is_about(axis, _ROUNDING) or other._is_uniform):
+        if axis is not None and (other.is_about(axis, _ROUNDING) or other.is_uniform):
             return ZonalAt(axis, kmax)
     return SphereAt(kmax) if mu.dim == 3 else None
 
@@ -377,7 +377,7 @@ def _kernel_degree(mu: AnyMeasure, nu: AnyMeasure, beta: float) -> int:
         # beside tokens: degrees that the density does not have are all in their pairs
         return max(known)
     kmax = bandwidth(beta, mu.dim, _NEGLIGIBLE)
-    by_degrees = has_basis or mu._has_density or nu._has_density
+    by_degrees = has_basis or mu.has_density or nu.has_density
     if by_degrees and _within_double(mu.dim, kmax) < kmax:
         raise ValueError(
             f"beta must be smaller in dim = {mu.dim} for {mu} and {nu}, got {beta:g}: its kernel "
@@ -414,15 +414,15 @@ def _difference(mu: AnyMeasure, nu: AnyMeasure, multipliers: Array) -> tuple[flo
     basis = common_basis(mu, nu, len(multipliers) - 1)
     if basis is None:
         return None, 0.0
-    of_mu, missing_mu = mu._moments(basis, multipliers)
-    of_nu, missing_nu = nu._moments(basis, multipliers)
+    of_mu, missing_mu = mu.harmonic_moments(basis, multipliers)
+    of_nu, missing_nu = nu.harmonic_moments(basis, multipliers)
     power = basis.power(of_mu - of_nu)
     return float(multipliers[1:] @ power[1:]), max(missing_mu, missing_nu)
 
 
 def _signed_atoms(mu: AnyMeasure, nu: AnyMeasure) -> tuple[Array, Array]:
     """Distinct points at which mu or nu has an atom, and the masses of mu - nu there."""
-    (here, own), (there, others) = mu._point_masses, nu._point_masses
+    (here, own), (there, others) = mu.point_masses, nu.point_masses
     return merged(np.concatenate([here, there]), np.concatenate([own, -others]))
 
 
@@ -435,20 +435,20 @@ def _by_pairs(
     Of tokens beside an axis, what is symmetric about it is compared degree by degree.
     """
     points, masses = _signed_atoms(mu, nu)
-    if not mu._has_density and not nu._has_density:
+    if not mu.has_density and not nu.has_density:
         pairs = pair_sum(points, masses, kernel) + tail * float(masses @ masses)
         return max(0.0, pairs)
-    tokens, other = (nu, mu) if mu._has_density else (mu, nu)
+    tokens, other = (nu, mu) if mu.has_density else (mu, nu)
     axis = other.axis
-    if tokens._has_density or axis is None:
+    if tokens.has_density or axis is None:
         raise ValueError(
             f"mu and nu must share an axis in d = {mu.dim}, or one of them be Particles, got {mu} "
             f"and {nu} with axes {mu.axis} and {nu.axis}"
         )
     basis = ZonalAt(axis, len(multipliers) - 1)
-    about, _ = tokens._moments(basis, multipliers)
-    theirs, _ = other._moments(basis, multipliers)
-    pairs = pair_sum(*tokens._point_masses, kernel) - offset
+    about, _ = tokens.harmonic_moments(basis, multipliers)
+    theirs, _ = other.harmonic_moments(basis, multipliers)
+    pairs = pair_sum(*tokens.point_masses, kernel) - offset
     pairs -= float(multipliers[1:] @ (about**2)[1:])
     alone = float(multipliers[1:] @ ((about - theirs) ** 2)[1:])
     return alone + max(0.0, pairs) + tail * float(masses @ masses)

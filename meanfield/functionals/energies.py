@@ -66,9 +66,9 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
     if energy.form is not None:
         return _form_energy(measure, beta, energy.form)
     if energy.entropic:
-        return measure._balanced(beta).energy(beta), 0.0
+        return measure.balance(beta).energy(beta), 0.0
     if energy.is_plain and isinstance(measure, LineFlowMap):
-        flow, (row, factor) = measure._resolving(kernel.reach), kernel.primitive_row
+        flow, (row, factor) = measure.resolve(kernel.reach), kernel.primitive_row
         potential = LineSums(kernel.line(flow.dim), flow.angles)(flow.weights, row + 1)[row]
         return 0.5 * factor * float(flow.weights @ potential), kernel.log_unit
     if not energy.is_plain or not isinstance(measure, Density | SphereFlowMap):
@@ -81,8 +81,8 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
 def _power(measure: Density | SphereFlowMap, kernel: Any) -> Array:
     """The power of the measure by degree, as far as the kernel counts it."""
     if isinstance(measure, Density):
-        return measure._power
-    nodes, basis = measure._resolving(kernel.reach)._quadrature, SphereAt(kernel.degree(3))
+        return measure.power
+    nodes, basis = measure.resolve(kernel.reach).quadrature, SphereAt(kernel.degree(3))
     return basis.power(basis.point_moments(*nodes))
 
 
@@ -90,12 +90,12 @@ def _potential_energy(measure: AnyMeasure, energy: Energy) -> float:
     """∫ v dmu on a grid, or nodes, that resolve v; kinks, as relu has, none does."""
 
     def value_on(part: AnyMeasure) -> float:
-        points, masses = part._quadrature
+        points, masses = part.quadrature
         return float(masses @ energy.potential(points))  # type: ignore[misc]
 
     if isinstance(measure, Density) and energy.steepness is not None:
         return _settled(measure, value_on, energy.dirac, _NEAR)
-    return value_on(measure._resolving(0.0, energy.steepness))
+    return value_on(measure.resolve(0.0, energy.steepness))
 
 
 def _settled(
@@ -114,12 +114,12 @@ def _settled(
     finer, value, change = density, value_on(density), np.inf
     while True:
         space = finer.space
-        if 2 * space.size + 1 > space._largest:
+        if 2 * space.size + 1 > space.largest_size:
             raise ValueError(
-                f"dynamics must be resolved by a space of size {space._largest} under "
+                f"dynamics must be resolved by a space of size {space.largest_size} under "
                 f"{shown(density)}, where numbers still change by {change:.1e}"
             )
-        finer = finer._embedded(space._doubled())
+        finer = finer.embed(space.double())
         before, last, value = change, value, value_on(finer)
         change, size = abs(value - last), abs(value)
         if change <= max(_CONVERGED * size, _ROUNDING * unit):
@@ -136,15 +136,15 @@ def resolved(
     Sums without division by G are band-limited. With it, with activations or with noise a density's
     grid is doubled until the number changes by rounding only; kinks, as relu has, no grid resolves.
     """
-    reach = dynamics._reach
-    measure = measure._refined(REACH / max(1.0, reach), dynamics._steepness)
-    if not isinstance(measure, Density) or not dynamics._smooth:
+    reach = dynamics.reach
+    measure = measure.refine(REACH / max(1.0, reach), dynamics.steepness)
+    if not isinstance(measure, Density) or not dynamics.is_smooth:
         return value_on(measure)
-    kernel, dim = dynamics._kernel, measure.dim
+    kernel, dim = dynamics.pair_kernel, measure.dim
     width = kernel.degree(dim) if kernel is not None else bandwidth(reach, dim) + 1
     finer = embedded(measure, measure.space.kmax + 2 * width)
     is_divided = dynamics.normalised and reach > 0.0
-    has_drift = any(term._by_output for _, term in dynamics._terms)
+    has_drift = any(term.known_by_output for _, term in dynamics.weighted_terms)
     if is_divided or has_drift or dynamics.noise > 0.0:
         return _settled(finer, value_on, unit, _NEAR if has_drift else np.inf)
     return value_on(finer)
@@ -153,7 +153,7 @@ def resolved(
 def embedded(density: Density, degree: int) -> Density:
     """The series of a density on a space whose quadrature is exact up to this degree."""
     space = density.space
-    return density._embedded(space._resized(max(space.size, space._exact_size(degree))))
+    return density.embed(space.resize(max(space.size, space.exact_size(degree))))
 
 
 def _form_energy(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[float, float]:
@@ -172,8 +172,8 @@ def _form_energy(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[flo
     largest = beta * float(np.linalg.norm(matrix, 2))
     if isinstance(measure, Density):
         return _density_energy(measure, beta, matrix, bandwidth(largest, measure.dim))
-    measure = measure._resolving(largest)
-    log_g, _ = measure._score_moment(measure.points, beta * matrix)
+    measure = measure.resolve(largest)
+    log_g, _ = measure.score_moment(measure.points, beta * matrix)
     unit = float(log_g.max())
     return float(measure.weights @ np.exp(log_g - unit)) / (2.0 * beta), unit
 
@@ -219,9 +219,9 @@ def energy_drifts(
 
     With M = βD, D = 1 of a kernel, ∂_t E_{β,D} = ∬ (<x,Ṁy>/(2β) - β̇/(2β²)) e^{<x,My>} dmu dmu.
     """
-    energy: Any = dynamics._at(t)._energy
-    slopes = slope_of(dynamics._own_weights, t)
-    each = zip(energy.each, dynamics._own_terms, slopes, log_units, strict=True)
+    energy: Any = dynamics.at(t).energy_functional
+    slopes = slope_of(dynamics.own_weights, t)
+    each = zip(energy.each, dynamics.own_terms, slopes, log_units, strict=True)
     drifts = []
     for (factor, part), own, slope, unit in each:
         value, log_unit = _drift(measure, own, t)
@@ -234,19 +234,19 @@ def energy_drifts(
 
 
 def _drift(measure: AnyMeasure, own: Dynamics, t: float) -> tuple[float, float]:
-    then: Any = own._at(t)
-    energy: Energy | None = then._energy
+    then: Any = own.at(t)
+    energy: Energy | None = then.energy_functional
     if then is own or energy is None:
         return 0.0, 0.0
     if energy.potential is not None:
-        part = replace(energy, potential=own._potential_slope(t))  # type: ignore[attr-defined]
+        part = replace(energy, potential=own.potential_slope(t))  # type: ignore[attr-defined]
         return _potential_energy(measure, part), 0.0
     beta, slope = then.beta, float(slope_of(own.beta, t))  # type: ignore[attr-defined]
     if energy.form is None:
         return _drift_of_beta(measure, energy, beta, slope)
     (head,) = own.heads  # type: ignore[attr-defined]
     eye = np.eye(measure.dim)
-    change = head._matrix_slope(t)
+    change = head.matrix_slope(t)
     change = change if np.ndim(change) else change * eye
     matrix = _checked(measure, energy.form if np.ndim(energy.form) else energy.form * eye)
     if beta == 0.0:
@@ -267,8 +267,8 @@ def _drift(measure: AnyMeasure, own: Dynamics, t: float) -> tuple[float, float]:
             sign * np.exp(log_g - unit) * weighted(grid.points, mean) for sign, log_g, mean in parts
         )
         return float(masses @ integrand), unit
-    measure = measure._resolving(largest)
-    log_g, mean = measure._score_moment(measure.points, beta * matrix)
+    measure = measure.resolve(largest)
+    log_g, mean = measure.score_moment(measure.points, beta * matrix)
     unit = float(log_g.max())
     shares = measure.weights * np.exp(log_g - unit)
     return float(shares @ weighted(measure.points, mean)), unit
@@ -281,7 +281,7 @@ def _drift_of_beta(
     if slope == 0.0:
         return 0.0, 0.0
     if energy.entropic:
-        balanced = measure._balanced(beta)
+        balanced = measure.balance(beta)
         points, masses = balanced.points, balanced.masses
         _, mean = balanced.log_moment(beta * points)
         # u(x) is one over G of u mu
@@ -301,8 +301,8 @@ def _drift_of_beta(
             steep[0] = above[0]
         change = steep / beta - here / beta**2
         return 0.5 * slope * series.size * float(change @ power), series.log_unit
-    measure = measure._resolving(beta)
-    points, masses = measure._quadrature
+    measure = measure.resolve(beta)
+    points, masses = measure.quadrature
     log_g, mean = measure.log_moment(beta * points)
     along = np.einsum("ij,ij->i", points, mean) / beta - 1.0 / beta**2
     return 0.5 * slope * float(masses @ (np.exp(log_g - beta) * along)), beta
@@ -323,8 +323,8 @@ def _signed_moments(
 def _on_grid(density: Density, degree: int) -> tuple[Space, Array]:
     """A grid that is exact for three times this degree, and the masses of f up to it there."""
     space = density.space
-    grid = space._resized(space._exact_size(3 * degree))
-    return grid, grid.weights * grid.synthesis(density._coefficients_on(grid))
+    grid = space.resize(space.exact_size(3 * degree))
+    return grid, grid.weights * grid.synthesis(density.coefficients_on(grid))
 
 
 def _checked(measure: AnyMeasure, form: ArrayLike) -> Array:
@@ -439,8 +439,8 @@ def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
     """
     check_measure("measure", measure)
     beta = number("beta", beta, low=0)
-    balanced = measure._balanced(beta)
-    points, _ = measure._quadrature
+    balanced = measure.balance(beta)
+    points, _ = measure.quadrature
     if balanced.points is points:
         return balanced.log_u
     return -balanced.log_moment(beta * points)[0]
@@ -543,12 +543,12 @@ def with_energy(
     known = adapt_any(given)
     if known is None:
         known = SA(number("beta, or a dynamics,", given, low=0))
-    then = known._at(number("t", t, low=0))
+    then = known.at(number("t", t, low=0))
     # what weights that vary add up to changes its sign with them
-    known = then if isinstance(known._own_weights, TimeDependent) else adapt(then)
-    own = getattr(known, "_form_energy", known._energy)
+    known = then if isinstance(known.own_weights, TimeDependent) else adapt(then)
+    own = getattr(known, "_form_energy", known.energy_functional)
     if own is None:
-        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")
+        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known.why_no_energy}")
     check_dim(known, measure.dim)
     return known, own
 
@@ -602,14 +602,14 @@ def with_flow(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dyn
     check_measure("measure", measure)
     if adapt_any(dynamics) is None:
         raise ValueError(f"dynamics must be a dynamics with an energy, got {shown(dynamics)}")
-    if measure._frequencies is not None:
+    if measure.natural_frequencies is not None:
         raise ValueError(
             f"measure must have no frequencies, since with them no energy drives its phases, got "
             f"{shown(measure)}"
         )
     known, own = with_energy(measure, dynamics, t)
     check_moved(measure, known)
-    if known._energy is None:
+    if known.energy_functional is None:
         raise ValueError(
             f"dynamics must have, lest |X|² overflow, beta |D| <= {LARGEST_EXPONENT:g}, got "
             f"{shown(known)}"
@@ -619,9 +619,9 @@ def with_flow(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dyn
 
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
     """e^{-u} times what dE/dt is of where X alone acts, and u, of a dynamics with an energy."""
-    energy: Any = dynamics._energy
+    energy: Any = dynamics.energy_functional
     unit = max(gain_units(measure, energy))
-    if isinstance(measure, Density) and not dynamics._isotropic:
+    if isinstance(measure, Density) and not dynamics.is_isotropic:
         # X of heads and drifts has more degrees than the density
         return resolved(measure, dynamics, lambda part: gain(part, dynamics), 0.0), unit
     return gain(measure, dynamics), unit
@@ -637,9 +637,9 @@ def gain(measure: AnyMeasure, dynamics: Dynamics) -> float:
     ValueError
         If rounding of a density makes the velocity, or nodes can't resolve the kernel.
     """
-    measure = measure._resolving(dynamics._reach, dynamics._steepness)
+    measure = measure.resolve(dynamics.reach, dynamics.steepness)
     rate: Any = tendency(measure, dynamics)
-    energy: Any = dynamics._energy
+    energy: Any = dynamics.energy_functional
     with more_than_rounding(measure):
         rate(rate.initial_state, np.empty_like(rate.initial_state))
     total, _ = energy.total(np.atleast_1d(rate.energy_rates()), gain_units(measure, energy))

@@ -113,15 +113,15 @@ def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
     """
     known = _moving(measure, dynamics, t)
     if not has_metric_speed(measure, known):
-        why = known._no_gradient
-        if measure._frequencies is not None:
+        why = known.why_no_gradient
+        if measure.natural_frequencies is not None:
             why = "phases of different frequencies pass each other"
         raise ValueError(
             f"dynamics must have a gradient for its velocity, so that {shown(measure)} has a speed "
             f"in W_2, got {shown(known)}: {why}; rms_velocity is a bound from above"
         )
     if isinstance(measure, Particles):
-        velocity = with_frequencies(known._tangents(measure, measure.points), measure)
+        velocity = with_frequencies(known.tangents(measure, measure.points), measure)
         value = root_mean_square(velocity, measure.weights)
     elif known.noise == 0.0:
         value = _rms_velocity(measure, known)
@@ -142,8 +142,8 @@ def has_metric_speed(measure: AnyMeasure, dynamics: Dynamics) -> bool:
     """
     if isinstance(measure, Particles):
         return True
-    along_meridians = measure.axis is not None and dynamics._isotropic
-    return measure._frequencies is None and (dynamics._is_gradient or along_meridians)
+    along_meridians = measure.axis is not None and dynamics.is_isotropic
+    return measure.natural_frequencies is None and (dynamics.is_gradient or along_meridians)
 
 
 def slope(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
@@ -195,7 +195,7 @@ def slope_in_unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tu
     potential, log_mass = _potential(measure, beta)
 
     def steepness(part: AnyMeasure) -> float:
-        points, masses = part._quadrature
+        points, masses = part.quadrature
         log_g, mean = potential.log_moment(beta * points)
         across = project(points, mean)
         squares = np.einsum("ij,ij->i", across, across)
@@ -218,10 +218,10 @@ def root_mean_square(velocity: Array, masses: Array) -> float:
 
 def with_frequencies(velocity: Array, particles: Particles) -> Array:
     """The velocity of tokens, shape (n, d): X, and on the circle the frequencies of phases."""
-    if particles._frequencies is None:
+    if particles.natural_frequencies is None:
         return velocity
     x, y = particles.points.T
-    return np.asarray(velocity + particles._frequencies[:, None] * np.column_stack([-y, x]))
+    return np.asarray(velocity + particles.natural_frequencies[:, None] * np.column_stack([-y, x]))
 
 
 def _moving(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> Dynamics:
@@ -236,7 +236,7 @@ def _moving(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> Dynamics:
     known = adapt_any(dynamics)
     if known is None:
         raise ValueError(f"dynamics must be a dynamics, got {shown(dynamics)}")
-    known = adapt(known._at(number("t", t, low=0)))
+    known = adapt(known.at(number("t", t, low=0)))
     check_moved(measure, known)
     return known
 
@@ -270,9 +270,9 @@ def _root_of_dissipation(
 
 def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
     """The size of e^{-u/2} G^{1/2}, of what is weighted with G; 1 of drifts, 0 if unknown."""
-    if dynamics._kernel is None:
-        return 0.0 if dynamics._scores else 1.0
-    series = dynamics._kernel.series(measure.dim, 0)
+    if dynamics.pair_kernel is None:
+        return 0.0 if dynamics.score_matrices else 1.0
+    series = dynamics.pair_kernel.series(measure.dim, 0)
     size = series.size * abs(series.potential[0])
     return float(np.sqrt(multiplied_out(size, series.log_unit - energy.log_unit)))
 
@@ -291,11 +291,11 @@ def _noisy_speed(density: AnyMeasure, dynamics: Dynamics) -> float:
 
 def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
     """(∫ |X|² dmu)^{1/2} by the velocity that runs use."""
-    is_moved_by_itself = isinstance(measure, Density) or dynamics._isotropic
+    is_moved_by_itself = isinstance(measure, Density) or dynamics.is_isotropic
     if isinstance(measure, Particles) or not is_moved_by_itself:
-        measure = measure._resolving(dynamics._reach)
-        points, masses = measure._quadrature
-        return root_mean_square(dynamics._tangents(measure, points), masses)
+        measure = measure.resolve(dynamics.reach)
+        points, masses = measure.quadrature
+        return root_mean_square(dynamics.tangents(measure, points), masses)
     # what moves densities and flow maps knows its speed
     rate: Any = tendency(measure, dynamics)
     with more_than_rounding(measure):
@@ -314,7 +314,7 @@ def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
     if isinstance(measure, Particles) or measure.axis is not None:
         return measure, 0.0
     if beta > 0.0:
-        measure = measure._refined(REACH / beta)
-    points, masses = measure._quadrature
+        measure = measure.refine(REACH / beta)
+    points, masses = measure.quadrature
     masses = np.maximum(masses, 0.0)
     return Particles(points, masses, unit_mass=True), float(np.log(masses.sum()))

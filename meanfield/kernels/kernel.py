@@ -167,7 +167,7 @@ class Exponential(PotentialKernel):
         """E_β; at β = 0 |∫ x dmu|²/2."""
         if self.beta == 0.0:
             return 0.5 * float(np.sum(measure.mean() ** 2))
-        points, masses = measure._quadrature
+        points, masses = measure.quadrature
         log_g, _ = measure.log_moment(self.beta * points)
         return float(masses @ np.exp(log_g - self.beta)) / (2.0 * self.beta)
 
@@ -242,8 +242,8 @@ class SmoothKernel(PotentialKernel):
 
     def energy(self, measure: Summable) -> float:
         """½ Σ m_i m_j S(<x_i,x_j>), through multipliers or over all pairs, in blocks."""
-        points, masses = measure._quadrature
-        if (fast := measure._series_sums(self, len(points))) is not None:
+        points, masses = measure.quadrature
+        if (fast := measure.series_sums(self, len(points))) is not None:
             return float(fast.energy(points, masses))
         total = 0.0
         for part in direct.blocks(len(points), len(points)):
@@ -390,9 +390,9 @@ class SmoothKernel(PotentialKernel):
 
     def attention(self, measure: Summable, points: Array) -> tuple[Array | float, Array, Array]:
         """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of the e^{first}."""
-        sources, masses = measure._nodes(self.highest + 1, self.reach)
+        sources, masses = measure.kernel_nodes(self.highest + 1, self.reach)
         if (axis := measure.axis) is None:
-            sums = measure._series_sums(self, len(points)) or self
+            sums = measure.series_sums(self, len(points)) or self
             return sums.sums(sources, masses, points)
         cosines = np.clip(sources @ axis, -1.0, 1.0)
         places = np.column_stack([cosines, np.sqrt((1.0 - cosines) * (1.0 + cosines))])
@@ -719,7 +719,7 @@ class Phases(Kernel):
     def energy(self, measure: Summable) -> float:
         """½ Σ_k p_k |m_k|²."""
         factors = self._powers
-        moments = measure._trigonometric_moments(len(factors))[1:]
+        moments = measure.trigonometric_moments(len(factors))[1:]
         return float(factors @ (moments.real**2 + moments.imag**2))
 
     def line(self, dim: int) -> line.Line:  # noqa: ARG002

@@ -174,12 +174,12 @@ def working_grid(space: Space, beta: float) -> Space:
     degree = space.kmax + 2 * bandwidth(beta, space.dim)
     if space.exactness >= degree:
         return space
-    if degree > _HIGHEST_DEGREE and space._name != "circle":
+    if degree > _HIGHEST_DEGREE and space.kind != "circle":
         raise ValueError(
             f"beta must be smaller for doubly stochastic attention on {space}, got {beta:g}, which "
             f"takes a grid for degree {degree} > {_HIGHEST_DEGREE}"
         )
-    return space._resized(max(space.size, space._exact_size(degree)))
+    return space.resize(max(space.size, space.exact_size(degree)))
 
 
 class LineGrid(LineSums):
@@ -222,7 +222,7 @@ class SphereGrid(SphereNodes):
 
     @cached_property
     def _frame(self) -> Array:
-        return self._space._frame(np.arange(len(self._space.weights)))
+        return self._space.tangent_frame(np.arange(len(self._space.weights)))
 
     def components(self, masses: Array) -> tuple[Array, Array]:
         """G (n,) and the pull P_x Σ_j k_ij m_j y_j along the frame of the grid, shape (2, n)."""
@@ -238,7 +238,7 @@ def grid_sums(space: Space, beta: float, most_pairs: int = 0) -> LineGrid | Sphe
     ValueError
         If β > 150 for a `Zonal` space.
     """
-    is_sphere = space._name == Sphere._name
+    is_sphere = space.kind == Sphere.kind
     return SphereGrid(space, beta, most_pairs) if is_sphere else LineGrid(space, beta)
 
 

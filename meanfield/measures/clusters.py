@@ -135,7 +135,7 @@ def clusters(measure: Measure, radius: float | None = None, *, min_mass: float =
     check_measure("measure", measure)
     radius = RADIUS if radius is None else number("radius", radius, above=0, high=1)
     min_mass = number("min_mass", min_mass, low=0, high=1)
-    points, masses = measure._on_scale(radius)
+    points, masses = measure.at_scale(radius)
     masses = np.maximum(masses, 0.0)
     kernel: _Chords | _Latitudes = (
         _Chords(measure.dim, radius)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import xlogy
@@ -177,22 +177,22 @@ def _checked_fit(
 def _misfit(space: Space, coefficients: NDArray[Any], values: Array, law: Law | None) -> float:
     square = space.weights @ (space.synthesis(coefficients) - values) ** 2
     if law is not None:
-        points, weights, series = space._between(coefficients)
+        points, weights, series = space.between_nodes(coefficients)
         square = max(square, weights @ (series - law.pdf(points)) ** 2)
-    return float(np.sqrt(square / space._power(coefficients).sum()))
+    return float(np.sqrt(square / space.power(coefficients).sum()))
 
 
 def _larger(space: Space, law: Law) -> str:
     """The space that resolves a law, in words."""
     # a space that is too large for double precision can't be made
     with suppress(ValueError):
-        finer: Space = space._doubled()
-        while finer.size <= finer._size_limit:
+        finer: Space = space.double()
+        while finer.size <= finer.size_limit:
             values = law_values(finer, law)
             if _misfit(finer, finer.analysis(values), values, law) <= FIT_TOLERANCE:
                 return repr(finer)
-            finer = finer._doubled()
-    return f"a FlowMap, since no size up to {space._size_limit} resolves it"
+            finer = finer.double()
+    return f"a FlowMap, since no size up to {space.size_limit} resolves it"
 
 
 _TURN = 2.0 * np.pi
@@ -262,6 +262,8 @@ class Density(Measure):
     array([0.25, 0.  ])
     """
 
+    _for_rooms: ClassVar[Sequence[str]] = "coefficients_on", "embed", "power", "with_limits"
+
     def __init__(
         self,
         space: Space,
@@ -272,7 +274,7 @@ class Density(Measure):
         max_size: int | None = None,
         unit_mass: bool = False,
     ) -> None:
-        self._on(checked_space(space), tail_tol, max_size)
+        self.with_limits(checked_space(space), tail_tol, max_size)
         self.law: Law | None = None
         if isinstance(law_or_values, Law):
             self.law = law_or_values
@@ -296,7 +298,9 @@ class Density(Measure):
         # a cached property: these are the law's values, more exact than those of the series
         self.values: Array = read_only(values / mass)
 
-    def _on(self, space: Space, tail_tol: float = 1e-8, max_size: int | None = None) -> None:
+    def with_limits(
+        self, space: Space, tail_tol: float = 1e-8, max_size: int | None = None
+    ) -> None:
         """Take a space, and what a run may do."""
         self.space, self.dim, self.axis = space, space.dim, space.axis
         self.tail_tol = number("tail_tol", tail_tol, low=1e-15, high=1e-2)
@@ -305,7 +309,7 @@ class Density(Measure):
             self.max_size = integer("max_size", max_size, low=space.size)
 
     @property
-    def _limits(self) -> dict[str, Any]:
+    def run_limits(self) -> dict[str, Any]:
         return {"tail_tol": self.tail_tol, "max_size": self.max_size}
 
     @classmethod
@@ -336,13 +340,13 @@ class Density(Measure):
         checked_space(space)
         given = unmasked("coefficients", coefficients)
         is_numeric = given.dtype.kind in "iufc"
-        if not is_numeric or not np.can_cast(given.dtype, space._coefficient_type, "same_kind"):
+        if not is_numeric or not np.can_cast(given.dtype, space.coefficient_type, "same_kind"):
             raise ValueError(
-                f"coefficients must be {space._coefficient_type.__name__} on {space}, got "
+                f"coefficients must be {space.coefficient_type.__name__} on {space}, got "
                 f"{given.dtype}"
             )
         off = max(SIGN_TOLERANCE, rounding(given.real, given.size))
-        given = np.array(given, dtype=space._coefficient_type)
+        given = np.array(given, dtype=space.coefficient_type)
         if given.shape != (space.n_coefficients,) or not np.isfinite(given).all():
             raise ValueError(
                 f"coefficients must be finite with shape ({space.n_coefficients},) on {space}, "
@@ -358,7 +362,7 @@ class Density(Measure):
             own[:] = 0.0
         # coefficients alone make no other kind of density
         density = Density.__new__(Density)
-        density._on(space, tail_tol, max_size)
+        density.with_limits(space, tail_tol, max_size)
         density.law, density.coefficients, density.misfit = None, read_only(given), 0.0
         return density
 
@@ -371,12 +375,12 @@ class Density(Measure):
         return f"Density({self.space}, tail={self.tail:.1e})"
 
     @property
-    def _degree(self) -> int:  # type: ignore[override]
+    def degree(self) -> int:  # type: ignore[override]
         """The degree at which the series ends."""
         return self.space.kmax
 
     @property
-    def _is_uniform(self) -> bool:  # type: ignore[override]
+    def is_uniform(self) -> bool:  # type: ignore[override]
         """Whether the series is that of σ, to rounding."""
         return bool(np.abs(self.coefficients[1:]).max() < _SAME)
 
@@ -390,7 +394,7 @@ class Density(Measure):
         """The masses of the points, shape (N,); some may be < 0 where the series is."""
         return read_only(self.space.weights * self.values)
 
-    def _on_scale(self, radius: float) -> tuple[Array, Array]:
+    def at_scale(self, radius: float) -> tuple[Array, Array]:
         """The points of the grid, or finer ones: neighbours are half a radius apart, or less."""
         grid = self.space
         if self.axis is not None:
@@ -398,27 +402,27 @@ class Density(Measure):
             width = min(panels.width_for(radius, self.dim), panels.NODES / grid.kmax)
             points, weights = _latitudes(self.axis, width)
         elif grid.exactness < (degree := int(np.ceil(2.0 * _TURN / radius))):
-            size = grid._exact_size(degree)
-            if size > grid._size_limit:
+            size = grid.exact_size(degree)
+            if size > grid.size_limit:
                 raise ValueError(
                     f"radius must be larger for {self}, got {radius:g}, which takes a grid of size "
-                    f"{size} > {grid._size_limit}"
+                    f"{size} > {grid.size_limit}"
                 )
-            finer = grid._resized(size)
+            finer = grid.resize(size)
             points, weights = finer.points, finer.weights
         else:
-            return self._quadrature
+            return self.quadrature
         return points, weights * (self.pdf if self.law is None else self.law.pdf)(points)
 
     @property
-    def _power(self) -> Array:
+    def power(self) -> Array:
         """Σ |f_k|² over the harmonics of each degree, shape (kmax + 1,)."""
-        return self.space._power(self.coefficients)
+        return self.space.power(self.coefficients)
 
     @property
     def tail(self) -> float:
         """Relative L² size of the last tenth of the spectrum, see `spectral_tail`."""
-        return spectral_tail(self._power)
+        return spectral_tail(self.power)
 
     def mass(self) -> float:
         """∫ f dσ, by quadrature of the values."""
@@ -426,7 +430,7 @@ class Density(Measure):
 
     def mean(self) -> Array:
         """∫ x f dσ, shape (d,)."""
-        return self.space._mean(self.coefficients)
+        return self.space.mean(self.coefficients)
 
     def pdf(self, points: ArrayLike) -> Array:
         """f at arbitrary unit rows (n, d), shape (n,), from the series.
@@ -436,7 +440,7 @@ class Density(Measure):
         ValueError
             If the points are not unit rows of length d.
         """
-        return self.space._at(self.coefficients, unit_rows("points", points, self.dim))
+        return self.space.evaluate(self.coefficients, unit_rows("points", points, self.dim))
 
     @property
     def _drawn_law(self) -> Law:
@@ -486,7 +490,7 @@ class Density(Measure):
         """
         return quantised_points(self._drawn_law, n, rng)
 
-    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
         """m_k = ∫ e^{-ikθ} f dσ, k = 0 … kmax; those past the degree of the series are 0.
 
         Raises
@@ -494,21 +498,21 @@ class Density(Measure):
         ValueError
             If the space is no `Circle`, or `kmax` no integer >= 0.
         """
-        if self.space._name != Circle._name:
+        if self.space.kind != Circle.kind:
             raise ValueError(f"space must be a Circle for moments in e^(ikθ), got {self.space}")
         kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
         found = np.zeros(kmax + 1, dtype=np.complex128)
         found[: len(self.coefficients)] = self.coefficients[: kmax + 1]
         return found
 
-    def _moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
+    def harmonic_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
         """∫ f conj(Y) dσ for all Y of the basis, with nothing left out: see `Measure.moments`."""
         given, axis = self.coefficients, self.axis
         if axis is not None and basis.axis is None:
             return turned(given, axis, basis), 0.0
-        if basis.axis is not None and (axis is None or self._is_uniform):
+        if basis.axis is not None and (axis is None or self.is_uniform):
             return np.eye(1, len(basis.degrees))[0] * given[0].real, 0.0
-        found = self.space._embed(given, basis)
+        found = self.space.embed(given, basis)
         if axis is not None and basis.axis is not None and axis @ basis.axis < 0.0:
             found[1::2] *= -1.0
         return found, 0.0
@@ -518,14 +522,14 @@ class Density(Measure):
         positive = np.maximum(self.values, 0.0)
         return float(self.space.weights @ xlogy(positive, positive))
 
-    def _nodes(self, degree: int | None, reach: float) -> tuple[Array, Array]:
+    def kernel_nodes(self, degree: int | None, reach: float) -> tuple[Array, Array]:
         """Points and masses of the least grid that is exact, often a coarser one than f's own."""
         grid, pdf = self.space, self.pdf if self.law is None else self.law.pdf
         try:
             degree = grid.kmax + (bandwidth(reach, self.dim) if degree is None else degree)
             # a law's own values keep the digits of small ones
             is_own = self.law is not None and grid.exactness >= degree
-            grid = grid if is_own else grid._resized(grid._exact_size(degree))
+            grid = grid if is_own else grid.resize(grid.exact_size(degree))
         except ValueError as error:
             raise ValueError(
                 f"z must be shorter for a density on {self.space} in dim = {self.dim}, got length "
@@ -534,7 +538,7 @@ class Density(Measure):
         values = self.values if is_own else pdf(grid.points)
         return grid.points, grid.weights * np.maximum(values, 0.0)
 
-    def _balanced(self, beta: float) -> Balanced:
+    def balance(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1; f counts as 0 where negative.
 
         Raises
@@ -548,7 +552,7 @@ class Density(Measure):
             values = self.law.pdf(grid.points)
         else:
             own = grid is self.space
-            values = self.values if own else grid.synthesis(self._coefficients_on(grid))
+            values = self.values if own else grid.synthesis(self.coefficients_on(grid))
         masses, sums = grid.weights * np.maximum(values, 0.0), grid_sums(grid, beta, _MOST_PAIRS)
         return Balanced.of(grid.points, masses, beta, sums, grid.axis)
 
@@ -564,18 +568,18 @@ class Density(Measure):
             `max_size`.
         """
         check_measure("the density", self)
-        space = self.space._resized(integer("size", size, low=self.space.size, high=self.max_size))
+        space = self.space.resize(integer("size", size, low=self.space.size, high=self.max_size))
         if self.law is not None:
-            return Density(space, self.law, **self._limits)
-        return Density.from_coefficients(space, self._coefficients_on(space), **self._limits)
+            return Density(space, self.law, **self.run_limits)
+        return Density.from_coefficients(space, self.coefficients_on(space), **self.run_limits)
 
-    def _embedded(self, space: Any) -> Density:
+    def embed(self, space: Any) -> Density:
         """The series on another space of its kind, cut where that ends."""
-        return Density.from_coefficients(space, self._coefficients_on(space))
+        return Density.from_coefficients(space, self.coefficients_on(space))
 
-    def _coefficients_on(self, space: Space) -> Coefficients:
+    def coefficients_on(self, space: Space) -> Coefficients:
         """Those of the series in the layout of another space of its kind."""
-        return self.space._embed(self.coefficients, space)
+        return self.space.embed(self.coefficients, space)
 
 
 class SeriesLaw:
@@ -624,8 +628,8 @@ class SeriesLaw:
         density = self.density
         if density.axis is not None or density.dim == Circle.dim:
             return self._pieces.points(n, density.axis, rng)
-        finer = density.space._resized(2 * density.space.size)
-        bound = 2.0 * float(density._embedded(finer).values.max())
+        finer = density.space.resize(2 * density.space.size)
+        bound = 2.0 * float(density.embed(finer).values.max())
 
         def accepted(count: int) -> Array:
             proposed = Uniform(density.dim).sample(int(bound * count) + 64, rng)

@@ -204,6 +204,8 @@ class FlowMap(Measure):
     (FlowMap(dim=2, nodes=128, atoms=0), array([0.25, 0.  ]))
     """
 
+    _for_rooms = "from_arrays", "node_density"
+
     tol: float
     max_nodes: int
     atom_radius: float
@@ -263,7 +265,7 @@ class FlowMap(Measure):
         """Lay the nodes of a law."""
 
     @classmethod
-    def _from_arrays(
+    def from_arrays(
         cls, law: Law | LabelLine, *, tol: float, max_nodes: int, atom_radius: float, **given: Any
     ) -> Self:
         """The flow map of a law, or its line, with the arrays of its form and nothing computed."""
@@ -277,11 +279,11 @@ class FlowMap(Measure):
         freeze(self, **arrays)
 
     @property
-    def _limits(self) -> dict[str, Any]:
+    def run_limits(self) -> dict[str, Any]:
         return {"max_nodes": self.max_nodes, "atom_radius": self.atom_radius}
 
     @property
-    def _density_at_nodes(self) -> Array:
+    def node_density(self) -> Array:
         """f_t at the points, shape (n,); inf where it overflows."""
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(np.exp(self.log_density))
@@ -331,10 +333,10 @@ class FlowMap(Measure):
         counted = self.weights > 0.0
         return float(self.weights[counted] @ self.log_density[counted])
 
-    def _moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
+    def harmonic_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
         """∫ conj(Y) dmu for all Y of the basis, and what is left out: see `Measure.moments`."""
         smooth, last = self._smooth_moments(basis, multipliers)
-        found = basis.point_moments(*self._point_masses)
+        found = basis.point_moments(*self.point_masses)
         found += smooth
         return found, last / max(float(multipliers @ basis.power(found)), _LEAST_POWER)
 
@@ -342,7 +344,7 @@ class FlowMap(Measure):
         """Those of all but the atoms, and Σ multipliers · power of their last degrees."""
         return basis.point_moments(self.points, self.weights), 0.0
 
-    def _balanced(self, beta: float) -> Balanced:
+    def balance(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, at nodes that resolve β.
 
         β <= 150 where nodes stand for latitudes.
@@ -352,7 +354,7 @@ class FlowMap(Measure):
         ValueError
             If β is negative, not finite, or too large for the nodes.
         """
-        flow, axis = self._resolving(number("beta", beta, low=0)), self.axis
+        flow, axis = self.resolve(number("beta", beta, low=0)), self.axis
         if axis is None:
             return Balanced.of(flow.points, flow.weights, beta, point_sums(flow.points, beta))
         sums = latitude_sums(flow.points, axis, beta)
@@ -449,7 +451,7 @@ class LineFlowMap(FlowMap):
     angles: Array
     expansion: Array
     owners: Integers
-    _atom_angles: Array
+    atom_angles: Array
     _tols = 1e-12, 1e-14
     _least_nodes = panels.NODES
 
@@ -478,16 +480,16 @@ class LineFlowMap(FlowMap):
 
     def _set(self, line: LabelLine, *, atoms: Array, **arrays: NDArray[Any]) -> None:
         self.line, self.dim = line, line.dim
-        super()._set(_atom_angles=atoms, **arrays)
+        super()._set(atom_angles=atoms, **arrays)
 
-    def _moved(self, **given: Any) -> LineFlowMap:
+    def moved_to(self, **given: Any) -> LineFlowMap:
         """The same law's flow map with some of its arrays, or its tolerance, replaced."""
         kept = ("tol", "edges", "angles", "expansion", "weights", "owners")
-        own = {name: getattr(self, name) for name in kept} | {"atoms": self._atom_angles}
-        return LineFlowMap._from_arrays(self.line, **self._limits, **own | given)
+        own = {name: getattr(self, name) for name in kept} | {"atoms": self.atom_angles}
+        return LineFlowMap.from_arrays(self.line, **self.run_limits, **own | given)
 
     def __repr__(self) -> str:
-        return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self._atom_angles)})"
+        return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self.atom_angles)})"
 
     @property
     def law(self) -> Law:
@@ -499,17 +501,17 @@ class LineFlowMap(FlowMap):
         """Axis of symmetry, shape (d,); None on the circle."""
         return self.line.axis
 
-    def _is_along(self, axis: Array) -> bool:
+    def is_along(self, axis: Array) -> bool:
         """Whether the polar angles are counted from the same end as those of a parallel axis."""
         return self.axis is not None and float(self.axis @ axis) > 0.0
 
     @property
-    def _has_density(self) -> bool:  # type: ignore[override]
+    def has_density(self) -> bool:  # type: ignore[override]
         """Whether the law has a density, which the flow then keeps for ever."""
         return bool(np.all(self.edges[:, 1] > self.edges[:, 0]))
 
     @property
-    def _is_at_labels(self) -> bool:
+    def is_at_labels(self) -> bool:
         """Whether the measure is still that of the law."""
         return bool(np.array_equal(self.angles, self._labels))
 
@@ -526,14 +528,14 @@ class LineFlowMap(FlowMap):
     @cached_property
     def log_density(self) -> Array:  # type: ignore[override]
         """log f_t(Φ_t(label)) = log f_0(label) - ∫ div X dt, shape (n,); inf for given tokens."""
-        if not self._has_density:
+        if not self.has_density:
             return np.full(len(self.angles), np.inf)
         return self.line.logpdf(self._labels) - self.expansion
 
     @property
     def _log_weights(self) -> Array:
         """log of the masses of the nodes, shape (n,), also of those too small for a float."""
-        if not self._has_density or self.weights.min() > _LEAST_WEIGHT:
+        if not self.has_density or self.weights.min() > _LEAST_WEIGHT:
             return logs(self.weights)
         labels, widths = self._labels, panels.weights(self.edges).ravel()
         latitudes = geometry.log_latitude_density(labels, self.dim)
@@ -542,29 +544,29 @@ class LineFlowMap(FlowMap):
     @property
     def atoms(self) -> Clusters:  # type: ignore[override]
         """Clusters that are held as points, the heaviest first."""
-        masses = self._atom_masses
+        masses = self.atom_masses
         heaviest = np.argsort(-masses, kind="stable")
-        centres = self.line.points(self._atom_angles[heaviest])
+        centres = self.line.points(self.atom_angles[heaviest])
         ranks = np.append(np.argsort(heaviest), -1)
         return Clusters(masses[heaviest], centres, np.zeros(len(heaviest)), ranks[self.owners])
 
     @property
-    def _atom_masses(self) -> Array:
+    def atom_masses(self) -> Array:
         """Masses (m,) of the clusters held as atoms."""
         held = self.owners >= 0
         return np.asarray(
-            np.bincount(self.owners[held], self.weights[held], minlength=len(self._atom_angles)),
+            np.bincount(self.owners[held], self.weights[held], minlength=len(self.atom_angles)),
             dtype=np.float64,
         )
 
     @property
-    def _point_masses(self) -> tuple[Array, Array]:
+    def point_masses(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) of atoms; none off the poles, which stand for latitudes."""
         if self.axis is None:
-            return geometry.circle_points(self._atom_angles), self._atom_masses
-        polar = _at_pole(self._atom_angles)
-        ends = np.sign(np.cos(self._atom_angles[polar]))
-        return np.outer(ends, self.axis), self._atom_masses[polar]
+            return geometry.circle_points(self.atom_angles), self.atom_masses
+        polar = _at_pole(self.atom_angles)
+        ends = np.sign(np.cos(self.atom_angles[polar]))
+        return np.outer(ends, self.axis), self.atom_masses[polar]
 
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
         """Up to twice the degree at which the tail shows that no more is needed."""
@@ -587,11 +589,11 @@ class LineFlowMap(FlowMap):
 
     def _node_moments(self, basis: Harmonics) -> Coefficients:
         """Moments of all but the atoms, of panels split until they resolve the basis."""
-        finer = self._refined(REACH / basis.kmax)
+        finer = self.refine(REACH / basis.kmax)
         free = finer.owners == FREE
         if self.axis is None:
             return CircleAt(basis.kmax).moments(finer.angles[free], finer.weights[free])
-        free |= np.isin(finer.owners, np.flatnonzero(~_at_pole(finer._atom_angles)))
+        free |= np.isin(finer.owners, np.flatnonzero(~_at_pole(finer.atom_angles)))
         cosines, masses = np.cos(finer.angles[free]), finer.weights[free]
         if basis.axis is None:
             own = ZonalAt(self.axis, basis.kmax).moments(cosines, masses)
@@ -617,7 +619,7 @@ class LineFlowMap(FlowMap):
         moving = (owners[:, 0] == FREE) | (owners != owners[:, :1]).any(axis=1)
         return np.where(moving, masses * panels.tails(self.angles.reshape(_PANELS)), 0.0)
 
-    def _refined(
+    def refine(
         self, reach: float, steepness: Steepness | None = None, max_nodes: int = _MOST
     ) -> LineFlowMap:
         """The flow map with every panel split that is no longer resolved; itself if none is.
@@ -639,9 +641,9 @@ class LineFlowMap(FlowMap):
             split |= panels.missed(widths, panels.NODES) * masses > self.tol
         if not split.any():
             return self
-        return self._split(split)._refined(reach, steepness, max_nodes)
+        return self._split(split).refine(reach, steepness, max_nodes)
 
-    def _resolving(
+    def resolve(
         self, beta: float, steepness: Steepness | None = None, max_nodes: int = _MOST
     ) -> LineFlowMap:
         """The flow map with panels split until e^{β cos} is integrated across each to rounding.
@@ -661,7 +663,7 @@ class LineFlowMap(FlowMap):
                 f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes "
                 f"some {nodes} nodes > {max_nodes}"
             )
-        finer = self._refined(reach, steepness, max_nodes)
+        finer = self.refine(reach, steepness, max_nodes)
         if steepness is not None and (count := len(finer.angles)) > max_nodes:
             raise ValueError(
                 f"dynamics must have a drift that {max_nodes} nodes resolve for {self}, got one "
@@ -700,7 +702,7 @@ class LineFlowMap(FlowMap):
             return geometry.circle_points(angles)
         return lattice_points(self.axis, angles, turns)
 
-    def _log_moment(self, z: Array) -> tuple[Array, Array]:
+    def log_moment_at(self, z: Array) -> tuple[Array, Array]:
         """As `log_moment`, on panels of any mass: G may be made where there is next to none.
 
         Raises
@@ -723,20 +725,20 @@ class LineFlowMap(FlowMap):
             finer = finer._split(wide)
         return point_log_moment(finer.points, finer._log_weights, z, finer.axis)
 
-    def _on_scale(self, radius: float) -> tuple[Array, Array]:
+    def at_scale(self, radius: float) -> tuple[Array, Array]:
         """The nodes, on panels that are narrow on the scale of the radius.
 
         On the circle those that are there are near enough for the default radius.
         """
         if self.axis is None and radius >= RADIUS:
-            return self._quadrature
+            return self.quadrature
         reach = panels.width_for(radius, self.dim)
         if (count := _count_within(self._extents(), reach)) > _MOST:
             raise ValueError(
                 f"radius must be larger for {self}, got {radius:g}, which takes some "
                 f"{tell_apart(count, _MOST)[0]} nodes > {_MOST}"
             )
-        return self._refined(reach)._quadrature
+        return self.refine(reach).quadrature
 
     def _extents(self) -> Array:
         """The angle over which each panel of more mass than `tol` extends, else 0."""
@@ -769,7 +771,7 @@ class LineFlowMap(FlowMap):
             name: joined(getattr(self, name).reshape(_PANELS), rows).ravel()
             for name, rows in new.items()
         }
-        return self._moved(edges=joined(self.edges, halves), **arrays)
+        return self.moved_to(edges=joined(self.edges, halves), **arrays)
 
 
 # a patch may extend over this angle / β: 10 Gauss nodes each way integrate e^{β<x,y>} across it
@@ -866,11 +868,11 @@ class SphereFlowMap(FlowMap):
         self.n_nodes = int(np.isfinite(self.log_density).sum())
         self._finer: dict[int, SphereFlowMap] = {}
 
-    def _moved(self, t: float, **arrays: Any) -> SphereFlowMap:
+    def moved_to(self, t: float, **arrays: Any) -> SphereFlowMap:
         """The same law's flow map at t, with these arrays."""
-        return SphereFlowMap._from_arrays(self.law, tol=self.tol, t=t, **self._limits, **arrays)
+        return SphereFlowMap.from_arrays(self.law, tol=self.tol, t=t, **self.run_limits, **arrays)
 
-    def _resolving(self, beta: float, steepness: Steepness | None = None) -> SphereFlowMap:
+    def resolve(self, beta: float, steepness: Steepness | None = None) -> SphereFlowMap:
         """The same measure on patches that resolve e^{β<x,y>} and a drift; itself if they do.
 
         The law's patches are made anew. Those of a later time can't be, and are made for the β and
@@ -885,10 +887,10 @@ class SphereFlowMap(FlowMap):
         nodes, allowed = (self.points[:n], self.weights[:n]), DRIFT_SHARE * self.tol
         if self.t > 0.0 or steepness is None or not len(drift_missed(steepness, allowed, *nodes)):
             steepness = None
-            if beta <= self._largest_beta:
+            if beta <= self.largest_beta:
                 return self
         if self.t > 0.0:
-            got, largest = tell_apart(beta, self._largest_beta)
+            got, largest = tell_apart(beta, self.largest_beta)
             raise ValueError(
                 f"beta, or the length of z, must be <= {largest} for {self} at t = {self.t:g}, "
                 f"whose patches are no smaller, got {got}"
@@ -919,7 +921,7 @@ class SphereFlowMap(FlowMap):
                 f"beta, the length of z, or the slope of a drift, must be smaller for {self}, got "
                 f"{beta:g}: {error}; try a Density on a Sphere"
             ) from error
-        return self._moved(0.0, **mesh)
+        return self.moved_to(0.0, **mesh)
 
     @property
     def _drawn_law(self) -> Law:  # type: ignore[override]
@@ -937,13 +939,13 @@ class SphereFlowMap(FlowMap):
             )
         return self.law
 
-    def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
+    def score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, 3), M = `scores` symmetric, in O(n + m)."""
         if largest_score(scores) > SphereBilinear.largest_score:
-            return super()._score_moment(points, scores)
+            return super().score_moment(points, scores)
         return SphereScoreSums([scores]).log_moments(self.points, self.weights, points)[0]
 
-    def _on_scale(self, radius: float) -> tuple[Array, Array]:
+    def at_scale(self, radius: float) -> tuple[Array, Array]:
         """Nodes of parts of the patches that extend over no more than three radii, and particles.
 
         Parts have their nodes where the polynomials through the nodes of the patch take them.
@@ -981,7 +983,7 @@ class SphereFlowMap(FlowMap):
         return float(self._extents.max(initial=1e-300))
 
     @property
-    def _largest_beta(self) -> float:
+    def largest_beta(self) -> float:
         """The β up to which the patches resolve e^{β<x,y>}."""
         return _REACH / self._extent
 
@@ -992,7 +994,7 @@ class SphereFlowMap(FlowMap):
         return grouped(self.points, self.weights, held, _APART)
 
     @property
-    def _point_masses(self) -> tuple[Array, Array]:
+    def point_masses(self) -> tuple[Array, Array]:
         """Points (n, 3) and masses (n,) of the particles."""
         held = np.isposinf(self.log_density)
         return self.points[held], self.weights[held]
@@ -1026,7 +1028,7 @@ class SphereFlowMap(FlowMap):
         weighted = multipliers[: len(power)] * power
         return moments, float(weighted[max(start, 1) : start + _WINDOW].sum())
 
-    def _transported(self, p: float) -> tuple[Any, float]:
+    def for_transport(self, p: float) -> tuple[Any, float]:
         """A density, for W_1 where there is one; else the nodes."""
         if p == 1.0 and self._series is not None:
             return self._series
@@ -1046,7 +1048,7 @@ class SphereFlowMap(FlowMap):
             costs[self.n_nodes :] = np.where(apart < _APART, apart, 0.0) ** p
         return float((self.weights @ costs / self.weights.sum()) ** (1.0 / p))
 
-    def _missed(self, values: Array, kinks: Array) -> float:
+    def unresolved_share(self, values: Array, kinks: Array) -> float:
         """An estimate of what sums over the nodes miss of ∫ values dmu, of values (n,) at them.
 
         Patches that may hold one of the points (k, 3) where a function has a kink miss no more
@@ -1061,7 +1063,7 @@ class SphereFlowMap(FlowMap):
         near = np.linalg.norm(centres[:, None] - kinks, axis=2).min(axis=1) <= reach
         errors = np.where(near, tails(integrand), quadrature_error(integrand))
         missed = float(errors.sum()) + self.tol * float(np.abs(values).max())
-        (held, shares), costs = self._point_masses, values[self.n_nodes :]
+        (held, shares), costs = self.point_masses, values[self.n_nodes :]
         nearest = scipy.spatial.cKDTree(self.atoms.centres).query(held)[1]
         for own in (nearest == index for index in np.unique(nearest)):
             missed += _unmet(held[own], shares[own], costs[own])

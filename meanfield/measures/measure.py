@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -42,18 +43,25 @@ class Measure(ShownMeasure, ABC):
         Whether points are tokens, whose order a mask reads.
     """
 
+    _for_rooms: ClassVar[Sequence[str]] = (
+        *("at_scale", "balance", "degree", "for_transport", "harmonic_moments", "has_density"),
+        *("is_about", "is_ordered", "is_uniform", "kernel_nodes", "log_moment_at"),
+        *("natural_frequencies", "point_masses", "quadrature", "refine", "resolve", "run_limits"),
+        *("score_moment", "series_sums", "trigonometric_moments"),
+    )
+
     dim: int
     points: Array
     weights: Array
     axis: Array | None = None
-    _frequencies: Array | None = None
-    _degree: int | None = None
-    _is_uniform: bool = False
-    _has_density: bool = True
-    _is_ordered: bool = False
+    natural_frequencies: Array | None = None
+    degree: int | None = None
+    is_uniform: bool = False
+    has_density: bool = True
+    is_ordered: bool = False
 
     @property
-    def _limits(self) -> dict[str, Any]:
+    def run_limits(self) -> dict[str, Any]:
         """What a run of it may do: arguments that its measures hand on."""
         return {}
 
@@ -70,11 +78,11 @@ class Measure(ShownMeasure, ABC):
         return np.asarray(self.weights @ self.points)
 
     @property
-    def _quadrature(self) -> tuple[Array, Array]:
+    def quadrature(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate over the measure."""
         return self.points, self.weights
 
-    def _on_scale(self, radius: float) -> tuple[Array, Array]:  # noqa: ARG002 (of tokens)
+    def at_scale(self, radius: float) -> tuple[Array, Array]:  # noqa: ARG002 (of tokens)
         """Points (n, d) and masses (n,) that stand for the measure where a radius is a point.
 
         What is smooth is at points that are near to one another on that scale.
@@ -84,26 +92,26 @@ class Measure(ShownMeasure, ABC):
         ValueError
             If that takes too many of them.
         """
-        return self._quadrature
+        return self.quadrature
 
     @property
-    def _point_masses(self) -> tuple[Array, Array]:
+    def point_masses(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) of what sits at points: tokens, and clusters as atoms."""
         return np.zeros((0, self.dim)), np.zeros(0)
 
-    def _is_about(self, axis: Array, within: float) -> bool:  # noqa: ARG002 (of tokens)
+    def is_about(self, axis: Array, within: float) -> bool:  # noqa: ARG002 (of tokens)
         """Whether the measure states that it is symmetric about a unit vector (d,).
 
         Tokens with mass may miss the axis by less than `within`.
         """
         return are_parallel(self.axis, axis)
 
-    def _transported(self, p: float) -> tuple[Any, float]:  # noqa: ARG002 (of meshes)
+    def for_transport(self, p: float) -> tuple[Any, float]:  # noqa: ARG002 (of meshes)
         """What W_p moves in its place, and an estimate of W_p between both, or inf."""
         return self, 0.0
 
     @abstractmethod
-    def _moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
+    def harmonic_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
         """∫ conj(Y) dmu for all Y of the basis, and the share of Σ multipliers · power left out.
 
         A flow map is a quadrature: it does not know the degrees that its nodes don't resolve.
@@ -130,14 +138,14 @@ class Measure(ShownMeasure, ABC):
             If z is not finite, has the wrong length, or is too long for any grid of the space or
             for the nodes to resolve.
         """
-        return self._log_moment(rows("z", z, self.dim))
+        return self.log_moment_at(rows("z", z, self.dim))
 
-    def _log_moment(self, z: Array) -> tuple[Array, Array]:
+    def log_moment_at(self, z: Array) -> tuple[Array, Array]:
         """As `log_moment`, at rows that are checked: a sum of positive terms over nodes."""
-        points, masses = self._nodes(None, float(np.linalg.norm(z, axis=1).max()))
+        points, masses = self.kernel_nodes(None, float(np.linalg.norm(z, axis=1).max()))
         return point_log_moment(points, logs(masses), z, self.axis)
 
-    def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
+    def score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, d), M = `scores` symmetric."""
         return self.log_moment(points @ scores)
 
@@ -151,7 +159,7 @@ class Measure(ShownMeasure, ABC):
         """
         return moment(*self.log_moment(z))
 
-    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
         """m_k = ∫ e^{-ikθ} dmu, k = 0 … kmax, on the circle; on nodes that resolve them.
 
         Raises
@@ -162,10 +170,10 @@ class Measure(ShownMeasure, ABC):
         if self.dim != 2:
             raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
         kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
-        points, masses = self._resolving(float(kmax))._quadrature
+        points, masses = self.resolve(float(kmax)).quadrature
         return CircleAt(max(1, kmax)).moments(circle_angles(points), masses)[: kmax + 1]
 
-    def _resolving(self, beta: float, steepness: Steepness | None = None) -> Self:  # noqa: ARG002 (of flow maps)
+    def resolve(self, beta: float, steepness: Steepness | None = None) -> Self:  # noqa: ARG002 (of flow maps)
         """The same measure with nodes that integrate e^{β<x,y>} at any x, to `tol` of it.
 
         So they do a drift of this steepness.
@@ -177,7 +185,7 @@ class Measure(ShownMeasure, ABC):
         """
         return self
 
-    def _nodes(self, degree: int | None, reach: float) -> tuple[Array, Array]:  # noqa: ARG002
+    def kernel_nodes(self, degree: int | None, reach: float) -> tuple[Array, Array]:  # noqa: ARG002
         """Points (n, d) and masses (n,) that integrate a kernel s(<x,y>) over y, at any x.
 
         Parameters
@@ -192,13 +200,13 @@ class Measure(ShownMeasure, ABC):
         ValueError
             If that takes too many of them.
         """
-        return self._resolving(reach)._quadrature
+        return self.resolve(reach).quadrature
 
-    def _series_sums(self, kernel: SmoothKernel, targets: int) -> SeriesSums | None:  # noqa: ARG002 (of tokens)
+    def series_sums(self, kernel: SmoothKernel, targets: int) -> SeriesSums | None:  # noqa: ARG002 (of tokens)
         """Sums of a kernel over it at so many points in O(n); None where all pairs are summed."""
         return None
 
-    def _refined(self, reach: float, steepness: Steepness | None = None) -> Self:  # noqa: ARG002 (of flow maps)
+    def refine(self, reach: float, steepness: Steepness | None = None) -> Self:  # noqa: ARG002 (of flow maps)
         """The same measure with panels no wider than this angle and a drift, if it has any."""
         return self
 

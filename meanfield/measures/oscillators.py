@@ -64,6 +64,8 @@ class OscillatorDensity(Density):
     OscillatorDensity(Circle(16), 2 frequencies)
     """
 
+    _for_rooms = "from_parts", "lowest"
+
     def __init__(
         self,
         space: Circle,
@@ -79,7 +81,7 @@ class OscillatorDensity(Density):
         if type(space) is not Circle:
             raise ValueError(f"space must be a Circle, got {shown(space)}")
         self.space: Circle = space
-        self._on(space, tail_tol, max_size)
+        self.with_limits(space, tail_tol, max_size)
         self._set_nodes(frequencies, frequency_weights, widths, unit_mass)
         given = _one_each(laws_or_values, len(self.frequencies))
         # one law for all is expanded once
@@ -87,7 +89,7 @@ class OscillatorDensity(Density):
         self._set_parts([found[id(each)] for each in given])
 
     @classmethod
-    def _from_parts(
+    def from_parts(
         cls, space: Circle, parts: NDArray[Any], *nodes: Any, **limits: Any
     ) -> OscillatorDensity:
         """The density with these coefficients (J, n/2) at the frequencies; nothing is normalised.
@@ -98,7 +100,7 @@ class OscillatorDensity(Density):
             If the shape does not fit, or a value is not finite.
         """
         density = cls.__new__(cls)
-        density._on(space, **limits)
+        density.with_limits(space, **limits)
         density._set_nodes(*nodes)
         if len(parts) != (count := len(density.frequencies)):
             raise ValueError(f"parts must be {count}, one for each frequency, got {len(parts)}")
@@ -112,7 +114,7 @@ class OscillatorDensity(Density):
         widths: ArrayLike | None = None,
         unit_mass: bool = False,
     ) -> None:
-        self.frequencies = self._frequencies = real_array("frequencies", frequencies, 1)
+        self.frequencies = self.natural_frequencies = real_array("frequencies", frequencies, 1)
         count = len(self.frequencies)
         self.frequency_weights = _checks.weights("frequency_weights", weights, count, unit_mass)
         self.widths = np.zeros(count) if widths is None else real_array("widths", widths, 1)
@@ -136,10 +138,10 @@ class OscillatorDensity(Density):
     @property
     def tail(self) -> float:
         """The largest of the spectral tails of f(·|ω_j)."""
-        return max(spectral_tail(self.space._power(part)) for part in self.parts)
+        return max(spectral_tail(self.space.power(part)) for part in self.parts)
 
     @property
-    def _lowest(self) -> float:
+    def lowest(self) -> float:
         """The least value of f(·|ω_j) on the grid, over all j."""
         return min(float(self.space.synthesis(part).min()) for part in self.parts)
 
@@ -152,12 +154,12 @@ class OscillatorDensity(Density):
             If the size is out of range, smaller than the present one or larger than `max_size`.
         """
         check_measure("the density", self)
-        space = self.space._resized(integer("size", size, low=self.space.size, high=self.max_size))
+        space = self.space.resize(integer("size", size, low=self.space.size, high=self.max_size))
         nodes = self.frequencies, self.frequency_weights, self.widths
         if None not in self._laws:
-            return OscillatorDensity(space, self._laws, *nodes, **self._limits)
-        parts = self.space._embed(self.parts, space)
-        return OscillatorDensity._from_parts(space, parts, *nodes, **self._limits)
+            return OscillatorDensity(space, self._laws, *nodes, **self.run_limits)
+        parts = self.space.embed(self.parts, space)
+        return OscillatorDensity.from_parts(space, parts, *nodes, **self.run_limits)
 
 
 def _one_each(given: Any, count: int) -> list[Any]:

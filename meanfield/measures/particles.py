@@ -80,8 +80,13 @@ class Particles(Measure):
     array([0.5, 0.5])
     """
 
-    _has_density = False
-    _is_ordered = True
+    _for_rooms = (
+        *("has_kernel_sums", "has_score_sums", "kernel_sums", "moved_to", "node_sums", "sums_at"),
+        *("way_of_sums",),
+    )
+
+    has_density = False
+    is_ordered = True
 
     def __init__(
         self,
@@ -198,7 +203,7 @@ class Particles(Measure):
     def __repr__(self) -> str:
         return f"Particles(n={len(self.points)}, dim={self.dim})"
 
-    def _moved(self, points: Array) -> Particles:
+    def moved_to(self, points: Array) -> Particles:
         """The same tokens at other unit rows (n, d)."""
         return Particles(points, self.weights, sums=self.sums)
 
@@ -223,33 +228,33 @@ class Particles(Measure):
         return Particles(self.points[: len(shares)], shares, sums=self.sums, unit_mass=True)
 
     @property
-    def _point_masses(self) -> tuple[Array, Array]:
+    def point_masses(self) -> tuple[Array, Array]:
         """The points (n, d) and weights (n,)."""
         return self.points, self.weights
 
-    def _is_about(self, axis: Array, within: float) -> bool:
+    def is_about(self, axis: Array, within: float) -> bool:
         """Whether all tokens with mass lie on the axis, see `Measure.is_about`."""
         across = self.points - np.outer(self.points @ axis, axis)
         return bool(np.all(np.abs(across[self.weights > 0.0]) < within))
 
-    def _moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
+    def harmonic_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
         """Σ_i w_i conj(Y(x_i)) for all Y of the basis: see `Measure.moments`."""
         return basis.point_moments(self.points, self.weights), 0.0
 
-    def _log_moment(self, z: Array) -> tuple[Array, Array]:
+    def log_moment_at(self, z: Array) -> tuple[Array, Array]:
         if not z.any():
             return np.zeros(len(z)), np.tile(self.mean(), (len(z), 1))
-        fast = self._sums_at(z)
+        fast = self.sums_at(z)
         if fast is None:
             return log_moment(self.points, self.weights, z, self._precision)
         directions = z / np.linalg.norm(z, axis=1)[:, None]
         log_g, mean = fast.log_moment(self.points, self.weights, directions)
         return log_g, mean
 
-    def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
+    def score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, d), M = `scores`, over many tokens in O(n)."""
-        if not self._has_score_sums(scores, len(points)):
-            return super()._score_moment(points, scores)
+        if not self.has_score_sums(scores, len(points)):
+            return super().score_moment(points, scores)
         sums = token_sums.score_sums([scores])
         return sums.log_moments(self.points, self.weights, points)[0]
 
@@ -258,13 +263,13 @@ class Particles(Measure):
         """Of sums of e^{<z,y>} over all pairs."""
         return np.float32 if self.sums == "float32" else np.float64
 
-    def _way(self, is_fast: bool) -> str:
+    def way_of_sums(self, is_fast: bool) -> str:
         """How sums of e^{<z,y>} are done, which are in O(n) or not."""
         if self.sums == "float32":
             return self.sums
         return "transforms" if is_fast else "direct"
 
-    def _sums_at(self, z: Array) -> token_sums.CircleSums | SphereSums | None:
+    def sums_at(self, z: Array) -> token_sums.CircleSums | SphereSums | None:
         """The sums in O(n) that `log_moment` takes at rows z (m, d), None for direct sums."""
         lengths = np.linalg.norm(z, axis=1)
         beta = float(lengths.mean())
@@ -273,20 +278,20 @@ class Particles(Measure):
         fewest = token_sums.fewest_pairs(beta, self.dim, once=True)
         return token_sums.moment_sums(beta, self.dim) if self._is_fast(fewest, len(z)) else None
 
-    def _has_kernel_sums(self, kernel: Exponential | SmoothKernel) -> bool:
+    def has_kernel_sums(self, kernel: Exponential | SmoothKernel) -> bool:
         """Whether a run sums a kernel in O(n)."""
         return self._is_fast(token_sums.fewest_kernel_pairs(kernel, self.dim))
 
-    def _kernel_sums(self, kernel: Exponential | SmoothKernel) -> Any:
+    def kernel_sums(self, kernel: Exponential | SmoothKernel) -> Any:
         """The sums in O(n) that a run takes of a kernel, None for direct sums."""
-        return token_sums.kernel_sums(kernel, self.dim) if self._has_kernel_sums(kernel) else None
+        return token_sums.kernel_sums(kernel, self.dim) if self.has_kernel_sums(kernel) else None
 
-    def _series_sums(self, kernel: SmoothKernel, targets: int) -> token_sums.SeriesSums | None:
+    def series_sums(self, kernel: SmoothKernel, targets: int) -> token_sums.SeriesSums | None:
         """Sums of a kernel over the tokens at so many points in O(n), None for direct sums."""
         fewest = token_sums.fewest_series_pairs(kernel, self.dim)
         return token_sums.series_sums(kernel, self.dim) if self._is_fast(fewest, targets) else None
 
-    def _has_score_sums(self, matrix: Array, targets: int | None = None) -> bool:
+    def has_score_sums(self, matrix: Array, targets: int | None = None) -> bool:
         """Whether sums of e^{<Mx,y>} for a matrix (d, d) are done in O(n).
 
         At the tokens, time and again, or once at so many targets.
@@ -300,18 +305,18 @@ class Particles(Measure):
         pairs = len(self.points) * (len(self.points) if targets is None else targets)
         return self.sums == "transforms" or pairs >= fewest
 
-    def _node_sums(
+    def node_sums(
         self, beta: float, tables: Line | SphereSums | None = None
     ) -> PairSums | SphereNodes | LineNodes:
         """Sums over masses at the tokens, at the tokens, to be asked for many masses.
 
         With these tables of e^{βt}, if they are made already.
         """
-        if tables is not None or self._has_kernel_sums(Exponential(beta)):
+        if tables is not None or self.has_kernel_sums(Exponential(beta)):
             return point_sums(self.points, beta, tables)
         return PairSums(self.points, beta)
 
-    def _balanced(self, beta: float) -> Balanced:
+    def balance(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, in O(n) where sums are.
 
         Raises
@@ -325,7 +330,7 @@ class Particles(Measure):
         if not counted.all():
             # what has no mass may be where u overflows, and scales nothing
             support = Particles(self.points[counted], self.weights[counted], sums=self.sums)
-        found = Balanced.of(support.points, support.weights, beta, support._node_sums(beta))
+        found = Balanced.of(support.points, support.weights, beta, support.node_sums(beta))
         return _BalancedTokens(found.points, found.masses, found.log_u, sums=self.sums)
 
 
@@ -390,7 +395,7 @@ class Oscillators(Particles):
         # of an angle just below 0 rounding makes a whole turn
         turns[turns >= 2.0 * np.pi] = 0.0
         self.frequencies: Array = read_only(real_array("frequencies", frequencies, 1))
-        self._frequencies = self.frequencies
+        self.natural_frequencies = self.frequencies
         if self.frequencies.shape != turns.shape:
             raise ValueError(
                 f"frequencies must have length {len(turns)}, one for each of angles, got "
@@ -402,7 +407,7 @@ class Oscillators(Particles):
     def __repr__(self) -> str:
         return f"Oscillators(n={len(self.points)})"
 
-    def _moved(self, points: Array) -> Oscillators:
+    def moved_to(self, points: Array) -> Oscillators:
         return Oscillators(circle_angles(points), self.frequencies, self.weights)
 
     @classmethod

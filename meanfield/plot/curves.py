@@ -72,9 +72,9 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     if name is None:
         why = why_no_energy(sol.dynamics, sol.energy) or shown(sol)
         raise ValueError(f"sol must be of a dynamics with an energy, got {why}")
-    values, limits = sol._numbers[name].values, bounds(sol, name)
+    values, limits = sol.numbers[name].values, bounds(sol, name)
     of_terms = _over(sol, "t", TERM) if name == "energy" else []
-    if "term_energy" in of_terms and sol._numbers["term_energy"].values.shape[1] <= MOST_TERMS:
+    if "term_energy" in of_terms and sol.numbers["term_energy"].values.shape[1] <= MOST_TERMS:
         return _gains(sol, ax)
     ax = panel(sol, ax, frames.subscripts(bounded_title(sol, name), "$_{%s}$"))
     _curve(ax, sol, values)
@@ -89,10 +89,10 @@ def _gains(sol: Solution, ax: Axes | None) -> Axes:
 
     The energies of terms may be far apart where they gain as much as each other.
     """
-    totals, symbol = sol._numbers["energy"].values, sol._numbers["energy"].attrs["symbol"]
+    totals, symbol = sol.numbers["energy"].values, sol.numbers["energy"].attrs["symbol"]
     ax = panel(sol, ax, f"energy {symbol}(t) - {symbol}(0), {symbol}(0) = {totals[0]:.4g}")
     _curve(ax, sol, totals - totals[0], label=f"{symbol}, the sum")
-    terms = sol._numbers["term_energy"].values
+    terms = sol.numbers["term_energy"].values
     _draw_terms(ax, sol, terms - terms[0], linewidth=0.8)
     heights = np.concatenate([np.asarray(line.get_ydata()) for line in ax.lines])
     low, high = Bounds(-np.inf, np.inf, ("", ""), "").window(heights)
@@ -108,12 +108,12 @@ def _gains(sol: Solution, ax: Axes | None) -> Axes:
 
 def energy_name(sol: Solution) -> str | None:
     """The variable of the run's energy, of its share where it overflows, None if it has none."""
-    return next(iter(with_role(sol._numbers, "energy", "share")), None)
+    return next(iter(with_role(sol.numbers, "energy", "share")), None)
 
 
 def title(sol: Solution, name: str) -> str:
     """What a variable is called, with the symbol of its energy if it has one."""
-    about, called = sol._numbers[name].attrs, name.replace("_", " ")
+    about, called = sol.numbers[name].attrs, name.replace("_", " ")
     if about.get("role") in ("energy", "share"):
         return f"{called} {about['symbol']}{followed_beta(sol)}"
     # noise and weights in time have parts of their own in dE/dt
@@ -123,7 +123,7 @@ def title(sol: Solution, name: str) -> str:
         return called
     rate = f"d{about['symbol']}/dt"
     # of a sum whose terms have metrics of their own, or along another flow, it has either sign
-    has_both_signs = (sol._numbers[name].values < 0.0).any()
+    has_both_signs = (sol.numbers[name].values < 0.0).any()
     return f"{called} {f'±{rate}' if has_both_signs else f'|{rate}|'}{followed_beta(sol)}"
 
 
@@ -138,7 +138,7 @@ def followed_beta(sol: Solution) -> str:
 def bounded_title(sol: Solution, name: str) -> str:
     """What an energy is called, between its bounds if it has any."""
     low, high = (f"{end:.4g}" if np.isfinite(end) else "" for end in bounds(sol, name)[:2])
-    about = sol._numbers[name].attrs
+    about = sol.numbers[name].attrs
     if not low + high:
         return title(sol, name)
     symbol = "share" if about["role"] == "share" else about["symbol"]
@@ -182,12 +182,12 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     'dissipation |dE$_{β}$/dt|'
     """
     check(sol)
-    names = with_role(sol._numbers, *RATES)
+    names = with_role(sol.numbers, *RATES)
     if not names:
         raise ValueError(f"sol must have a dissipation or a speed, got {list(sol.dataset)}")
     name = names[0]
     ax = panel(sol, ax, frames.subscripts(title(sol, name), "$_{%s}$"))
-    values = sol._numbers[name].values
+    values = sol.numbers[name].values
     _curve(ax, sol, values)
     _scale(ax, values)
     return ax
@@ -234,14 +234,14 @@ def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
     'log'
     """
     ax = panel(sol, ax, "spectral tail")
-    if not isinstance(sol.final, Density) or "tail" not in sol._numbers:
+    if not isinstance(sol.final, Density) or "tail" not in sol.numbers:
         raise ValueError(f"sol must hold densities and their tail, got {shown(sol)}")
-    values = sol._numbers["tail"].values
+    values = sol.numbers["tail"].values
     _curve(ax, sol, np.where(values > 0.0, values, np.nan))
     ax.set_yscale("log")
-    if "tail_tol" in sol._numbers.attrs:
-        _tolerance(ax, float(sol._numbers.attrs["tail_tol"]), values)
-    _sizes(sol, ax, f"{sol.final.space._size_name} = ")
+    if "tail_tol" in sol.numbers.attrs:
+        _tolerance(ax, float(sol.numbers.attrs["tail_tol"]), values)
+    _sizes(sol, ax, f"{sol.final.space.size_name} = ")
     return ax
 
 
@@ -307,7 +307,7 @@ def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
     _curve(ax, sol, np.append(np.full(count, np.nan), values[count:]))
     if series:
         ax.plot(sol.t[:count], values[:count], "-", color=frames.GREY, linewidth=1.4)
-        name = f"grey: series, {series[0]._size_name}"
+        name = f"grey: series, {series[0].size_name}"
         frames.write(ax, name, (0.98, 0.03), ax.transAxes, ha="right")
     ax.set_ylim(0.0, 1.1 * values.max())
     return ax
@@ -323,7 +323,7 @@ def _tolerance(ax: Axes, tolerance: float, values: Array) -> None:
 
 def _sizes(sol: Solution, ax: Axes, name: str) -> None:
     """Bands of t, in turn white and grey, in which the space had one size."""
-    sizes = sol._numbers["size"].values
+    sizes = sol.numbers["size"].values
     starts = np.flatnonzero(np.append(True, np.diff(sizes) != 0))
     ends = np.append(sol.t[starts[1:]], sol.t[-1])
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
@@ -403,9 +403,9 @@ def bounds(sol: Solution, name: str) -> Bounds:
     <x, Dy>^m/m! of the exponential is a positive kernel, and the lower bound is 1/(2β).
     """
     known = adapt(sol.dynamics if sol.energy is None else sol.energy)
-    energy, about = known._energy, sol._numbers[name].attrs
+    energy, about = known.energy_functional, sol.numbers[name].attrs
     is_share = about.get("role") == "share"
-    if energy is None or known._varies or not energy.has_bounds:
+    if energy is None or known.varies or not energy.has_bounds:
         return Bounds(-np.inf, np.inf, ("min", "max"), "")
     if not (is_share or about.get("symbol") == energy.symbol):
         return Bounds(-np.inf, np.inf, ("min", "max"), "")
@@ -487,7 +487,7 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
     ax = panel(sol, ax, distances_title(sol, names))
     heights: list[Array] = []
     for name, (colour, line) in zip(names, cycle(LINES)):
-        values = sol._numbers[name].values
+        values = sol.numbers[name].values
         known = np.isfinite(values)
         t, values = sol.t[known], values[known]
         alone = "o" if len(t) == 1 else ""
@@ -507,9 +507,9 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
 
 def ends_apart(sol: Solution, name: str) -> tuple[Array, Array] | None:
     """Lower and upper ends of the brackets of a monitor, None where all are as good as equal."""
-    if f"{name}{LOWER}" not in sol._numbers:
+    if f"{name}{LOWER}" not in sol.numbers:
         return None
-    low, high = (sol._numbers[f"{name}{end}"].values for end in (LOWER, UPPER))
+    low, high = (sol.numbers[f"{name}{end}"].values for end in (LOWER, UPPER))
     return (low, high) if (high > low).any() else None
 
 
@@ -524,29 +524,29 @@ def _over_t(sol: Solution) -> list[str]:
 
 
 def _over(sol: Solution, *dims: str) -> list[str]:
-    return [str(name) for name, one in sol._numbers.variables.items() if one.dims == dims]
+    return [str(name) for name, one in sol.numbers.variables.items() if one.dims == dims]
 
 
 def distance_to(sol: Solution, name: str) -> tuple[str, str]:
     """p of a Wasserstein distance and what it is to, in a word; empty where neither is known."""
-    found = _WASSERSTEIN.fullmatch(str(sol._numbers[name].attrs.get("long_name", "")))
+    found = _WASSERSTEIN.fullmatch(str(sol.numbers[name].attrs.get("long_name", "")))
     return (found[1], _TARGETS.get(found[2], "")) if found else ("", "")
 
 
 def distances_title(sol: Solution, names: list[str]) -> str:
     """Whether all are angles: Wasserstein distances are."""
-    are_angles = all(sol._numbers[name].attrs.get("units") == "radian" for name in names)
+    are_angles = all(sol.numbers[name].attrs.get("units") == "radian" for name in names)
     return "distances in radians" if are_angles else "distances"
 
 
 # in the order of their panels, with what tells whether a run has them
 _CURVES: dict[str, tuple[Draw, Callable[[Solution], Any]]] = {
     "energy": (energy, energy_name),
-    "dissipation": (dissipation, lambda sol: with_role(sol._numbers, *RATES)),
+    "dissipation": (dissipation, lambda sol: with_role(sol.numbers, *RATES)),
     "nodes": (node_count, lambda sol: isinstance(sol.final, FlowMap)),
     "resolution": (
         resolution,
-        lambda sol: isinstance(sol.final, Density) and "tail" in sol._numbers,
+        lambda sol: isinstance(sol.final, Density) and "tail" in sol.numbers,
     ),
     "distances": (distances, monitored),
 }
@@ -575,9 +575,9 @@ def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
     ax = panel(sol, ax, name)
     if name not in over_terms:
         line = "-" if len(sol.t) > 1 else "o"
-        ax.plot(sol.t, sol._numbers[name].values, line, color=frames.BLUE)
+        ax.plot(sol.t, sol.numbers[name].values, line, color=frames.BLUE)
         return ax
-    _draw_terms(ax, sol, sol._numbers[name].values)
+    _draw_terms(ax, sol, sol.numbers[name].values)
     ax.legend(**frames.LEGEND, handlelength=1.4)
     return ax
 

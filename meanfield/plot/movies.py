@@ -150,7 +150,7 @@ def movie(
     boolean("progress", progress)
     kind = place.suffix.lower()
     count, rate = pace(len(sol.t), frames, seconds, fps, _FASTEST[kind])
-    writer = _writer(place, rate, sol._source)
+    writer = _writer(place, rate, sol.source)
     remove_leftovers(place)
     with whole_file(place) as beside:
         moving = animation(sol, frames=count, fps=rate)
@@ -163,7 +163,7 @@ def movie(
                 last = (error.stderr or "").strip().rpartition("\n")[2] or "it said nothing"
                 raise OSError(f"ffmpeg failed: {last}") from error
         if kind == ".gif":
-            _comment(beside, sol._source)
+            _comment(beside, sol.source)
 
 
 def pace(

@@ -337,7 +337,7 @@ def _centres(count: int, half_width: float) -> Array:
 
 @_extremes.register
 def _(measure: SphereFlowMap, axis: Array | None) -> tuple[float, float]:  # noqa: ARG001 (of tokens)
-    density = measure._density_at_nodes[: measure.n_nodes]
+    density = measure.node_density[: measure.n_nodes]
     return float(density.min()), max(1.0, float(density.max()))
 
 
@@ -346,7 +346,7 @@ def _(measure: SphereFlowMap, ax: Any, shared: Look) -> None:
     """Nodes in the colour of the density there, the densest on top; particles by their mass."""
     (x, y), n = _on_map(measure.points), measure.n_nodes
     ax.set_facecolor(frames.COLOURS(0.0))
-    density = measure._density_at_nodes[:n]
+    density = measure.node_density[:n]
     order = np.argsort(density)
     kind: dict[str, Any] = {"linewidths": 0.0, "rasterized": True}
     colour = {"c": density[order], "cmap": frames.COLOURS, "norm": shared.scale}
@@ -445,7 +445,7 @@ def gathered(measure: AnyMeasure) -> tuple[Array, Array]:
     """Atoms that look alike joined: the mean angle and the whole mass of each group."""
     if not isinstance(measure, LineFlowMap):
         return np.zeros(0), np.zeros(0)
-    atoms, masses = _drawn_angles(measure, measure._atom_angles), measure._atom_masses
+    atoms, masses = _drawn_angles(measure, measure.atom_angles), measure.atom_masses
     groups: list[list[int]] = []
     for index in np.argsort(atoms):
         if groups and atoms[index] - atoms[groups[-1][0]] < _ALIKE:

@@ -47,7 +47,7 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
     if isinstance(dynamics, LayerMap):
         return f"{dynamics_title(dynamics.dynamics)}, layers of {dynamics.step:g}"
     known = adapt(dynamics)
-    if all(isinstance(layer, FeedForward) for layer in known._representatives):
+    if all(isinstance(layer, FeedForward) for layer in known.representatives):
         return dynamics.name
     beta = getattr(known, "beta", None)
     return frames.heading(dynamics.name, beta, known.sign, dynamics.noise)
@@ -65,7 +65,9 @@ def term_titles(dynamics: AnyDynamics) -> list[str]:
     if not isinstance(dynamics, Sum):
         return []
     vary = isinstance(dynamics.weights, Schedule)
-    weights = ["w(t) " if vary else "" if w == 1.0 else f"{w:g} " for w, _ in dynamics._terms]
+    weights = [
+        "w(t) " if vary else "" if w == 1.0 else f"{w:g} " for w, _ in dynamics.weighted_terms
+    ]
     titles = map(dynamics_title, dynamics.terms)
     return [weight + title for weight, title in zip(weights, titles, strict=True)]
 
@@ -188,7 +190,7 @@ def instants(sol: Solution, panels: int) -> list[int]:
     count = len(sol.t)
     panels = min(panels, count)
     name = curves.energy_name(sol)
-    steps = np.zeros(count - 1) if name is None else np.abs(np.diff(sol._numbers[name].values))
+    steps = np.zeros(count - 1) if name is None else np.abs(np.diff(sol.numbers[name].values))
     way = np.append(0.0, np.cumsum(np.where(np.isfinite(steps), steps, 0.0)))
     if not way[-1] > 0.0:
         way = sol.t - sol.t[0]
@@ -306,7 +308,7 @@ def _(sol: Solution) -> dict[str, str]:
         "saved times": f"{len(sol.t)} from {sol.t[0]:g} to {sol.t[-1]:g}",
     }
     if (name := curves.energy_name(sol)) is not None:
-        values = sol._numbers[name].values
+        values = sol.numbers[name].values
         found[curves.title(sol, name)] = f"{values[0]:.6g} → {values[-1]:.6g}"
     return found
 
@@ -324,18 +326,18 @@ def _(measure: Density) -> dict[str, str]:
 
 @_rows.register
 def _(measure: FlowMap) -> dict[str, str]:
-    values, found = measure._density_at_nodes, {"dim": str(measure.dim)}
+    values, found = measure.node_density, {"dim": str(measure.dim)}
     found["nodes"] = str(len(measure.weights))
     if isinstance(measure, LineFlowMap):
-        found["atoms"] = f"{len(measure._atom_angles)}, mass {measure._atom_masses.sum():.4g}"
+        found["atoms"] = f"{len(measure.atom_angles)}, mass {measure.atom_masses.sum():.4g}"
     found |= _of_all(measure)
     return found | {"density": f"{values.min():.4g} to {values.max():.4g} at the nodes"}
 
 
 def _of_all(measure: AnyMeasure) -> dict[str, str]:
     found = {}
-    if measure._frequencies is not None:
-        low, high = measure._frequencies.min(), measure._frequencies.max()
+    if measure.natural_frequencies is not None:
+        low, high = measure.natural_frequencies.min(), measure.natural_frequencies.max()
         found["frequencies"] = f"{low:.4g} to {high:.4g}"
     found["mass"] = f"{measure.mass():.12g}"
     found["length of the mean"] = f"{float(np.linalg.norm(measure.mean())):.6g}"

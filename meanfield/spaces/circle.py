@@ -69,14 +69,14 @@ class Circle(Grid):
     )
 
     dim = 2
-    _name = "circle"
-    _size_name = "n"
-    _coefficient_type = np.complex128
-    _largest = 1 << 20
-    _size_limit = 1 << 14
+    kind = "circle"
+    size_name = "n"
+    coefficient_type = np.complex128
+    largest_size = 1 << 20
+    size_limit = 1 << 14
 
     def __post_init__(self) -> None:
-        size = integer("n", self.n, low=8, high=self._largest)
+        size = integer("n", self.n, low=8, high=self.largest_size)
         if size % 2:
             raise ValueError(f"n must be even, got {self.n}")
         kmax, count = size // 2 - 1, 3 * size // 2
@@ -99,7 +99,7 @@ class Circle(Grid):
         """The grid as points, shape (N, 2)."""
         return circle_points(self.angles)
 
-    def _frame(self, index: Indices) -> Array:
+    def tangent_frame(self, index: Indices) -> Array:
         """Unit tangent vectors at the grid points `index`, shape (1, len(index), 2)."""
         points = self.points[index]
         return np.column_stack([-points[:, 1], points[:, 0]])[None]
@@ -117,26 +117,26 @@ class Circle(Grid):
         modes[: self.kmax + 1] = coefficients
         return np.asarray(ducc0.fft.c2r(modes, lastsize=count, forward=False))
 
-    def _at(self, coefficients: Coefficients, points: Array) -> Array:
+    def evaluate(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, 2), by Horner's rule in e^{iθ}."""
         waves = horner(coefficients[1:], np.exp(1j * circle_angles(points)))
         return np.asarray(coefficients[0].real + 2.0 * waves.real)
 
-    def _between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
+    def between_nodes(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (N, 2) between those of the grid, weights (N,) of σ, and values there."""
         shift = GOLDEN * self.angles[1]
         values = self.synthesis(coefficients * np.exp(1j * shift * self.degrees))
         return circle_points(self.angles + shift), self.weights, values
 
-    def _mean(self, coefficients: Coefficients) -> Array:
+    def mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (2,)."""
         return np.array([coefficients[1].real, -coefficients[1].imag])
 
-    def _exact_size(self, degree: int) -> int:
+    def exact_size(self, degree: int) -> int:
         """The least size whose quadrature integrates harmonics of this degree exactly."""
         return max(8, 2 * ((integer("degree", degree, low=0) + 3) // 3))
 
-    def _transforms(self, slope: Array, potential: Array | None = None) -> CircleTransforms:
+    def transforms(self, slope: Array, potential: Array | None = None) -> CircleTransforms:
         """Planned transforms of one right-hand side, see `CircleTransforms`."""
         return CircleTransforms(self, slope, potential)
 

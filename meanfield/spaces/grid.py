@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from meanfield._checks import Record
-from meanfield.typing import Array, Coefficients, Integers
+from meanfield.typing import Array, Coefficients, Indices, Integers, Listed
 
 
 def power_by_degree(coefficients: Coefficients, degrees: Integers, n_real: int) -> Array:
@@ -23,11 +25,66 @@ def power_by_degree(coefficients: Coefficients, degrees: Integers, n_real: int) 
     return np.asarray(np.bincount(degrees, weights=squares), dtype=np.float64)
 
 
-class Grid(Record):
-    """A space of spectral coefficients and its grid; the subclasses say what each table is."""
+class Transforms(Protocol):
+    """The transforms of a right-hand side: a series to its fields, and a flux to its weak form.
 
+    Attributes
+    ----------
+    values : ndarray, shape (N,)
+        The series at the nodes.
+    gradient, flux : ndarray, shape (c, N)
+        Components along the tangents of the grid: of ∇Σ slope_k f_k Y_k, and of what is moved.
+    potential : ndarray, shape (N,)
+        Σ potential_k f_k Y_k; empty where it is not asked for.
+    """
+
+    values: Array
+    gradient: Array
+    potential: Array
+    flux: Array
+
+    def evaluate(self, coefficients: Coefficients) -> None:
+        """Fill `values`, `gradient` and `potential`."""
+
+    def weak_divergence(self, out: Coefficients) -> None:
+        """Write the coefficients of ∫ <flux, ∇Y> dσ into `out`."""
+
+
+class Grid(Record, Listed, ABC):
+    """A space of spectral coefficients and its grid of N points; each is made once.
+
+    Attributes
+    ----------
+    axis : ndarray, shape (d,), or None
+        The axis about which all is symmetric; None on the whole sphere.
+    points, weights : ndarray, shape (N, d) and (N,)
+        The grid, and its quadrature weights of σ.
+    size, kmax : int
+        What the space was made with, and the largest degree of its series.
+    exactness : int
+        The largest degree that the quadrature integrates exactly.
+    n_coefficients, n_real : int
+        Coefficients of a series, of which the first `n_real` stand for one harmonic each.
+    degrees : ndarray, shape (n_coefficients,)
+        Of each coefficient.
+    laplacian : ndarray, shape (n_coefficients,)
+        k(k + d - 2) of each coefficient of degree k: the eigenvalues of -Δ.
+    kind, size_name : str
+        The word of case files, and the argument that `size` is.
+    coefficient_type : type
+        Real or complex.
+    size_limit, largest_size : int
+        Up to what size a run refines it by itself, and the largest that can be made.
+    """
+
+    _for_rooms: ClassVar[Sequence[str]] = (
+        *("between_nodes", "coefficient_type", "double", "embed", "evaluate", "exact_size", "kind"),
+        *("largest_size", "mean", "power", "resize", "size_limit", "size_name"),
+        *("tangent_frame", "transforms"),
+    )
     axis: Array | None = None
 
+    dim: int
     size: int
     kmax: int
     exactness: int
@@ -36,34 +93,66 @@ class Grid(Record):
     weights: Array
     degrees: Integers
     laplacian: Array
-    _size_name: str
-    _coefficient_type: type[np.generic]
+    kind: ClassVar[str]
+    size_name: ClassVar[str]
+    coefficient_type: ClassVar[type[np.generic]]
+    size_limit: ClassVar[int]
+    largest_size: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def points(self) -> Array:
+        """The grid, unit rows (N, d)."""
+
+    @abstractmethod
+    def exact_size(self, degree: int) -> int:
+        """A size whose quadrature integrates harmonics of this degree exactly."""
+
+    @abstractmethod
+    def evaluate(self, coefficients: Coefficients, points: Array) -> Array:
+        """Values (n,) of a series at arbitrary points (n, d)."""
+
+    @abstractmethod
+    def between_nodes(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
+        """Points (M, d) between those of the grid, weights (M,) of about σ, and values there."""
+
+    @abstractmethod
+    def mean(self, coefficients: Coefficients) -> Array:
+        """∫ x f dσ of a series, shape (d,)."""
+
+    @abstractmethod
+    def tangent_frame(self, index: Indices) -> Array:
+        """Orthonormal tangents, those that symmetry leaves, at grid points: (c, len(index), d)."""
+
+    @abstractmethod
+    def transforms(self, slope: Array, potential: Array | None = None) -> Transforms:
+        """The transforms of one right-hand side, with their buffers."""
 
     def _keep(self, **tables: Any) -> None:
         """Take up arguments as they were checked, and tables."""
         vars(self).update(tables)
 
-    def _resized(self, size: int) -> Self:
+    def resize(self, size: int) -> Self:
         """The space of another size."""
         own: Any = self
-        found: Self = replace(own, **{self._size_name: size})
+        found: Self = replace(own, **{self.size_name: size})
         return found
 
-    def _doubled(self) -> Self:
+    def double(self) -> Self:
         """The space with twice as many degrees: twice the modes, or the largest degree 2k + 1."""
-        return self._resized(2 * self.size + (self.size == self.kmax))
+        return self.resize(2 * self.size + (self.size == self.kmax))
 
-    def _power(self, coefficients: Coefficients) -> Array:
+    def power(self, coefficients: Coefficients) -> Array:
         """Σ |f|² over the harmonics of each degree, (..., kmax + 1), as of the coefficients."""
         return power_by_degree(coefficients, self.degrees, self.n_real)
 
-    def _embed(self, coefficients: Coefficients, space: Any) -> Coefficients:
+    def embed(self, coefficients: Coefficients, space: Any) -> Coefficients:
         """The same function on another space, or in harmonics, of its kind, cut where that ends.
 
         Shape (..., count), as of the coefficients.
         """
         shape = *coefficients.shape[:-1], len(space.degrees)
-        found = np.zeros(shape, dtype=self._coefficient_type)
+        found = np.zeros(shape, dtype=self.coefficient_type)
         # both layouts have the same order once degrees are cut at the smaller
         found[..., space.degrees <= self.kmax] = coefficients[..., self.degrees <= space.kmax]
         return found

@@ -244,5 +244,5 @@ def largest_corner(corners: Array) -> Array:
 def moments_of(coefficients: Coefficients, lmax: int) -> tuple[Coefficients, ...]:
     """Coefficients of x f, y f and z f in the layout of Sphere(lmax + 1)."""
     space = Sphere(lmax + 1)
-    values = space.synthesis(Sphere(lmax)._embed(coefficients, space))
+    values = space.synthesis(Sphere(lmax).embed(coefficients, space))
     return tuple(space.analysis(space.points[:, k] * values) for k in range(3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -358,12 +359,13 @@ class Sphere(Grid):
         metadata=key("what transforms on the grid; SHTns where it is if left out", Library),
     )
 
+    _for_rooms: ClassVar[Sequence[str]] = ("make_plan",)
     dim = 3
-    _name = "sphere"
-    _size_name = "lmax"
-    _coefficient_type = np.complex128
-    _largest = 2047
-    _size_limit = 511
+    kind = "sphere"
+    size_name = "lmax"
+    coefficient_type = np.complex128
+    largest_size = 2047
+    size_limit = 511
 
     if TYPE_CHECKING:
         # tables, no fields
@@ -374,7 +376,7 @@ class Sphere(Grid):
         _plan: ClassVar[Plan]
 
     def __post_init__(self) -> None:
-        size = integer("lmax", self.lmax, low=3, high=self._largest)
+        size = integer("lmax", self.lmax, low=3, high=self.largest_size)
         self._keep(lmax=size, size=size, kmax=size, library=_checked_library(self.library))
         n_lat = (3 * (size + 1) + 1) // 2
         n_lon = 2 * int(ducc0.fft.good_size(3 * (size + 1) // 2, True))
@@ -387,12 +389,12 @@ class Sphere(Grid):
         self._keep(n_real=size + 1, n_coefficients=len(degrees))
         threads = 2 if size >= _TWO_THREADS_FROM else 1
         self._keep(grid=rings(colatitudes, n_lon) | {"nthreads": threads})
-        self._keep(_plan=self._make_plan(size))
+        self._keep(_plan=self.make_plan(size))
 
     def __repr__(self) -> str:
         return f"Sphere({self.lmax})"
 
-    def _make_plan(self, lmax: int) -> Plan:
+    def make_plan(self, lmax: int) -> Plan:
         """Transforms of coefficients of this degree on the grid; beyond its own by ducc0."""
         rings = len(self.colatitudes)
         is_quick = rings >= _LEAST_RINGS and lmax <= self.size <= _LARGEST
@@ -408,7 +410,7 @@ class Sphere(Grid):
             np.repeat(self.colatitudes, self.n_lon), np.tile(longitudes, len(self.colatitudes))
         )
 
-    def _frame(self, index: Indices) -> Array:
+    def tangent_frame(self, index: Indices) -> Array:
         """Unit vectors along θ and φ at the grid points `index`, shape (2, len(index), 3)."""
         theta = self.colatitudes[index // self.n_lon]
         phi = 2.0 * np.pi / self.n_lon * (index % self.n_lon)
@@ -430,7 +432,7 @@ class Sphere(Grid):
         self._plan.values(coefficients, values)
         return values
 
-    def _at(self, coefficients: Coefficients, points: Array) -> Array:
+    def evaluate(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, 3); each point is a ring of its own, O(n lmax²)."""
         colatitudes, longitudes = sphere_angles(points)
         return self._on_rings(coefficients, colatitudes, longitudes, 1)
@@ -443,7 +445,7 @@ class Sphere(Grid):
         values = ducc0.sht.synthesis(alm=coefficients[None], lmax=self.size, spin=0, **grid)
         return np.asarray(values[0] * SQRT_4PI)
 
-    def _between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
+    def between_nodes(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (M, 3) between those of the grid, weights (M,) of about σ, and values there."""
         n_lon, rings = self.n_lon, _inner(self.colatitudes)
         shift = 2.0 * np.pi / n_lon * GOLDEN
@@ -452,16 +454,16 @@ class Sphere(Grid):
         points = sphere_points(np.repeat(rings, n_lon), np.tile(longitudes, len(rings)))
         return points, np.repeat(_inner(self.weights[::n_lon]), n_lon), values
 
-    def _mean(self, coefficients: Coefficients) -> Array:
+    def mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (3,)."""
         polar, across = coefficients[1].real, np.sqrt(2.0 / 3.0) * coefficients[self.size + 1]
         return np.array([-across.real, across.imag, polar / np.sqrt(3.0)])
 
-    def _exact_size(self, degree: int) -> int:
+    def exact_size(self, degree: int) -> int:
         """The least size whose quadrature integrates harmonics of this degree exactly."""
         return max(3, (integer("degree", degree, low=0) + 1) // 3)
 
-    def _transforms(self, slope: Array, potential: Array | None = None) -> SphereTransforms:
+    def transforms(self, slope: Array, potential: Array | None = None) -> SphereTransforms:
         """Transforms of one right-hand side with their buffers, see `SphereTransforms`."""
         return SphereTransforms(self._plan, self.weights.reshape(-1, self.n_lon), slope, potential)
 

@@ -61,7 +61,7 @@ class SphereFields:
     def __init__(self, space: Sphere, lmax: int | None = None) -> None:
         self.space = space
         self.lmax = space.size if lmax is None else lmax
-        self._plan = space._make_plan(self.lmax)
+        self._plan = space.make_plan(self.lmax)
         self._ring_ones = np.full(len(space.colatitudes), SQRT_4PI)
         # orders m > 0 stand for -m, too
         size = self.lmax + 1

@@ -76,11 +76,11 @@ class Zonal(Grid):
         )
     )
 
-    _name = "zonal"
-    _size_name = "kmax"
-    _coefficient_type = np.float64
-    _largest = 4095
-    _size_limit = 1023
+    kind = "zonal"
+    size_name = "kmax"
+    coefficient_type = np.float64
+    largest_size = 4095
+    size_limit = 1023
 
     if TYPE_CHECKING:
         # tables, no fields
@@ -92,7 +92,7 @@ class Zonal(Grid):
 
     def __init__(self, dim: int, kmax: int, axis: ArrayLike | None = None) -> None:
         dim = integer("dim", dim, low=2, high=1024)
-        kmax = integer("kmax", kmax, low=3, high=self._largest)
+        kmax = integer("kmax", kmax, low=3, high=self.largest_size)
         axis = np.eye(dim)[-1] if axis is None else unit_vector("axis", axis, dim)
         read_only(axis)
         self._keep(dim=dim, kmax=kmax, axis=axis, size=kmax, n_real=kmax + 1)
@@ -129,7 +129,7 @@ class Zonal(Grid):
         across = perpendicular(self.axis)
         return np.asarray(np.outer(self.nodes, self.axis) + np.outer(self.sines, across))
 
-    def _frame(self, index: Indices) -> Array:
+    def tangent_frame(self, index: Indices) -> Array:
         """Unit tangent vectors towards the axis at the points `index`, (1, len(index), d)."""
         across = perpendicular(self.axis)
         towards = np.outer(self.sines[index], self.axis) - np.outer(self.nodes[index], across)
@@ -143,26 +143,26 @@ class Zonal(Grid):
         """Values (N,) on the grid of the coefficients."""
         return np.asarray(self.basis @ coefficients)
 
-    def _at(self, coefficients: Coefficients, points: Array) -> Array:
+    def evaluate(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, d)."""
         return np.asarray(coefficients @ self._polynomials(np.clip(points @ self.axis, -1.0, 1.0)))
 
-    def _between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
+    def between_nodes(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (N - 1, d) between those of the grid, weights of about σ, and values there."""
         polar = self.angles[:-1] + GOLDEN * np.diff(self.angles)
         points = line_points(polar, self.axis)
         weights = self.weights[:-1] ** (1.0 - GOLDEN) * self.weights[1:] ** GOLDEN
-        return points, weights, self._at(coefficients, points)
+        return points, weights, self.evaluate(coefficients, points)
 
-    def _mean(self, coefficients: Coefficients) -> Array:
+    def mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (d,): along the axis."""
         return np.asarray(coefficients[1] / np.sqrt(self.dim) * self.axis)
 
-    def _exact_size(self, degree: int) -> int:
+    def exact_size(self, degree: int) -> int:
         """A size (the least, or one more) whose quadrature integrates this degree exactly."""
         return max(3, integer("degree", degree, low=0) // 3)
 
-    def _transforms(self, slope: Array, potential: Array | None = None) -> ZonalTransforms:
+    def transforms(self, slope: Array, potential: Array | None = None) -> ZonalTransforms:
         """Transforms of one right-hand side, or of several at once, with their buffers.
 
         See `ZonalTransforms`, and `ZonalBatch` for factors with an axis in front.

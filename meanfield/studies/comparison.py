@@ -125,7 +125,7 @@ def compare(
             f"b must be on the sphere of a, in dim = {a.final.dim}, got dim = {b.final.dim}"
         )
     names = some_of("distances", distances, DISTANCES)
-    known = (getattr(layer, "beta", 0.0) for layer in adapt(a.dynamics)._representatives)
+    known = (getattr(layer, "beta", 0.0) for layer in adapt(a.dynamics).representatives)
     default = next((found for found in known if found), 1.0)
     beta = default if beta is None else number("beta", beta, above=0)
     gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
@@ -187,11 +187,11 @@ def _asked_times(a: Solution, b: Solution, save_at: int | ArrayLike) -> Array:
 
 def _energy_of(dynamics: Any, dim: int) -> tuple[Any, ...]:
     """What tells the functional of a dynamics from others, which is the same with noise."""
-    own = dynamics._energy
+    own = dynamics.energy_functional
     if own is None:
         return ()
-    if dynamics._varies:
-        return own.symbol, tuple(dynamics._own_terms), dynamics._own_weights
+    if dynamics.varies:
+        return own.symbol, tuple(dynamics.own_terms), dynamics.own_weights
     if own.parts:
         each = zip(own.parts, dynamics.terms, strict=True)
         return tuple((factor, *_energy_of(term, dim)) for (factor, _), term in each)
@@ -216,7 +216,7 @@ def _number(name: str, sol: Solution, measure: AnyMeasure, t: float) -> float:
     if sol.measures[save] is measure:
         return float(sol.dataset[name].values[save])
     if sol.energy is not None and name == "dissipation":
-        acting = adapt_with(sol.dynamics, sol.energy)._at(t)
+        acting = adapt_with(sol.dynamics, sol.energy).at(t)
         return multiplied_out(*dissipation_in_unit(measure, acting))
     return float(_NUMBERS[name](measure, _owner(sol), t=t))
 
@@ -238,7 +238,7 @@ def _distance(
         return {"mmd": found, "mmd_error": error}
     if any(
         off > 0.0 and isinstance(nodes, Particles)
-        for nodes, off in (mu._transported(1.0), nu._transported(1.0))
+        for nodes, off in (mu.for_transport(1.0), nu.for_transport(1.0))
     ):
         raise ValueError(
             f"W_1 of a flow map on S^2 that no series holds counts its nodes as tokens, whose "

@@ -204,11 +204,11 @@ def solved(closure: str, beta: float, n: int, times: Array, kmax: int, places: A
             elif is_rough and space.size >= LAST_SIZE:
                 status = "under-resolved"
             elif is_rough:
-                c, space = space._embed(c, space._doubled()).real, space._doubled()
+                c, space = space.embed(c, space.double()).real, space.double()
         if status != "finished":
             break
         modes[row] = c[1 : kmax + 1]
-        psi[row] = space._at(c, circle_points(places)) / (2.0 * np.pi)
+        psi[row] = space.evaluate(c, circle_points(places)) / (2.0 * np.pi)
         least[row] = space.synthesis(c).min() / (2.0 * np.pi)
         tail[row] = _tail(c)
     return Closed(status, modes, psi, least, tail)

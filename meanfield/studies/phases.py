@@ -155,7 +155,7 @@ def _checked(dynamics: Any, dim: int) -> list[AnyAttention]:
             raise ValueError(
                 f"dynamics must be SA, USA or Attention without noise, got {_checks.shown(one)}"
             )
-        if one._gram and not one.normalised and one.beta > LARGEST_BETA:
+        if one.stays_in_span and not one.normalised and one.beta > LARGEST_BETA:
             got, largest = _checks.tell_apart(one.beta, LARGEST_BETA)
             raise ValueError(f"dynamics must have beta <= {largest} for USA, got {got}")
         if one.dim not in (None, dim):
@@ -176,7 +176,7 @@ def _count_pairs(
     Of each dynamics, shape (dynamics, 2, times); a repeat starts from a seed of its own.
     """
     several, seeds = task
-    in_span = several[0]._gram
+    in_span = several[0].stays_in_span
     starts = np.array([_start(n, dim, np.random.default_rng(seed), in_span) for seed in seeds])
     found = []
     for one in several:
@@ -206,7 +206,7 @@ def _start(n: int, dim: int, rng: np.random.Generator, in_span: bool) -> Array:
 
 def _is_attractive(dynamics: AnyAttention) -> bool:
     """Whether this is SA or USA with sign 1."""
-    return dynamics._gram and dynamics.sign == 1
+    return dynamics.stays_in_span and dynamics.sign == 1
 
 
 def _near_pairs(gram: Array, delta: float) -> Integers:

@@ -937,8 +937,8 @@ def _down(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
 
 def _above_uniform(density: Any, beta: float) -> float:
     """E/E(σ) - 1 = Σ_{k>=1} (Λ_k/Λ_0) |f_k|²."""
-    ratios = multipliers.relative_eigenvalues(beta, density.dim, len(density._power) - 1)
-    return float(ratios[1:] @ density._power[1:])
+    ratios = multipliers.relative_eigenvalues(beta, density.dim, len(density.power) - 1)
+    return float(ratios[1:] @ density.power[1:])
 
 
 def _up(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -98,7 +98,7 @@ def quadrature_error(case: Case, final: mf.Particles) -> float:
     masses = final.weights / space.weights
     scores = case.beta * (case.probes[:3] @ final.points.T)
     tails = [
-        spectral_tail(space._power(space.analysis(masses * np.exp(s - s.max())))) for s in scores
+        spectral_tail(space.power(space.analysis(masses * np.exp(s - s.max())))) for s in scores
     ]
     return max(tails) ** 2
 
@@ -129,7 +129,7 @@ class Known:
         growth, volumes = np.exp(2.0 * turned), np.exp((case.dim - 1) * turned)
         if not isinstance(sol.final, mf.Density):
             return cls(growth, volumes, (1.0 + case.beta) * np.exp(case.beta), None)
-        norm = float(np.sqrt(sol.final._power.sum()))
+        norm = float(np.sqrt(sol.final.power.sum()))
         unit = (1.0 + case.beta) * kernel_norm(case.beta, case.dim) * norm
         return cls(growth, volumes, unit, norm * peaks(sol.final, case.probes))
 

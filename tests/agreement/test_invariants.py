@@ -79,13 +79,13 @@ def test_balance_sees_a_wrong_velocity(monkeypatch):
     """The check can fail: a velocity that is off by 1 % breaks the balance."""
     space = mf.Circle(64)
     mu = mf.Density(space, mf.FourierSeries(cos=[0.5]))
-    divergence = type(space._transforms(np.ones(32))).weak_divergence
+    divergence = type(space.transforms(np.ones(32))).weak_divergence
 
     def wrong(self, out):
         divergence(self, out)
         out *= 1.01
 
-    monkeypatch.setattr(type(space._transforms(np.ones(32))), "weak_divergence", wrong)
+    monkeypatch.setattr(type(space.transforms(np.ones(32))), "weak_divergence", wrong)
     data = mf.evolve(mu, mf.SA(4.0), 1.0, 1, on_unresolved="stop").dataset
     assert abs(data.energy[-1] - data.energy[0] - data.work[-1]) > 1e-4
 
@@ -95,7 +95,7 @@ def test_uniform_is_stationary(kind):
     for space in SPACES:
         sol = mf.evolve(mf.Density(space, mf.Uniform(space.dim)), kind(2.0), 1.0, 1)
         # rounding in the quadrature of the constant 1, in the L² norm
-        assert np.sqrt(sol.final._power[1:].sum()) < 1e-13
+        assert np.sqrt(sol.final.power[1:].sum()) < 1e-13
         assert abs(sol.dataset.dissipation[-1]) < 1e-24
 
 
@@ -110,7 +110,7 @@ def test_repulsion_ends_at_the_uniform_measure():
     gaps = sol.dataset.energy.values - mf.theory.energy_uniform(1.0, 2)
     assert gaps[0] > 0.05
     assert 0 < gaps[-1] < 1e-7
-    assert sol.final._power[1] < 1e-12
+    assert sol.final.power[1] < 1e-12
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def test_tokens_are_where_scipy_takes_them(name, dim):
     sol = mf.evolve(mf.Particles(points), dynamics, 0.8, [0.1, 0.6], rtol=1e-12, atol=1e-13)
     # both are right to their tolerances over rates of order 10
     assert np.abs(sol.final.points - by_scipy(points, dynamics, 0.8)).max() < 1e-10
-    if adapt(within(dynamics, 0.0, 0.8))._energy is None:
+    if adapt(within(dynamics, 0.0, 0.8)).energy_functional is None:
         assert "balance_error" not in sol.dataset
     else:
         assert np.abs(sol.dataset.balance_error).max() < 1e-10
@@ -122,7 +122,7 @@ def test_densities_on_the_circle_are_those_of_flow_maps(name):
     for t in (0.2, 0.25, 0.3):
         assert np.abs(density.pdf(x, t) - flow.pdf(x, t)).max() < 1e-8
     assert np.abs(density.final.mean() - flow.final.mean()).max() < 1e-9
-    if adapt(within(dynamics, 0.0, 0.8))._energy is not None:
+    if adapt(within(dynamics, 0.0, 0.8)).energy_functional is not None:
         assert np.abs(density.dataset.balance_error).max() < 1e-10
         # nodes move within the flow map's own tolerance
         assert np.abs(flow.dataset.balance_error).max() < 1e-9
@@ -155,7 +155,7 @@ def test_densities_on_the_sphere_are_those_of_flow_maps(name):
     assert density.success
     assert flow.success
     assert np.abs(density.pdf(x, 0.3) - flow.pdf(x, 0.3)).max() < 1e-8
-    if adapt(within(dynamics, 0.0, 0.8))._energy is not None:
+    if adapt(within(dynamics, 0.0, 0.8)).energy_functional is not None:
         # a drift's own grid, and the mesh's tolerance
         assert np.abs(density.dataset.balance_error).max() < 1e-9
         assert np.abs(flow.dataset.balance_error).max() < 1e-7
@@ -282,7 +282,7 @@ def test_an_energy_is_followed_where_it_or_what_moves_varies_in_time(name, measu
             (x + s * velocity) / np.linalg.norm(x + s * velocity, axis=1)[:, None] for s in (h, -h)
         ]
         up, down = (mf.energy(mf.Particles(rows), asked, t=t) for rows in near)
-        rate = adapt(asked)._energy.sign * (up - down) / (2.0 * h)
+        rate = adapt(asked).energy_functional.sign * (up - down) / (2.0 * h)
         assert sol.dataset.dissipation.values[1] == pytest.approx(rate, rel=1e-5)
 
 
@@ -381,7 +381,7 @@ def test_a_run_goes_on_from_a_save_at_a_knot_and_between_knots(measure, name, tm
         for name in whole.dataset.data_vars:
             assert same_bits(whole.dataset[name], again.dataset[name])
         for mu, nu in zip(whole.measures, again.measures, strict=True):
-            assert all(map(same_bits, mu._quadrature, nu._quadrature))
+            assert all(map(same_bits, mu.quadrature, nu.quadrature))
     assert mf.load(path).dynamics == dynamics
 
 

@@ -230,7 +230,7 @@ def test_the_explorer(explorer, browser):
         with page.tab.expect_download() as saved:
             page.tab.get_by_text("Save as case").click()
         case = mf.Case.from_file(saved.value.path())
-        assert case._tables.dynamics.beta > 4.5
+        assert case.tables.dynamics.beta > 4.5
         expected = case.run()
         share = expected.dataset.energy_share.values
         masses = mf.clusters(expected.measures[20]).masses
@@ -304,8 +304,8 @@ def test_the_setting_is_in_the_address(explorer, browser):
         with page.tab.expect_download() as saved:
             page.tab.get_by_text("Save as case").click()
         case = mf.Case.from_file(saved.value.path())
-        assert case._build()[1] == mf.USA(1.5)
-        assert isinstance(case._build()[0], mf.Density)
+        assert case.build()[1] == mf.USA(1.5)
+        assert isinstance(case.build()[0], mf.Density)
         page.tab.get_by_text("Back to the start").click()
         page.tab.wait_for_function(f"start => {SHARE} === start", arg=start)
         assert page.errors == []

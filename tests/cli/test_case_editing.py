@@ -104,7 +104,7 @@ def test_the_schema_beside_the_code_is_that_of_the_code(capsys):
 
 @pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
 def test_the_schema_takes_what_the_code_takes(validator, text):
-    case_from_text(text, "good")._build()
+    case_from_text(text, "good").build()
     validator.validate(tomllib.loads(text))
 
 
@@ -165,9 +165,9 @@ def test_ranges_of_the_schema_are_those_of_the_code(validator, name, key, bad, g
 
     def run(value):
         case = case_from_text(text, "a.toml", settings={key: value})
-        measure, dynamics, keywords = case._build()
-        with case._errors("run"):
-            solve(measure, dynamics, **keywords | {"t_end": min(1e-9, case._tables.run.t_end)})
+        measure, dynamics, keywords = case.build()
+        with case.errors("run"):
+            solve(measure, dynamics, **keywords | {"t_end": min(1e-9, case.tables.run.t_end)})
         return tomllib.loads(case.to_toml())
 
     validator.validate(run(good))
@@ -180,10 +180,10 @@ def test_ranges_of_the_schema_are_those_of_the_code(validator, name, key, bad, g
 
 
 def test_layers_of_a_case():
-    measure, dynamics, keywords = case_from_text(LAYERS, "a")._build()
+    measure, dynamics, keywords = case_from_text(LAYERS, "a").build()
     layers = dynamics.dynamics.layers
     assert [layer.name for layer in layers] == ["SA", "FeedForward", "Attention", "USA"]
-    assert (dynamics.step, dynamics._plain._depth, layers[3].sign) == (0.25, 1.0, -1)
+    assert (dynamics.step, dynamics._plain.depth, layers[3].sign) == (0.25, 1.0, -1)
     feed = layers[1]
     assert (feed.activation, np.asarray(feed.W).tolist()) == ("tanh", [[0.0], [1.0]])
     sol = solve(measure, dynamics, **keywords)
@@ -251,7 +251,7 @@ def message_of(raw):
     import tomli_w
 
     with pytest.raises(CaseError) as caught:
-        case_from_text(tomli_w.dumps(raw), "typo.toml")._build()
+        case_from_text(tomli_w.dumps(raw), "typo.toml").build()
     return str(caught.value)
 
 
@@ -333,12 +333,12 @@ def test_the_text_that_is_kept_is_the_one_that_was_run(folder):
     raw["law"]["cos"] = [0.25]
     raw["run"]["rtol"] = 1e-8
     raw["measure"]["space"]["n"] = 64
-    assert tomllib.loads(sol._case) == raw
+    assert tomllib.loads(sol.case) == raw
     assert sol.dynamics == mf.SA(2.0)
     assert (sol.measures[0].space.size, sol.dataset.attrs["rtol"]) == (64, 1e-8)
     # without any the text is the file's own, comments and all
     assert main(["run", "case.toml", "-q", "--force"]) == 0
-    assert mf.load("run.nc")._case.startswith("# mine")
+    assert mf.load("run.nc").case.startswith("# mine")
 
 
 @pytest.mark.slow
@@ -366,7 +366,7 @@ def test_a_run_is_repeated_from_its_result(folder, capsys, name):
     assert "wrote run-again.nc, run-again.png" in said
     one, other = mf.load("run.nc"), mf.load("run-again.nc")
     assert one.dataset.identical(other.dataset)
-    assert one._case == other._case
+    assert one.case == other.case
     for mu, nu in zip(one.measures, other.measures, strict=True):
         for array in "points", "weights", "coefficients":
             assert np.array_equal(getattr(mu, array, 0), getattr(nu, array, 0))
@@ -459,7 +459,7 @@ def test_the_commit_of_a_case_is_kept(folder, monkeypatch):
     (folder / "case.toml").write_text(test_cli.PARTICLES)
 
     def commit(file="case.toml"):
-        return read_case(file)._build()[2]["about"].get("git_commit", "")
+        return read_case(file).build()[2]["about"].get("git_commit", "")
 
     assert commit() == ""
     git("init")
@@ -529,7 +529,7 @@ def test_a_repository_that_tells_no_commit(head, folder):
     head = head if isinstance(head, bytes) else head.encode()
     (folder / ".git" / "HEAD").write_bytes(head)
     (folder / "secret").write_text("private")
-    assert "git_commit" not in read_case("case.toml")._build()[2]["about"]
+    assert "git_commit" not in read_case("case.toml").build()[2]["about"]
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ def test_run(name, folder, capsys, request):
     assert (folder / "out.png").read_bytes().startswith(PNG) is (name == "circle")
     solution = mf.load("out.nc")
     assert solution.status == "finished"
-    assert solution._case == CASES[name]
+    assert solution.case == CASES[name]
     energies = solution.dataset["energy"].values
     # the table has ten digits
     assert [float(row[1]) for row in rows] == pytest.approx(energies, rel=1e-8)
@@ -161,7 +161,7 @@ def test_print_case_is_the_bundled_case(folder, capsys):
     assert main(["run", "--print-case"]) == 0
     printed = capsys.readouterr().out
     assert printed == default_case_text()
-    assert case_from_text(printed, "printed")._tables.run.t_end > 0.0
+    assert case_from_text(printed, "printed").tables.run.t_end > 0.0
     (folder / "case.toml").write_text(printed)
     assert main(["run", "case.toml", "--print-case"]) == 0
     assert capsys.readouterr().out == printed
@@ -171,7 +171,7 @@ def test_print_case_is_the_bundled_case(folder, capsys):
 @pytest.fixture(scope="session")
 def run_file(tmp_path_factory):
     case = case_from_text(CIRCLE, "circle")
-    measure, dynamics, keywords = case._build()
+    measure, dynamics, keywords = case.build()
     path = tmp_path_factory.mktemp("run") / "run.nc"
     solve(measure, dynamics, **keywords).save(path)
     return path
@@ -469,7 +469,7 @@ def test_a_case_with_a_schedule_is_run_resumed_and_told(folder, capsys, monkeypa
 def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
     is_good = ending == "finished"
     end = "t_end = 0.2" if is_good else f"t_end = 20.0\n{STOP}"
-    measure, dynamics, keywords = case_from_text(SMALL.replace("t_end = 0.2", end), "c")._build()
+    measure, dynamics, keywords = case_from_text(SMALL.replace("t_end = 0.2", end), "c").build()
     solve(measure, dynamics, **keywords).save("run.nc")
     # a run that is killed between its last save and its figure leaves this, or the half of one
     (folder / ".run.png.writing-abc").mkdir()

@@ -100,7 +100,7 @@ def test_no_more_bumps_than_there_are_places():
     for dim, most in ((2, 8), (3, 8), (5, 2)):
         moved, about = Explorer().moved({"law.bumps": 6, "measure.dim": dim})
         assert about["bumps"] == most
-        assert len(moved._tables.law.laws) == min(6, most)
+        assert len(moved.tables.law.laws) == min(6, most)
 
 
 @pytest.mark.slow
@@ -128,19 +128,19 @@ def test_a_case_of_its_own_and_its_kernel(tmp_path):
     # untouched it is the file itself
     own, about = explorer.moved({})
     assert about["toml"] == path.read_text()
-    assert own._build()[1] == mf.Interaction([1.0, 0.5, 0.25], noise=0.01)
+    assert own.build()[1] == mf.Interaction([1.0, 0.5, 0.25], noise=0.01)
     assert {*explore.CONTROLS} - {*about["used"]} == {
         *("law.kappa", "dynamics.beta", "dynamics.betas")
     }
     typed, _ = explorer.moved({"dynamics.kernel": "1, 2"})
-    assert typed._build()[1] == mf.Interaction([1.0, 2.0], noise=0.01)
-    assert typed._tables.law == own._tables.law
+    assert typed.build()[1] == mf.Interaction([1.0, 2.0], noise=0.01)
+    assert typed.tables.law == own.tables.law
     lines = []
     explorer.run({"dynamics.kernel": "1, two"}, lines.append, int)
     assert lines[0]["bad"]
     assert "dynamics.kernel must be" in lines[0]["said"]
     both, _ = explorer.moved({"dynamics.kernel": "1, 2", "law.bumps": 2})
-    assert len(both._tables.law.laws) == 2
+    assert len(both.tables.law.laws) == 2
 
 
 def test_progress_may_be_a_function():
@@ -326,7 +326,7 @@ def test_a_case_of_tokens_moves_to_another_dimension():
             about, shown = told(explorer, measure_dim=dim, law_bumps=2)
             moved = mf.Case(about["toml"])
             assert not shown["bad"], shown
-            start = moved._build()[0]
+            start = moved.build()[0]
             assert start.points.shape == (n, dim)
     # a law of another dimension would stay where it is
     with pytest.raises(ValueError, match=r"law.bumps must be >= 1 in d = 3, .* of d = 2, got 0"):
@@ -337,11 +337,11 @@ def test_a_cloud_of_tokens_moves_to_another_dimension(tmp_path):
     cloud = {"type": "PointCloud", "points": [[1.0, 0.0], [0.0, 1.0]]}
     own = START.replace({"law": cloud, "measure": {"type": "Particles"}} | SHORT)
     explorer = Explorer(own)
-    assert len(explorer.moved({"dynamics.beta": 1.0})[0]._build()[0].points) == 2
+    assert len(explorer.moved({"dynamics.beta": 1.0})[0].build()[0].points) == 2
     _, shown = told(explorer, measure_dim=3, law_bumps=2)
     assert not shown["bad"], shown
     # bumps need a number of tokens
-    assert explorer.moved({"law.bumps": 2})[0]._build()[0].points.shape == (100, 2)
+    assert explorer.moved({"law.bumps": 2})[0].build()[0].points.shape == (100, 2)
 
 
 def test_the_token_is_not_in_the_command_line_of_the_browser(monkeypatch, capsys):
@@ -400,11 +400,11 @@ def test_one_slider_multiplies_every_beta(name):
     assert not any("nan" in one for one in shown["numbers"])
     assert "dynamics.betas" in about["used"]
     assert "dynamics.beta" not in about["used"]
-    assert mf.Case(about["toml"])._build()[1] == own._build()[1]
-    assert explorer.moved({"dynamics.betas": 0.5})[0]._build()[1] == HALVED[name]
+    assert mf.Case(about["toml"]).build()[1] == own.build()[1]
+    assert explorer.moved({"dynamics.betas": 0.5})[0].build()[1] == HALVED[name]
     # another dynamics has a β of its own
     other, used = explorer.moved({"dynamics.type": "USA", "dynamics.betas": 0.5})
-    assert other._build()[1] == mf.USA(4.0)
+    assert other.build()[1] == mf.USA(4.0)
     assert "dynamics.betas" not in used["used"]
     with pytest.raises(ValueError, match=r"dynamics\.betas must be .* >= 0, got -1"):
         explorer.moved({"dynamics.betas": -1})
@@ -420,7 +420,7 @@ def test_a_slider_that_comes_back_leaves_the_case(key):
     explorer = Explorer()
     assert explorer.moved({key: explorer.start[key]})[0] == explorer.moved({})[0]
     # and other sliders leave the law alone
-    assert explorer.moved({"dynamics.noise": 0.1})[0]._tables.law == START._tables.law
+    assert explorer.moved({"dynamics.noise": 0.1})[0].tables.law == START.tables.law
     away, back = {"measure.dim": 3}, {"measure.dim": 2, key: explorer.start[key]}
     assert explorer.moved(away)[0] != explorer.moved(back)[0] == START
 
@@ -435,13 +435,13 @@ def test_a_preview_on_the_sphere_counts_its_work():
     )
     preview = explore.preview_of(moved)
     assert preview == explore.preview_of(nodes)
-    sol = preview._solve(monitors=None)
+    sol = preview.solve(monitors=None)
     assert sol.success
     assert sol.dataset.evaluations[-1] <= 15 * len(sol.t)
     # nothing on the way costs more than the transforms of that degree
     assert max(measure.space.lmax for measure in sol.measures) <= 127
     # its steps have this tolerance
-    exact = moved._solve(monitors=None).dataset.energy_share
+    exact = moved.solve(monitors=None).dataset.energy_share
     np.testing.assert_allclose(sol.dataset.energy_share, exact, rtol=1e-4)
 
 
@@ -519,13 +519,13 @@ def test_the_slider_of_tokens_is_that_of_a_case_of_tokens():
     explorer = Explorer(case(2, measure={"type": "Particles", "n": 9}))
     assert explorer.start["run.n"] == 9
     about, shown = told(explorer, run_n=20)
-    assert mf.Case(about["toml"])._build()[0].points.shape == (20, 2)
+    assert mf.Case(about["toml"]).build()[0].points.shape == (20, 2)
     assert [one["name"] for one in view(shown, "energy")["data"]] == [""]
     # a cloud that is taken as it is has none
     cloud = {"type": "PointCloud", "points": [[1.0, 0.0], [0.0, 1.0]]}
     own = Explorer(START.replace({"law": cloud, "measure": {"type": "Particles"}} | SHORT))
     assert "run.n" not in own.moved({"run.n": 30})[1]["used"]
-    assert own.moved({"run.n": 30})[0]._build()[0].points.shape == (2, 2)
+    assert own.moved({"run.n": 30})[0].build()[0].points.shape == (2, 2)
 
 
 @pytest.mark.slow

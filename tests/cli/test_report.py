@@ -97,7 +97,7 @@ def test_an_energy_is_checked_by_its_own_name(dynamics, t_end, symbol):
     assert all(found.values())
     assert sum(name.startswith("balance error |") for name in found) == 1
     assert f"{symbol} between its bounds" in found
-    way = "rises" if dynamics._energy.sign > 0 else "falls"
+    way = "rises" if dynamics.energy_functional.sign > 0 else "falls"
     assert f"{symbol} {way}: largest step back" in found
 
 
@@ -161,7 +161,7 @@ def test_distances_say_what_they_are_to_and_no_text_of_a_run_is_part_of_the_page
     }
     sol = mf.evolve(START, mf.SA(4.0), 0.1, 2, monitors=monitors)
     texts = {"message": "</script><script>alert(1)</script>"}
-    texts["_case"] = f"</pre>{TAG}"
+    texts["case"] = f"</pre>{TAG}"
     page = report.page(replace(sol, **texts))
     assert "<script>alert(1)" not in page
     assert TAG[:10] not in page
@@ -414,7 +414,7 @@ def test_a_page_names_no_folder_and_has_no_comments(folder):
     (folder / "case.toml").write_text(CASE.format(points=json.dumps(str(folder / "tokens.csv"))))
     sol = mf.Case.from_file("case.toml").run()
     page = report.page(sol)
-    assert str(folder) in sol._case
+    assert str(folder) in sol.case
     assert str(folder) not in page
     assert "tokens.csv" in page
     assert "a template&#x27;s comment" not in page

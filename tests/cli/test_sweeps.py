@@ -130,7 +130,7 @@ def test_a_sweep_over_the_energy_that_is_followed():
     table = mf.sweep("case.toml", {"run.energy.beta": [1.0, 3.0]}, overrides=asked)
     number = mf.sweep("case.toml", {"run.energy": [1.0, 3.0]}, overrides={"dynamics.type": "USA"})
     mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
-    beta = read_case("case.toml")._build()[1].beta
+    beta = read_case("case.toml").build()[1].beta
     for i, one in enumerate((1.0, 3.0)):
         for ds, energy in ((table, mf.DoublyStochastic(one)), (number, one)):
             end = mf.evolve(mu, mf.USA(beta), 0.2, 2, energy=energy).dataset.energy[-1]
@@ -208,7 +208,7 @@ def test_a_cell_that_fails_is_recorded(folder, capsys):
         assert np.isnan(ds.final_energy[0]).all()
         assert np.isfinite(ds.final_energy.sel(noise=0, n=32))
         same = {"law.cos": [0.4, 0.2, 0.1, 0.0, 0.0, 0.1], "measure.max_size": 32}
-        measure, dynamics, keywords = read_case("case.toml", same)._build()
+        measure, dynamics, keywords = read_case("case.toml", same).build()
         sol = solve(measure, dynamics, **keywords)
         assert ds.final_energy.sel(noise=0, n=32).item() == sol.dataset.energy.values[-1]
 

@@ -38,7 +38,7 @@ def test_a_result_names_the_code_that_made_it(tmp_path, monkeypatch):
     sol.save(tmp_path / "run.nc")
     made = mf.load(tmp_path / "run.nc")
     assert summary(made, tmp_path / "run.nc")["made by"] == "this code, these libraries"
-    version = made._versions["meanfield"]
+    version = made.versions["meanfield"]
     assert re.fullmatch(r".+\+[0-9a-f]{12}", version)
 
     room = Path(solution.__file__).parent.parent

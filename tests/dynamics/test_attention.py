@@ -112,7 +112,7 @@ def test_feed_forward(activation):
 
     layer = mf.FeedForward(W, A, b, activation=activation)
     velocity = layer.velocity(particles, particles.points)
-    divergence = layer._divergence(particles, particles.points)
+    divergence = layer.divergence_at(particles, particles.points)
     for i, x in enumerate(particles.points):
         drift = output(x)
         assert np.abs(velocity[i] - (drift - (drift @ x) * x)).max() < 1e-13
@@ -243,7 +243,7 @@ normalised = false
 
 
 def test_case_with_heads(capsys, tmp_path, undrawn):
-    measure, dynamics, keywords = case_from_text(CASE, "a.toml")._build()
+    measure, dynamics, keywords = case_from_text(CASE, "a.toml").build()
     assert np.array_equal(dynamics.heads[0].Q, [[1.0, 0.0], [0.0, 2.0]])
     assert (dynamics.heads[0].V, dynamics.heads[1].K, dynamics.normalised) == (-1.0, 0.5, False)
     assert "on_unresolved" not in keywords

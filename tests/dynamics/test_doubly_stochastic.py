@@ -112,7 +112,7 @@ def test_the_field_is_the_gradient_of_log_u(name, beta):
     assert np.abs(field).max() > 1e-3
     # h^6 β^7/140 of the next term at β = 25, and rounding of log G over β h
     tolerance = 1e-3**6 * beta**6 / 140 + 2e-15 * (10 + beta) / (beta * 1e-3)
-    exact = -differences(mu._balanced(beta), beta, points)
+    exact = -differences(mu.balance(beta), beta, points)
     np.testing.assert_allclose(field, exact, rtol=0, atol=tolerance)
 
 
@@ -142,7 +142,7 @@ def test_a_coarse_space_takes_a_finer_grid(beta):
     """24 points on the circle, a quarter of a radian apart, and a kernel of width β^{-1/2}."""
     law, dynamics = mf.FourierSeries(cos=[0.5]), mf.DoublyStochastic(beta)
     coarse, flow = mf.Density(mf.Circle(16), law), mf.FlowMap(law)
-    assert len(coarse.space.weights) < len(coarse._balanced(beta).points)
+    assert len(coarse.space.weights) < len(coarse.balance(beta).points)
     assert mf.energy(coarse, mf.DoublyStochastic(beta)) == pytest.approx(
         mf.energy(flow, mf.DoublyStochastic(beta)), abs=1e-13
     )
@@ -166,7 +166,7 @@ def test_the_scaling_of_the_uniform_measure(size):
     exact = {2: np.log(ive(0, beta)) + beta, 3: np.log(np.sinh(beta) / beta)}
     for space in mf.Circle(size), mf.Zonal(3, size), mf.Sphere(min(size, 31)):
         uniform = mf.Density(space, mf.Uniform(space.dim))
-        assert size > 8 or len(uniform._balanced(beta).points) > len(space.points)
+        assert size > 8 or len(uniform.balance(beta).points) > len(space.points)
         log_u = mf.sinkhorn_scaling(uniform, beta)
         np.testing.assert_allclose(log_u, -0.5 * exact[space.dim], rtol=0, atol=1e-12)
 
@@ -178,12 +178,12 @@ def test_a_series_counts_as_zero_where_it_is_negative():
     coefficients[[0, 3]] = 1.0, 0.6 * np.exp(-0.25j * np.pi)
     series = mf.Density.from_coefficients(space, coefficients)
     assert series.values.min() > 0.1
-    grid = series._balanced(beta).points
+    grid = series.balance(beta).points
     angles = np.arctan2(grid[:, 1], grid[:, 0])
     values = 1.0 + 1.2 * np.cos(3.0 * angles - 0.25 * np.pi)
     assert values.min() < -0.19
     masses = np.maximum(values, 0.0) / len(grid)
-    log_u, own = scaling(PairSums(grid, beta).potential, masses), series._balanced(beta)
+    log_u, own = scaling(PairSums(grid, beta).potential, masses), series.balance(beta)
     # sums of pairs are in units of e^β
     np.testing.assert_allclose(own.log_u, log_u - 0.5 * beta, rtol=0, atol=1e-12)
     np.testing.assert_allclose(own.masses, masses, rtol=0, atol=1e-15)
@@ -270,7 +270,7 @@ def test_repulsion_leads_to_the_uniform_measure():
     uniform = mf.theory.energy_uniform(mf.DoublyStochastic(2.0), 2)
     assert float(sol.dataset.energy[0]) > uniform + 1e-2
     # e^{-24} of degrees 1 and 2; higher ones are slow, and count by λ_k only
-    assert sol.final._power[1:3].max() < 1e-9
+    assert sol.final.power[1:3].max() < 1e-9
     assert float(sol.dataset.energy[-1]) == pytest.approx(uniform, abs=1e-8)
 
 
@@ -341,7 +341,7 @@ def test_noisy_tokens_follow_the_density():
 
 def test_a_case_and_its_figure():
     repelling = 'type = "DoublyStochastic", beta = 2.0, sign = -1'
-    measure, dynamics, keywords = mf.Case(CASE.replace("beta = 1.0", repelling))._build()
+    measure, dynamics, keywords = mf.Case(CASE.replace("beta = 1.0", repelling)).build()
     assert dynamics == mf.DoublyStochastic(2.0, sign=-1)
     sol = solve(measure, dynamics, **keywords)
     axes = mf.plot.energy(sol)

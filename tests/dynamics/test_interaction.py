@@ -210,7 +210,7 @@ def test_case_file():
     measure = 'measure = { type = "Density", space = { type = "Circle", n = 16 } }\n'
     dynamics = 'dynamics = { type = "Interaction", kernel = [1.0, 1.0, 0.25], normalised = true }\n'
     case = mf.Case(f'law.type = "Uniform"\nrun.t_end = 0.1\n{measure}{dynamics}')
-    assert case._build()[1] == SQUARE[2]
+    assert case.build()[1] == SQUARE[2]
 
 
 def test_noise_adds_its_part_to_the_balance():
@@ -237,9 +237,9 @@ def test_sums_in_linear_time_are_those_over_pairs(name, dim):
     for variable in "energy", "dissipation", "work":
         np.testing.assert_allclose(fast.dataset[variable], direct.dataset[variable], rtol=1e-9)
     many = mf.Particles.sample(law(dim), 2000, np.random.default_rng(8))
-    assert many._kernel_sums(KINDS[name][2].kernel) is not None
+    assert many.kernel_sums(KINDS[name][2].kernel) is not None
     few = mf.Particles.sample(law(4), 2000, np.random.default_rng(8))
-    assert few._kernel_sums(KINDS[name][2].kernel) is None
+    assert few.kernel_sums(KINDS[name][2].kernel) is None
 
 
 @pytest.mark.slow
@@ -323,7 +323,7 @@ class Bare(KernelDynamics):
     sign: int = 1
     noise: float = 0.0
 
-    _kernel = kernel_of((pole, pole_slope))
+    pair_kernel = kernel_of((pole, pole_slope))
 
 
 @pytest.mark.parametrize("normalised", [False, True])
@@ -332,8 +332,11 @@ def test_a_kernel_tells_the_facts_of_its_dynamics(normalised, sign):
     """A dynamics of its own that gives a kernel moves as `Interaction` does, with its atoms."""
     whole = mf.Interaction((pole, pole_slope), normalised=normalised, sign=sign)
     bare = Bare(normalised, sign)
-    assert (bare._fast, bare._keeps_clusters) == (whole._fast, whole._keeps_clusters)
-    assert (bare._fast, bare._keeps_clusters) == (not normalised, sign > 0)
+    assert (bare.has_kernel_size, bare.keeps_clusters) == (
+        whole.has_kernel_size,
+        whole.keeps_clusters,
+    )
+    assert (bare.has_kernel_size, bare.keeps_clusters) == (not normalised, sign > 0)
     flow = mf.FlowMap(law(2), atom_radius=1e-3)
     own, known = (mf.evolve(flow, dynamics, 8.0, 1).final for dynamics in (bare, whole))
     np.testing.assert_allclose(own.mean(), known.mean(), atol=1e-9)
@@ -344,7 +347,7 @@ def test_a_kernel_tells_the_facts_of_its_dynamics(normalised, sign):
 def test_nothing_is_held_where_neighbours_repel():
     """s(1) < 0: what comes near is no atom, though far tokens attract."""
     dynamics = mf.Interaction([1.0, -2.0])
-    assert not dynamics._keeps_clusters
+    assert not dynamics.keeps_clusters
     final = mf.evolve(mf.FlowMap(law(2)), dynamics, 8.0, 1).final
     assert len(final.atoms) == 0
 
@@ -353,7 +356,7 @@ def test_share_where_a_dirac_has_no_energy():
     """S(1) = 0 but for rounding: there is no share, and the balance is in units of 1."""
     wave = 2.0 * np.pi
     dynamics = mf.Interaction((lambda t: np.cos(wave * t), lambda t: -wave * np.sin(wave * t)))
-    assert dynamics._energy.dirac == 0.0
+    assert dynamics.energy_functional.dirac == 0.0
     data = mf.evolve(mf.Density(mf.Circle(64), law(2)), dynamics, 0.5, 2, **TIGHT).dataset
     assert "energy_share" not in data
     gap = data.energy - data.energy[0] - data.work

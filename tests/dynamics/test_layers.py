@@ -21,14 +21,14 @@ EPS = np.finfo(np.float64).eps
 def test_layers_follow_one_another():
     first, second = mf.SA(1.0), mf.SA(2.0)
     layers = mf.Layers([first, second, first], step=0.5)
-    assert layers._depth == 1.5
-    assert layers._layers == (first, second, first)
-    assert list(layers._between(0.0, 1.5)) == [(0, 0.5), (1, 1.0), (2, 1.5)]
-    assert list(layers._between(0.25, 0.75)) == [(0, 0.5), (1, 0.75)]
-    assert list(layers._between(0.5, 1.0)) == [(1, 1.0)]
+    assert layers.depth == 1.5
+    assert layers.all_layers == (first, second, first)
+    assert list(layers.between(0.0, 1.5)) == [(0, 0.5), (1, 1.0), (2, 1.5)]
+    assert list(layers.between(0.25, 0.75)) == [(0, 0.5), (1, 0.75)]
+    assert list(layers.between(0.5, 1.0)) == [(1, 1.0)]
     # boundaries at sums of tenths, which are not exact
     tenths = mf.Layers([first, second] * 50, step=0.1)
-    seen = [i for k in range(100) for i, _ in tenths._between(0.1 * k, 0.1 * (k + 1))]
+    seen = [i for k in range(100) for i, _ in tenths.between(0.1 * k, 0.1 * (k + 1))]
     assert seen == list(range(100))
 
 
@@ -47,7 +47,7 @@ def test_layers_lead_to_the_very_times_that_are_saved(first):
         for saves in {1, 2, 3, 4, 5, 8, 10, 16, 20, n - first}:
             times, lasted = save_times(t_start, t_end, saves), np.zeros(n)
             for t, instant in pairwise(times):
-                for number, until in layers._between(t, instant):
+                for number, until in layers.between(t, instant):
                     assert until > t
                     lasted[number] += until - t
                     t = until
@@ -63,7 +63,7 @@ def test_layers_lead_to_the_very_times_that_are_saved(first):
 def test_a_time_beyond_the_depth_by_rounding_is_the_end_of_the_last_layer():
     first, second = mf.SA(1.0), mf.SA(2.0)
     for end in 1.0 - 1e-13, 1.0, 1.0 + 1e-13:
-        assert list(mf.Layers([first, second], step=0.5)._between(0.5, end)) == [(1, end)]
+        assert list(mf.Layers([first, second], step=0.5).between(0.5, end)) == [(1, end)]
     # 3 · 0.7 < 2.1
     layers = mf.Layers([first, first, second], step=0.7)
     sol = mf.evolve(tokens(3, 4), layers, 2.1, 1, t_start=3 * 0.7)
@@ -88,8 +88,8 @@ def test_a_layer_begins_at_its_time_but_for_rounding():
     layers = mf.Layers([mf.SA(float(k)) for k in range(1, 9)], step=0.1)
     # 0.3/0.1 is less than 3
     for k, t in enumerate((0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)):
-        assert layers._at(t) == mf.SA(k + 1.0)
-        assert next(layers._between(t, 0.8))[0] == k
+        assert layers.at(t) == mf.SA(k + 1.0)
+        assert next(layers.between(t, 0.8))[0] == k
     mu = tokens(4, 3)
     assert mf.energy(mu, layers, t=0.3) == mf.energy(mu, 4.0)
 
@@ -103,11 +103,11 @@ def test_a_random_layer_is_that_of_its_number_and_seed():
     """Whatever was asked for before it."""
     for ensemble in (*ENSEMBLES, "values"):
         layers = drawn(ensemble, scale=3.0, beta=2.0)
-        forwards = list(layers._layers)
+        forwards = list(layers.all_layers)
         assert [
-            *map(drawn(ensemble, scale=3.0, beta=2.0)._layers.__getitem__, range(12))
+            *map(drawn(ensemble, scale=3.0, beta=2.0).all_layers.__getitem__, range(12))
         ] == forwards
-        assert [layers._layers[i] for i in reversed(range(12))] == forwards[::-1]
+        assert [layers.all_layers[i] for i in reversed(range(12))] == forwards[::-1]
         assert len(set(forwards)) == 12
         draws = np.random.Generator(np.random.Philox(key=5, counter=7 << 192))
         if ensemble == "values":
@@ -115,18 +115,18 @@ def test_a_random_layer_is_that_of_its_number_and_seed():
         else:
             head = mf.Head.random(ensemble, 3, draws)
         head = mf.Head(Q=head.Q, K=head.K, V=3.0 * head.V)
-        assert forwards[7] == layers._at(0.75) == mf.Attention(2.0, [head])
+        assert forwards[7] == layers.at(0.75) == mf.Attention(2.0, [head])
     other = drawn(rng=6)
-    assert not {*other._layers} & {*drawn()._layers}
+    assert not {*other.all_layers} & {*drawn().all_layers}
     # 1/√step
-    plain, scaled = (one._layers[0].heads[0].V for one in (drawn(scale=1.0), drawn(step=0.25)))
+    plain, scaled = (one.all_layers[0].heads[0].V for one in (drawn(scale=1.0), drawn(step=0.25)))
     assert np.array_equal(2.0 * plain, scaled)
 
 
 def test_values_of_random_layers_are_independent_normal_numbers():
     """Within a layer and between layers: no number is in two layers."""
     layers = drawn(dim=10, n_layers=400, scale=1.0)
-    values = np.array([layer.heads[0].V for layer in layers._layers]).reshape(400, 100)
+    values = np.array([layer.heads[0].V for layer in layers.all_layers]).reshape(400, 100)
     assert kstest(values.ravel(), norm.cdf).pvalue > 1e-3
     assert len(np.unique(values)) == 40000
     for lag in 1, 2, 100, 101:
@@ -145,11 +145,11 @@ def test_random_layers_know_the_largest_reach_of_all():
     firsts = []
     for ensemble in ENSEMBLES:
         layers = drawn(ensemble, beta=2.0, n_layers=30, rng=8)
-        reaches = [np.linalg.norm(2.0 * one.heads[0].matrix, 2) for one in layers._layers]
-        assert layers._reach == pytest.approx(max(reaches), rel=1e-14)
+        reaches = [np.linalg.norm(2.0 * one.heads[0].matrix, 2) for one in layers.all_layers]
+        assert layers.reach == pytest.approx(max(reaches), rel=1e-14)
         firsts.append(np.argmax(reaches) == 0)
     assert not all(firsts)
-    assert drawn(beta=2.0, n_layers=10**6)._reach == 2.0
+    assert drawn(beta=2.0, n_layers=10**6).reach == 2.0
 
 
 @pytest.mark.parametrize("passed", [lambda layers: layers, partial(mf.LayerMap, step=0.1)])
@@ -157,14 +157,14 @@ def test_random_layers_move_tokens_as_those_layers_do(passed):
     for ensemble in "values", "ginibre":
         layers, start = drawn(ensemble), tokens(5, 3)
         sol = mf.evolve(start, passed(layers), 1.2, 3)
-        listed = mf.evolve(start, passed(mf.Layers(list(layers._layers), step=0.1)), 1.2, 3)
+        listed = mf.evolve(start, passed(mf.Layers(list(layers.all_layers), step=0.1)), 1.2, 3)
         assert np.array_equal(sol.final.points, listed.final.points)
         assert np.array_equal(sol.at(0.7).points, listed.at(0.7).points)
 
 
 def test_a_token_moves_by_the_root_of_the_step():
     (x, y), layers = np.eye(4)[:2], drawn(dim=4, beta=0.0, step=0.04, n_layers=1)
-    value = layers._layers[0].heads[0].V * 0.2
+    value = layers.all_layers[0].heads[0].V * 0.2
     moved = mf.evolve(mf.Particles([x, y]), mf.LayerMap(layers, step=0.04), 0.04, 1).final
     expected = np.array([x, y]) + 0.2 * value @ (0.5 * (x + y))
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)

@@ -180,7 +180,7 @@ def hump_slope(t):
 )
 def test_the_series_of_a_function_has_its_values_and_its_derivative(function, slope):
     slope = slope if slope is not np.ones else (lambda _: 1.0)
-    series = varying("beta", function)._on(0.5, 3.0)
+    series = varying("beta", function).on_interval(0.5, 3.0)
     for t in np.linspace(0.5, 3.0, 37):
         assert np.abs(series(t) - function(t)).max() < 2e-13
         # rounding of k terms grows by k² in the derivative: some 70 of them at sin 40t
@@ -192,7 +192,10 @@ def test_the_series_of_a_function_has_its_values_and_its_derivative(function, sl
 
 def test_bounds_of_a_series_hold_and_are_near():
     times = np.linspace(0.5, 3.0, 20001)
-    numbers, matrices = varying("beta", ramp)._on(0.5, 3.0), varying("beta", wave)._on(0.5, 3.0)
+    numbers, matrices = (
+        varying("beta", ramp).on_interval(0.5, 3.0),
+        varying("beta", wave).on_interval(0.5, 3.0),
+    )
     values = np.array([ramp(t) for t in times])
     least, largest = numbers.extrema
     # some 30 terms at 512 points each, and a parabola between 20001 points
@@ -204,9 +207,9 @@ def test_bounds_of_a_series_hold_and_are_near():
 
 
 def test_a_constant_and_a_polynomial_are_series_of_their_degree():
-    assert varying("beta", lambda _: 2.0)._on(1.0, 2.0)._degree == 0
-    assert varying("beta", lambda t: t**3 - t)._on(1.0, 2.0)._degree == 3
-    assert mf.SA(varying("beta", lambda _: 0.0)._on(0.0, 1.0)).beta.extrema == (0.0, 0.0)
+    assert varying("beta", lambda _: 2.0).on_interval(1.0, 2.0).degree == 0
+    assert varying("beta", lambda t: t**3 - t).on_interval(1.0, 2.0).degree == 3
+    assert mf.SA(varying("beta", lambda _: 0.0).on_interval(0.0, 1.0)).beta.extrema == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

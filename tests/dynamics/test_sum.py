@@ -93,7 +93,7 @@ def test_field_of_a_density_is_the_sum_of_its_terms(name, dim):
     mu, dynamics = density(dim), SUMS[name](dim)
     equation, _ = rate(mu, dynamics)
     space = equation._grid
-    frame = space._frame(np.arange(len(space.weights)))
+    frame = space.tangent_frame(np.arange(len(space.weights)))
     expected = np.einsum("ajd,jd->aj", frame, velocity(mu, dynamics, space.points))
     found = equation._rates.velocity[: len(expected)]
     # series of G keep 1e-9 where it is 1e-6 of its largest value; here it is more
@@ -111,7 +111,7 @@ def test_all_terms_are_on_the_grid_that_a_scaling_takes(dim):
         equation, _ = rate(mu, scaled + others)
         grid = equation._grid
         assert len(grid.weights) > len(space.weights)
-        frame = grid._frame(np.arange(len(grid.weights)))
+        frame = grid.tangent_frame(np.arange(len(grid.weights)))
         expected = np.einsum("ajd,jd->aj", frame, others.velocity(mu, grid.points))
         if others is scaled:
             expected = alone._rates.velocity
@@ -221,7 +221,7 @@ def test_rates_at_the_uniform_density_add(dim):
     """Those of the right-hand side itself at 1 + ε Y_2, to O(ε) of quadratic terms."""
     dynamics = mf.SA(2.0, noise=0.1) - 0.5 * mf.USA(1.0) + 0.3 * mf.DoublyStochastic(2.0)
     rates = mf.theory.growth_rates(dynamics, dim, 4)
-    each = [w * mf.theory.growth_rates(one, dim, 4) for w, one in dynamics._terms]
+    each = [w * mf.theory.growth_rates(one, dim, 4) for w, one in dynamics.weighted_terms]
     np.testing.assert_allclose(rates, sum(each), rtol=1e-14)
     law = mf.ZonalSeries(dim, [0.0, 1e-6], NORTH[dim])
     found = mf.evolve(mf.Density(SPACES[dim], law), dynamics, 0.1, 1)
@@ -265,7 +265,7 @@ def test_field_of_a_flow_map_is_the_sum_of_its_terms_up_to_its_limits(name):
     """X at every 97th node against sums of positive terms over all nodes, term by term."""
     dim, make, _ = LARGE[name]
     dynamics, some = make(), slice(None, None, 97)
-    flow = flow_map(dim)._resolving(dynamics._reach)
+    flow = flow_map(dim).resolve(dynamics.reach)
     _, out = rate(flow, dynamics)
     expected = velocity(flow, dynamics, flow.points[some])
     if dim == 3:
@@ -473,9 +473,9 @@ def test_sums_are_taken_apart():
 def test_symbols_of_sums():
     """E = Σ w_i E_i where all signs are equal, also where all fall; else F."""
     repulsive = mf.SA(1.0, sign=-1)
-    assert (repulsive + mf.SA(2.0, sign=-1))._energy.symbol == "E"
-    assert (mf.SA(1.0) + mf.SA(2.0))._energy.symbol == "E"
-    assert (repulsive + mf.SA(2.0))._energy.symbol == "F"
+    assert (repulsive + mf.SA(2.0, sign=-1)).energy_functional.symbol == "E"
+    assert (mf.SA(1.0) + mf.SA(2.0)).energy_functional.symbol == "E"
+    assert (repulsive + mf.SA(2.0)).energy_functional.symbol == "F"
 
 
 @pytest.mark.parametrize(

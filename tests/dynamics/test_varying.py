@@ -37,7 +37,7 @@ def test_velocity_energy_and_speed_are_those_of_the_dynamics_at_a_time(dynamics,
         assert np.array_equal(velocity, now.velocity(TOKENS, TOKENS.points))
         assert mf.rms_velocity(TOKENS, dynamics, t=t) == mf.rms_velocity(TOKENS, now)
         assert mf.metric_speed(TOKENS, dynamics, t=t) == mf.metric_speed(TOKENS, now)
-        if now._energy is not None:
+        if now.energy_functional is not None:
             for number in (mf.energy, mf.energy_share, mf.dissipation):
                 assert number(TOKENS, dynamics, t=t) == number(TOKENS, now)
     with pytest.raises(ValueError, match="t must be in"):
@@ -46,28 +46,35 @@ def test_velocity_energy_and_speed_are_those_of_the_dynamics_at_a_time(dynamics,
 
 def test_the_reach_bounds_all_times():
     known = adapt(mf.Attention(BETA, [mf.Head(Q=MATRIX, K=2.0)]))
-    largest = max(known._at(t)._reach for t in np.linspace(0.0, 2.0, 501))
-    assert largest <= known._reach
+    largest = max(known.at(t).reach for t in np.linspace(0.0, 2.0, 501))
+    assert largest <= known.reach
     # of one spline alone, with little to spare
     alone = adapt(mf.Attention(1.5, [mf.Head(Q=MATRIX)]))
-    largest = max(alone._at(t)._reach for t in np.linspace(0.0, 2.0, 501))
-    assert largest <= alone._reach <= 1.1 * largest
-    assert adapt(mf.SA(BETA))._reach == BETA.largest > 4.0 - 1e-12
+    largest = max(alone.at(t).reach for t in np.linspace(0.0, 2.0, 501))
+    assert largest <= alone.reach <= 1.1 * largest
+    assert adapt(mf.SA(BETA)).reach == BETA.largest > 4.0 - 1e-12
 
 
 def test_heads_have_an_energy_only_where_one_of_k_and_q_is_constant_and_v_is_their_product():
     key = RNG.normal(size=(3, 3))
     products = Schedule(TIMES, [key.T @ key @ np.diag([1.0, 1.0, 1.0]) * (1.0 + t) for t in TIMES])
     queries = Schedule(TIMES, [key * (1.0 + t) for t in TIMES])
-    assert adapt(mf.Attention(1.0, [mf.Head(Q=SYMMETRIC, V=SYMMETRIC)]))._energy is not None
-    assert adapt(mf.Attention(1.0, [mf.Head(Q=queries, K=key, V=products)]))._energy is not None
+    assert (
+        adapt(mf.Attention(1.0, [mf.Head(Q=SYMMETRIC, V=SYMMETRIC)])).energy_functional is not None
+    )
+    assert (
+        adapt(mf.Attention(1.0, [mf.Head(Q=queries, K=key, V=products)])).energy_functional
+        is not None
+    )
     # not where V is no spline of the product, or is it at the knots alone
     squares = Schedule(TIMES, [key.T @ key * (1.0 + t) ** 2 for t in TIMES])
     cubes = Schedule(TIMES, [key * (1.0 + np.sin(9.0 * t)) for t in TIMES])
     fourth = Schedule(TIMES, [k.T @ k for k in np.asarray(cubes.values)])
-    assert adapt(mf.Attention(1.0, [mf.Head(Q=cubes, K=cubes, V=fourth)]))._energy is None
-    assert adapt(mf.Attention(1.0, [mf.Head(Q=queries, K=key, V=squares)]))._energy is None
-    assert adapt(mf.Attention(1.0, [mf.Head(Q=MATRIX, V=MATRIX)]))._energy is None
+    assert adapt(mf.Attention(1.0, [mf.Head(Q=cubes, K=cubes, V=fourth)])).energy_functional is None
+    assert (
+        adapt(mf.Attention(1.0, [mf.Head(Q=queries, K=key, V=squares)])).energy_functional is None
+    )
+    assert adapt(mf.Attention(1.0, [mf.Head(Q=MATRIX, V=MATRIX)])).energy_functional is None
 
 
 def test_functions_of_t_are_looked_at_at_more_times_than_their_degree():
@@ -75,19 +82,19 @@ def test_functions_of_t_are_looked_at_at_more_times_than_their_degree():
     # symmetric at all ninths of a run, as a cubic would be always
     scores = (lambda _: form, lambda t: form + np.sin(9.0 * np.pi * t) * turn)
     runs = (within(mf.Attention(1.0, [mf.Head(Q=f, V=f)]), 0.0, 1.0) for f in scores)
-    assert [adapt(one)._energy is None for one in runs] == [False, True]
+    assert [adapt(one).energy_functional is None for one in runs] == [False, True]
 
 
 def test_weights_that_change_their_sign_keep_all_terms():
     terms = [mf.SA(1.0), mf.Attention(1.0, [mf.Head(V=MATRIX)])]
     whole = adapt(mf.Sum(terms, weights=Schedule([0.0, 2.0], [[1.0, -1.0], [-1.0, 1.0]])))
     # a weight of 0 is that of a term which does not move the measure
-    assert [weight for weight, _ in whole._at(1.0)._terms] == [1e-300, 1e-300]
-    assert [type(term) for _, term in whole._at(2.0)._terms] == [mf.SA, mf.Attention]
-    assert whole._energy is None
-    assert "only attention of one head" in whole._no_energy
+    assert [weight for weight, _ in whole.at(1.0).weighted_terms] == [1e-300, 1e-300]
+    assert [type(term) for _, term in whole.at(2.0).weighted_terms] == [mf.SA, mf.Attention]
+    assert whole.energy_functional is None
+    assert "only attention of one head" in whole.why_no_energy
     # repulsion at late times pulls clusters apart
-    assert not whole._keeps_clusters
+    assert not whole.keeps_clusters
     inner = mf.Sum([mf.SA(1.0) + 2.0 * mf.SA(2.0), mf.SA(3.0)], weights=Schedule([0, 1], np.eye(2)))
     assert np.array_equal(inner.weights.values, [[1.0, 2.0, 0.0], [0.0, 0.0, 1.0]])
 
@@ -194,7 +201,7 @@ def test_densities_under_an_own_output_in_time_are_those_of_flow_maps(others):
     for t in (0.4, 0.5, 0.7):
         assert np.abs(density.pdf(x, t) - flow.pdf(x, t)).max() < 1e-8
     here = dynamics.velocity(flow.final, x, t=0.5)
-    assert np.abs(here - adapt(dynamics)._at(0.5).velocity(flow.final, x)).max() < 1e-14
+    assert np.abs(here - adapt(dynamics).at(0.5).velocity(flow.final, x)).max() < 1e-14
 
 
 def test_own_terms_beside_weights_in_time_are_tried_before_a_run():
@@ -240,6 +247,6 @@ def test_layers_refuse_what_varies_in_time():
 
 def test_its_pieces_end_at_knots_and_at_the_end_itself():
     known = adapt(mf.SA(BETA))
-    assert [end for _, end in known._between(0.1, 1.5)] == [0.4, 1.0, 1.5]
-    assert [end for _, end in known._between(0.4, 1.0 + 1e-12)] == [1.0 + 1e-12]
-    assert known._depth == 2.0
+    assert [end for _, end in known.between(0.1, 1.5)] == [0.4, 1.0, 1.5]
+    assert [end for _, end in known.between(0.4, 1.0 + 1e-12)] == [1.0 + 1e-12]
+    assert known.depth == 2.0

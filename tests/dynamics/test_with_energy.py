@@ -140,7 +140,7 @@ def test_the_rate_is_that_of_the_velocity_along_the_gradient(name, sign):
     asked = mf.SA(3.0, sign=sign)
     data = mf.evolve(make(), field, 0.3, 1, energy=asked).dataset
     measure = make()
-    points, masses = measure._quadrature
+    points, masses = measure.quadrature
     slopes = mf.USA(3.0).velocity(measure, points)
     rate = masses @ np.einsum("ij,ij->i", slopes, field.velocity(measure, points))
     assert data.dissipation.values[0] == pytest.approx(sign * rate, rel=1e-11)
@@ -356,7 +356,7 @@ def test_a_file_keeps_the_energy_that_was_asked_for(tmp_path):
     again = mf.evolve(start, heads(SKEW[2], 2), 0.5, [0.1], energy=asked)[1]
     assert same_bits(sol.at(0.1).coefficients, again.coefficients)
     # a run of another energy is another run, and one that asked for none has no such attribute
-    assert sol._source != mf.evolve(start, heads(SKEW[2], 2), 0.5, 2, energy=4.0)._source
+    assert sol.source != mf.evolve(start, heads(SKEW[2], 2), 0.5, 2, energy=4.0).source
     mf.evolve(start, mf.SA(1.0), 0.5, 2).save(path)
     assert mf.load(path).energy is None
     assert "energy" not in mf.load(path)._to_file().attrs
@@ -423,7 +423,7 @@ def test_energies_of_two_runs_are_compared_where_they_are_the_same():
     ds = mf.compare(followed, own, save_at=4)
     middle = followed.at(0.15), own.at(0.15)
     np.testing.assert_allclose(ds.energy[:, 1], [mf.energy(m, 4.0) for m in middle], rtol=1e-12)
-    points, masses = middle[0]._quadrature
+    points, masses = middle[0].quadrature
     slopes = mf.USA(4.0).velocity(middle[0], points)
     rate = masses @ np.einsum("ij,ij->i", slopes, field.velocity(middle[0], points))
     assert ds.dissipation.values[0, 1] == pytest.approx(rate, rel=1e-9)
@@ -476,7 +476,7 @@ def test_phases_with_frequencies_have_no_energy_to_follow():
 def test_an_energy_is_followed_along_random_layers():
     """More of them than are kept, and as along the same layers in a list."""
     layers = mf.Layers.random("values", beta=1.0, dim=2, n_layers=20, step=0.02, rng=1, scale=1.0)
-    listed = mf.Layers(list(layers._layers), step=0.02)
+    listed = mf.Layers(list(layers.all_layers), step=0.02)
     start = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.4]))
     runs = [mf.evolve(start, each, 0.4, 2, energy=2.0) for each in (layers, listed)]
     assert np.ptp(runs[0].dataset.energy.values) > 1e-3

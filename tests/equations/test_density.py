@@ -33,7 +33,7 @@ def test_right_hand_side_has_the_same_velocity(space, beta):
     transforms = rate._transforms
     index = np.arange(len(space.weights))
     expected = np.einsum(
-        "aid,id->ai", space._frame(index), mf.SA(float(beta)).velocity(mu, at=space.points)
+        "aid,id->ai", space.tangent_frame(index), mf.SA(float(beta)).velocity(mu, at=space.points)
     )
     # f has lost its small values in the coefficients, so only where f is resolved is X the law's
     resolved = mu.values > 1e-4 * mu.values.max()
@@ -56,7 +56,7 @@ def test_right_hand_side_keeps_every_degree_that_counts(space, beta, kind):
     speed = rate.speed_unit * rate._transforms.flux / rate._transforms.values
     index = np.arange(len(space.weights))
     velocity = kind(beta).velocity(mu, at=space.points)
-    expected = np.einsum("aid,id->ai", space._frame(index), velocity)
+    expected = np.einsum("aid,id->ai", space.tangent_frame(index), velocity)
     size = np.max(np.abs(expected))
     assert size > 1e-3
     assert np.max(np.abs(speed - expected)) < 1e-12 * size
@@ -231,7 +231,7 @@ def test_figure_tells_no_slope_of_the_energy():
 def test_a_case_with_noise_runs(folder, capsys):
     """Its density stops where no space holds it, since no flow map can take over."""
     case = CASE.replace("beta = 1.0", 'type = "USA", beta = 1.0, noise = 0.2')
-    assert "on_unresolved" not in mf.Case(case)._build()[2]
+    assert "on_unresolved" not in mf.Case(case).build()[2]
     (folder / "my.toml").write_text(case)
     assert main(["run", "my.toml"]) == 0
     assert "work is the integral of the dissipation and of the noise" in capsys.readouterr().out

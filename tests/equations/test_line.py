@@ -58,9 +58,9 @@ def test_velocity_far_from_all_mass_keeps_its_digits():
     """G is e^{-2|M|} = 1e-35 of its maximum opposite to a narrow law."""
     matrix = np.array([[40.0, 5.0], [-5.0, 30.0]])
     dynamics = mf.Attention(1.0, [mf.Head(Q=matrix)])
-    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))._resolving(45.0)
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0)).resolve(45.0)
     angles = around(64) + 0.01
-    field = HeadsField(dynamics, 2, None, dynamics._reach)
+    field = HeadsField(dynamics, 2, None, dynamics.reach)
     charges = Interpolation(field.line, flow.angles).gather(flow.weights)
     velocity = field.from_charges(charges, angles).velocity
     tangents = np.column_stack([-np.sin(angles), np.cos(angles)])
@@ -77,7 +77,7 @@ def test_terms_share_what_is_gathered(monkeypatch):
         sizes.append(len(masses))
         return gather(self, masses)
 
-    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 4.0))._resolving(45.0)
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 4.0)).resolve(45.0)
     terms = mf.SA(1.0) + mf.SA(30.0) + mf.DoublyStochastic(2.0) + TANH + mf.USA(3.0)
     rate = tendency(flow, terms)
     state, out = rate.initial_state, np.empty_like(rate.initial_state)
@@ -97,7 +97,7 @@ def test_terms_share_what_is_gathered(monkeypatch):
 def test_far_nodes_come_in_blocks(monkeypatch):
     """Where G is small pairs of nodes are compared, a row at a time where there are many."""
     flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))
-    rate = tendency(flow._resolving(150.0), mf.SA(150.0))
+    rate = tendency(flow.resolve(150.0), mf.SA(150.0))
     whole, rows = np.empty_like(rate.initial_state), np.empty_like(rate.initial_state)
     rate(rate.initial_state, whole)
     monkeypatch.setattr(direct, "blocks", partial(direct.blocks, most=1))
@@ -109,7 +109,7 @@ def test_far_nodes_come_in_blocks(monkeypatch):
 
 def test_far_nodes_move_as_positive_sums_tell():
     """X against sums over all nodes, div X against differences, where G is tiny."""
-    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))._resolving(150.0)
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0)).resolve(150.0)
     for dynamics in mf.SA(150.0), mf.SA(150.0, sign=-1):
         rate = tendency(flow, dynamics)
         out = np.empty_like(rate.initial_state)

@@ -58,11 +58,11 @@ def test_a_mesh_costs_no_more_at_a_later_time(monkeypatch):
     passed, followed = passed[many], followed[many]
     # points times steps, of 12 stages each: some 250,000, for five meshes of 2400 to 9000 nodes
     assert passed @ followed[:, 1] < 290_000
-    assert passed.max() < 0.4 * len(sol._history)
+    assert passed.max() < 0.4 * len(sol.history)
     late = followed[:, 0] > 1.5
     assert passed[late].max() <= 2 * passed[~late].max()
     # one map is kept from save to save
-    assert len(sol._history.labels) <= 2
+    assert len(sol.history.labels) <= 2
     # of a mesh that is laid to 1e-6
     assert 0.0 < sol.dataset.label_error.values[-1] < 1e-7
     assert np.abs(sol.dataset.balance_error).max() < 1e-5
@@ -113,7 +113,7 @@ def test_a_label_map_that_is_wrong_is_seen(monkeypatch):
 
     monkeypatch.setattr(Patches, "at", wrong)
     sol = mf.evolve(mf.FlowMap(TWO, tol=1e-6), mf.SA(4.0), 1.0, 1)
-    assert not sol._history.labels
+    assert not sol.history.labels
     assert sol.dataset.label_error.values[-1] == 0.0
     series = mf.evolve(mf.Density(mf.Sphere(47), TWO), mf.SA(4.0), 1.0, 1)
     # the mesh is laid to 1e-6 in mass

@@ -24,7 +24,7 @@ def test_terms_are_summed_below_a_millionth_of_the_largest_potential(kind, share
     smaller = brentq(lambda x: np.log(least_potential(larger, x) / share), 3.0, 20.0)
     beta, kappa = (smaller, larger) if kind is mf.Density else (larger, smaller)
     law, dynamics, places = mf.VonMisesFisher([1.0, 0.0], kappa), mf.SA(beta), []
-    mu = mf.FlowMap(law)._resolving(beta) if kind is mf.FlowMap else mf.Density(mf.Circle(128), law)
+    mu = mf.FlowMap(law).resolve(beta) if kind is mf.FlowMap else mf.Density(mf.Circle(128), law)
     rate = tendency(mu, dynamics)
     attention, spread = Exponential.attention, Exponential.spread
 

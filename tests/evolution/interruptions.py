@@ -64,4 +64,4 @@ def assert_same(run, other):
     assert run.message == other.message
     assert run.dataset.identical(other.dataset)
     assert_same_measures(run.measures, other.measures)
-    assert (run._history is None) == (other._history is None)
+    assert (run.history is None) == (other.history is None)

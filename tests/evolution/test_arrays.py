@@ -34,7 +34,7 @@ def test_densities_come_back_to_the_bit(kind, tmp_path):
     xr.testing.assert_identical(sol.dataset, again.dataset)
     assert same_bits(sol.t, again.t)
     assert sol.dynamics == again.dynamics
-    assert (sol.status, sol.message, sol._case) == (again.status, again.message, again._case)
+    assert (sol.status, sol.message, sol.case) == (again.status, again.message, again.case)
     assert repr(sol) == repr(again)
 
 

@@ -210,7 +210,7 @@ def test_a_write_that_fails_leaves_the_last_good_checkpoint_in_its_place(tmp_pat
     monkeypatch.setattr(mf.Solution, "save", save)
     resumed = mf.resume(path)
     assert_same(resumed, whole)
-    assert (whole._file, resumed._file) == (None, path)
+    assert (whole.file, resumed.file) == (None, path)
 
 
 # 143 of 150 saves are at the ends of layers but for rounding, and not to the bit

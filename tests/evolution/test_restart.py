@@ -260,7 +260,7 @@ def test_label_maps_between_the_saves_do_not_count(tmp_path, monkeypatch):
 
     def struck(system, stepper):
         verdict = after(system, stepper)
-        if sum(labels.time > 2.0 for labels in system._history.labels) == 1:
+        if sum(labels.time > 2.0 for labels in system.history.labels) == 1:
             raise KeyboardInterrupt
         return verdict
 
@@ -337,8 +337,8 @@ BAD_STATES = {
 
 def refused(solution, path, change):
     """What is said of a file whose resumption was changed."""
-    spoilt = replace(solution, _resumption=deepcopy(solution._resumption))
-    change(spoilt._resumption)
+    spoilt = replace(solution, resumption=deepcopy(solution.resumption))
+    change(spoilt.resumption)
     with pytest.raises(ValueError, match=r"run\.nc can't be resumed: |must be those") as error:
         resume_from(spoilt, path / "run.nc", monitors=MASS)
     return str(error.value)
@@ -401,7 +401,7 @@ def test_a_file_that_is_not_what_it_was_is_refused(damage, stopped, tmp_path):
 @pytest.mark.parametrize("times", [[0.0, 1.0], [[0.0, 1.0]], [], [0.0, 2.0, 1.0], [0.0, np.inf]])
 def test_times_that_are_not_the_runs_are_refused(times, stopped, tmp_path):
     path, solution = tmp_path / "run.nc", mf.load(stopped)
-    solution._resumption = replace(solution._resumption, times=np.array(times))
+    solution.resumption = replace(solution.resumption, times=np.array(times))
     solution.save(path)
     with pytest.raises(ValueError, match=r"run\.nc can't be resumed: times must"):
         mf.resume(path, monitors=MASS)
@@ -421,8 +421,8 @@ def test_other_versions_than_the_checkpoints_are_told(stopped, tmp_path):
         warnings.simplefilter("error")
         again = interrupted(mf.resume, path, monitors={"m": Interruption(2)})
     assert again.status == "interrupted"
-    here = solution._versions["scipy"]
-    solution._versions["scipy"] = "0.1"
+    here = solution.versions["scipy"]
+    solution.versions["scipy"] = "0.1"
     solution.save(path)
     told = rf"run\.nc was written with scipy 0\.1 \(here {here}\): .* may differ .* last bits"
     with pytest.warns(UserWarning, match=told):
@@ -432,7 +432,7 @@ def test_other_versions_than_the_checkpoints_are_told(stopped, tmp_path):
 def test_a_finished_run_is_given_back(tmp_path):
     path = tmp_path / "run.nc"
     whole = mf.evolve(START, mf.SA(4.0), 1.0, checkpoint=path)
-    assert whole._resumption is None
+    assert whole.resumption is None
     assert_same(mf.resume(path), whole)
     # the checkpoint before the last may be all that there is, and is not taken away
     path.rename(previous(path))

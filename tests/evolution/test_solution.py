@@ -110,7 +110,7 @@ def test_the_file_tells_what_it_is(tmp_path):
     assert file.attrs["format"] == "meanfield-solution"
     assert file.attrs["format_version"] == 3
     assert file.attrs["status"] == "under-resolved"
-    assert file.attrs["case"] == sol._case
+    assert file.attrs["case"] == sol.case
     told = {"type": "USA", "beta": 1 / 3, "sign": -1, "noise": 0.0, "mask": None}
     assert json.loads(file.attrs["dynamics"]) == told
     (measure,) = json.loads(file.attrs["measures"])

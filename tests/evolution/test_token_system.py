@@ -78,14 +78,14 @@ def test_layers_hand_over_where_they_should():
     """Three layers in one run are three runs, saved in between or not."""
     tokens, (field, perceptron) = some(6, 5), attention(5)
     layers = mf.Layers([field, perceptron, mf.DoublyStochastic(2.0)], step=0.3)
-    whole = mf.evolve(tokens, layers, layers._depth, [0.1, 0.3, 0.45, 0.6], **TIGHT)
+    whole = mf.evolve(tokens, layers, layers.depth, [0.1, 0.3, 0.45, 0.6], **TIGHT)
     state = tokens
     for layer in layers.layers:
         state = mf.evolve(state, layer, 0.3, 1, **TIGHT).final
     assert np.abs(whole.final.points - state.points).max() < 1e-10
     half = mf.evolve(tokens, layers, 0.45, 1, **TIGHT).final.points
     assert np.abs(whole.measures[3].points - half).max() < 1e-10
-    discrete = mf.evolve(tokens, mf.LayerMap(layers, step=0.3), layers._depth, 1)
+    discrete = mf.evolve(tokens, mf.LayerMap(layers, step=0.3), layers.depth, 1)
     points = tokens.points
     for layer in layers.layers:
         points = points + 0.3 * layer.output(mf.Particles(points), points)

@@ -72,13 +72,15 @@ def test_the_energy_of_a_run_is_its_dynamics_own(kind, start):
     np.testing.assert_allclose(data.energy_share, energies / dirac, rtol=1e-12)
     # those of a repulsive interaction are both negative
     assert 0.0 < float(data.energy_share.min()) < float(data.energy_share.max()) <= 1.0
-    assert np.all(dynamics._energy.sign * np.diff(energies) > 0.0)
+    assert np.all(dynamics.energy_functional.sign * np.diff(energies) > 0.0)
     gained = data.energy - data.energy[0] - data.work
     np.testing.assert_allclose(data.balance_error, gained / abs(dirac), rtol=0, atol=1e-15)
     # a relative tolerance of 1e-9 a step, of flow maps 1e-12
     assert np.abs(data.balance_error).max() < (1e-10 if start == "flow map" else 1e-8)
     assert abs(float(data.work[-1])) > 5e-3 * abs(dirac)
-    assert {data[name].attrs["symbol"] for name in ("energy", "work")} == {dynamics._energy.symbol}
+    assert {data[name].attrs["symbol"] for name in ("energy", "work")} == {
+        dynamics.energy_functional.symbol
+    }
 
 
 @pytest.mark.parametrize("start", FEW_OR_MANY)
@@ -97,7 +99,12 @@ def test_heads_may_have_the_energy_of_a_kernel(start):
     class Heads(HeadsDynamics):
         # as a file of the package would have it
         __module__ = HeadsDynamics.__module__
-        normalised, _scores, _values, _energy = False, [1.5], [1.0], mf.USA(1.5)._energy
+        normalised, score_matrices, value_matrices, energy_functional = (
+            False,
+            [1.5],
+            [1.0],
+            mf.USA(1.5).energy_functional,
+        )
 
     moved, plain = (mf.evolve(STARTS[start](), one, 0.1, 2) for one in (Heads(), mf.USA(1.5)))
     # both runs have a relative tolerance of 1e-9 a step
@@ -116,7 +123,7 @@ def test_without_an_energy_of_a_dirac_the_error_is_as_it_is():
     """K = 0: nothing moves; b_2 = -2 b_1: it does, and F(δ) = K/2 (b_1 + b_2/2) = 0."""
     for dynamics in mf.Kuramoto(0.0), mf.CircleInteraction([1.0, -2.0]):
         data = moved("tokens", dynamics).dataset
-        assert dynamics._energy.dirac == 0.0
+        assert dynamics.energy_functional.dirac == 0.0
         assert "energy_share" not in data
         gained = data.energy - data.energy[0] - data.work
         assert data.balance_error.values == pytest.approx(gained.values, abs=1e-16)

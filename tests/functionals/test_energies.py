@@ -400,7 +400,7 @@ def test_energy_beyond_the_range_of_the_scaled_one():
     with mpmath.workdps(50):
         first, second = (exact_multiplier(k, 1400, 1024) for k in range(2))
         exact = first + second * mpmath.mpf("0.25") / 1024
-    power = density._power
+    power = density.power
     assert power[1] == pytest.approx(0.25 / 1024, rel=1e-12)
     assert mf.energy(density, 1400.0) == pytest.approx(float(exact / 2800), rel=1e-11)
     assert mf.energy_share(density, 1400.0) == 0.0

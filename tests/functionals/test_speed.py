@@ -36,7 +36,7 @@ def own_speed(measure, dynamics, scaled=False):
 
 def scaled_slope(measure, dynamics):
     """e^{-β/2} times the slope."""
-    return slope_in_unit(measure, dynamics, dynamics._energy)[0]
+    return slope_in_unit(measure, dynamics, dynamics.energy_functional)[0]
 
 
 MEASURES = {

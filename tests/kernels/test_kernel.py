@@ -176,8 +176,8 @@ def test_bounds_and_signs_of_kernels():
     assert (-lower, upper) == pytest.approx((np.sqrt(0.5) / 3.0,) * 2)
     assert bump.largest == pytest.approx(1.0)
     assert bump.at_one == -1.0
-    assert mf.Interaction(bump)._keeps_clusters is False
-    assert mf.Interaction(bump, sign=-1)._keeps_clusters is True
+    assert mf.Interaction(bump).keeps_clusters is False
+    assert mf.Interaction(bump, sign=-1).keeps_clusters is True
 
 
 def test_own_term_leaves_no_rounding():

@@ -64,13 +64,13 @@ def test_sums_change_at_the_crossover(dim, beta):
     for count, way in ((n, "transforms"), (n - 1, "direct")):
         tokens = mf.Particles.sample(law, count, rng)
         assert tendency(tokens, mf.SA(beta)).sums == way
-        assert (tokens._kernel_sums(Exponential(beta)) is None) == (way == "direct")
+        assert (tokens.kernel_sums(Exponential(beta)) is None) == (way == "direct")
     tokens = mf.Particles.sample(law, 100, rng)
     targets = int(np.ceil(fewest_pairs(beta, dim, once=True) / 100))
     places = beta * tokens.points[np.arange(targets) % 100]
     if beta > 0.0:
-        assert tokens._sums_at(places) is not None
-    assert tokens._sums_at(places[1:]) is None
+        assert tokens.sums_at(places) is not None
+    assert tokens.sums_at(places[1:]) is None
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4])
@@ -233,7 +233,7 @@ def test_layers_tell_all_of_their_sums():
     layers = mf.Layers([mf.FeedForward(np.eye(2), np.eye(2)), mf.SA(1.0), mf.SA(101.0)], step=1e-3)
     for moving in layers, mf.LayerMap(layers, step=layers.step):
         for n, said in (800, "direct and transforms"), (8, "direct"):
-            run = mf.evolve(mf.Particles(points[:n]), moving, layers._depth, 1)
+            run = mf.evolve(mf.Particles(points[:n]), moving, layers.depth, 1)
             assert run.dataset.attrs["sums"] == said
     alone = mf.evolve(mf.Particles(points[:8]), layers.layers[0], 1.0, 1)
     assert alone.dataset.attrs["sums"] == "none"
@@ -291,7 +291,7 @@ def test_any_kernel_through_its_multipliers_against_all_pairs(name, spread, dim)
     for normalised in (False, True) if name in ("square", "function") else (False,):
         dynamics = mf.Interaction(KERNELS[name], normalised=normalised)
         kernel = dynamics.kernel
-        assert tokens._series_sums(kernel, 400) is not None
+        assert tokens.series_sums(kernel, 400) is not None
         scale = 1.0 if normalised else kernel.largest
         # rounding of the largest term
         for at, asked in product((tokens.points, others), (dynamics.velocity, dynamics.output)):
@@ -345,7 +345,7 @@ def test_a_kernel_of_too_many_degrees_is_summed_over_pairs():
     for dim, way in (2, FourierSums), (3, type(None)):
         points = mf.Uniform(dim).sample(60, np.random.default_rng(0))
         tokens = mf.Particles(points, sums="transforms")
-        assert type(tokens._series_sums(dynamics.kernel, 60)) is way
+        assert type(tokens.series_sums(dynamics.kernel, 60)) is way
         assert tendency(tokens, dynamics).sums == "direct"
         pairs = mf.Particles(tokens.points, sums="direct")
         gap = mf.energy(tokens, dynamics) - mf.energy(pairs, dynamics)

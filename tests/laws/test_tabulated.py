@@ -96,7 +96,7 @@ def test_harmonics_come_back_from_their_values(points):
     assert law.degree >= 6
     found = mf.Density(mf.Sphere(law.degree), law)
     # transforms at the points are right to 1e-13 of the largest value, with a condition below 19
-    assert np.abs(found._coefficients_on(space) - coefficients).max() < 1e-12
+    assert np.abs(found.coefficients_on(space) - coefficients).max() < 1e-12
     assert np.abs(coefficients[1:]).max() > 0.03
 
 

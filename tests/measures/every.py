@@ -80,4 +80,4 @@ def series_rounding(mu):
     In high dimension that is much, near the axis, where there is hardly any measure.
     """
     peaks = np.sqrt(mf.spaces.gegenbauer.multiplicities(mu.dim, mu.space.kmax))
-    return 4 * EPS * np.sqrt(mu._power.sum()) * peaks.sum()
+    return 4 * EPS * np.sqrt(mu.power.sum()) * peaks.sum()

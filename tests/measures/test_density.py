@@ -62,7 +62,7 @@ def test_zonal_density_on_a_general_space(name, general, seed, radius):
     points = unit_points(mu.dim, 20, seed)
     # a series of some 30 degrees, each with its roundings, for a density of size up to 7
     assert np.max(np.abs(mu.pdf(points) - zonal_mu.pdf(points))) < 1e-12
-    assert np.allclose(mu._power[:32], zonal_mu._power, rtol=0, atol=1e-13)
+    assert np.allclose(mu.power[:32], zonal_mu.power, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("dim", [2, 3, slow(10), slow(50)])
@@ -99,7 +99,7 @@ def test_from_values(mu):
     again = mf.Density(mu.space, mu.values)
     assert again.law is None
     # one more transform, whose rounding the mass then divides out
-    assert np.max(np.abs(again.coefficients - mu.coefficients)) < 8 * EPS * np.sqrt(mu._power.sum())
+    assert np.max(np.abs(again.coefficients - mu.coefficients)) < 8 * EPS * np.sqrt(mu.power.sum())
     assert np.allclose(again.values, mu.values, rtol=8 * EPS, atol=0)
 
 
@@ -134,7 +134,7 @@ def test_from_coefficients(mu):
 @every_density
 def test_resized(mu):
     """A law is taken again, and its tail falls; a series is only embedded."""
-    coarse = mf.Density(mu.space._resized(2 * (mu.space.size // 4)), mu.law)
+    coarse = mf.Density(mu.space.resize(2 * (mu.space.size // 4)), mu.law)
     fine = coarse.resize(mu.space.size)
     assert fine.space.size == mu.space.size
     assert fine.law is mu.law
@@ -250,7 +250,7 @@ def test_power_is_known_for_a_bump():
         kmax = space.kmax
         ratio = mf.kernels.multipliers.relative_eigenvalues(4.0, space.dim, kmax)
         exact = mf.spaces.gegenbauer.multiplicities(space.dim, kmax) * ratio**2
-        assert np.max(np.abs(np.sqrt(mu._power) - np.sqrt(exact))) < 1e-14
+        assert np.max(np.abs(np.sqrt(mu.power) - np.sqrt(exact))) < 1e-14
         assert np.allclose(mu.mean(), ratio[1] * np.eye(space.dim)[0], rtol=0, atol=1e-15)
 
 

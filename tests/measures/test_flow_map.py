@@ -152,14 +152,14 @@ def test_a_drift_between_all_nodes_is_found():
     # the other edge of the bump has as much
     expected = 2.0 * np.trapezoid(slope**2, fine) / (2.0 * np.pi)
     assert mf.dissipation(flow, drift) == pytest.approx(expected, rel=1e-6)
-    assert len(flow._resolving(0.0, drift._steepness).angles) < 3000
+    assert len(flow.resolve(0.0, drift.steepness).angles) < 3000
 
 
 def test_what_has_no_smooth_drift_keeps_its_nodes():
     flow = mf.FlowMap(LAW)
     for dynamics in mf.SA(4.0), mf.Layers([mf.USA(1.0), mf.SA(1.0)]), bump(2, 0.05, "relu"):
-        assert dynamics._steepness is None
-        assert flow._resolving(0.0, dynamics._steepness) is flow
+        assert dynamics.steepness is None
+        assert flow.resolve(0.0, dynamics.steepness) is flow
 
 
 def test_a_drift_that_takes_too_many_nodes():
@@ -511,7 +511,7 @@ def test_hand_over_at_the_start():
     mu = mf.Density(mf.Circle(32), law, max_size=32)
     sol = mf.evolve(mu, mf.SA(2.0), 1.0, 2, on_unresolved="flow-map")
     assert sol.dataset.attrs["hand_over_t"] == 0.0
-    assert np.all(np.diff(sol._history.edges) > 0)
+    assert np.all(np.diff(sol.history.edges) > 0)
     alone = mf.evolve(mf.FlowMap(law), mf.SA(2.0), 1.0, 2)
     points = circle_points(np.linspace(-1, 1, 9))
     assert np.allclose(sol.pdf(points, 0.3), alone.pdf(points, 0.3), rtol=1e-11)
@@ -592,7 +592,7 @@ def test_a_file_keeps_flow_map_and_history(clustering, tmp_path, handed):
     for mu, other in zip(sol.measures, again.measures, strict=True):
         assert type(mu) is type(other)
         assert np.array_equal(mu.mean(), other.mean())
-    for name in ("points", "weights", "log_density", "_atom_angles", "owners"):
+    for name in ("points", "weights", "log_density", "atom_angles", "owners"):
         assert np.array_equal(getattr(sol.final, name), getattr(again.final, name))
     points = circle_points(np.linspace(0, 6, 50))
     assert np.array_equal(sol.pdf(points, 3.3), again.pdf(points, 3.3))

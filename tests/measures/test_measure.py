@@ -72,7 +72,7 @@ def test_copies_answer_alike(mu, copied):
     again, z = copied(mu), unit_points(mu.dim, 5, 3)
     assert type(again) is type(mu)
     assert repr(again) == repr(mu)
-    assert again._limits == mu._limits
+    assert again.run_limits == mu.run_limits
     for copied_part, part in zip(again.log_moment(z), mu.log_moment(z), strict=True):
         assert np.array_equal(copied_part, part)
 

@@ -38,7 +38,7 @@ def held(dim=2, stretch=0.0):
     owners[:16], owners[-16:] = 0, 1
     expansion = np.where(owners < 0, -stretch, 0.0)
     atoms = np.array([angles[0], angles[-1]])
-    return free._moved(angles=angles, owners=owners, atoms=atoms, expansion=expansion)
+    return free.moved_to(angles=angles, owners=owners, atoms=atoms, expansion=expansion)
 
 
 def mixed_run(dim):

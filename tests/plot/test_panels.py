@@ -118,7 +118,7 @@ def test_profile_of_a_flow_map_is_that_of_its_density(dim):
 def test_atoms_are_stems_at_their_angles_as_high_as_their_mass(dim):
     mu = held(dim)
     ax = mf.plot.density(mu)
-    expected = np.array([[0.3, 2.5], mu._atom_masses])
+    expected = np.array([[0.3, 2.5], mu.atom_masses])
     assert stems(ax) == pytest.approx(expected, abs=1e-12)
     assert pytest.approx(expected, abs=1e-12) == points(ax).T
     # mass 1 is the height of the scale: in a panel of a profile that of its axes
@@ -128,7 +128,7 @@ def test_atoms_are_stems_at_their_angles_as_high_as_their_mass(dim):
     assert placed == pytest.approx(height.transform(expected.T))
     if dim > 2:
         assert [text for text in texts(ax) if text.startswith("atom")] == [
-            f"atom {mass:.3g}" for mass in sorted(mu._atom_masses, reverse=True)
+            f"atom {mass:.3g}" for mass in sorted(mu.atom_masses, reverse=True)
         ]
 
 
@@ -197,7 +197,7 @@ def test_particles_are_drawn_by_their_mass():
     mu = mf.FlowMap(TWO_BUMPS, tol=1e-2)
     masses, logs = mu.weights.copy(), mu.log_density.copy()
     masses[-3:], logs[-3:] = [0.1, 0.2, 0.4], np.inf
-    mu = mu._moved(1.0, points=mu.points, weights=masses, log_density=logs)
+    mu = mu.moved_to(1.0, points=mu.points, weights=masses, log_density=logs)
     sizes = mf.plot.density(mu).collections[-1].get_sizes()
     assert sizes / sizes[0] == pytest.approx([1.0, 2.0, 4.0])
 

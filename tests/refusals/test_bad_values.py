@@ -28,6 +28,7 @@ import xarray as xr
 
 import meanfield as mf
 from meanfield.exceptions import UnfinishedWarning
+from meanfield.typing import names_for_rooms
 from tests.refusals.bad_calls import (
     INNER,
     NAMES,
@@ -70,7 +71,8 @@ def public_names():
             yield from (f"{name}.{each}" for each in thing.__all__ if callable_here(thing, each))
         elif callable(thing):
             yield name
-            for each in dir(thing) if inspect.isclass(thing) else ():
+            members = {*dir(thing)} - names_for_rooms(thing) if inspect.isclass(thing) else ()
+            for each in sorted(members):
                 own = inspect.getattr_static(thing, each)
                 own = own.__func__ if isinstance(own, (classmethod, staticmethod)) else own
                 if not each.startswith("_") and inspect.isfunction(own) and each not in INNER:

@@ -22,7 +22,7 @@ from tests.handmade import densities, particles, solution
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
     path = tmp_path_factory.mktemp("good") / "good.nc"
-    solution(densities("sphere"), _case="[run]").save(path)
+    solution(densities("sphere"), case="[run]").save(path)
     return path
 
 
@@ -100,7 +100,7 @@ def test_another_file_of_netcdf(tmp_path):
 BUMPS = mf.Mixture([mf.VonMisesFisher(v, 2.0) for v in np.eye(3)[:2]])
 NODES = [-1.0, 0.0, 2.0]
 RUNS = {
-    "circle": lambda: solution(densities("circle"), _case="[run]"),
+    "circle": lambda: solution(densities("circle"), case="[run]"),
     "zonal": lambda: solution(densities("zonal")),
     "particles": lambda: solution(particles()),
     "line": lambda: mf.evolve(mf.FlowMap(mf.FourierSeries(cos=[0.5])), mf.SA(1.0), 0.1, 2),

@@ -24,7 +24,7 @@ def masses_in(i, j, drawn):
     space, coefficients = drawn
     theta, phi = LATTICE.step * (i + AHEAD), LATTICE.step * (j + AHEAD)
     both = [part.ravel() for part in np.meshgrid(theta, phi, indexing="ij")]
-    values = space._at(coefficients, sphere_points(*both)).reshape(30, 30)
+    values = space.evaluate(coefficients, sphere_points(*both)).reshape(30, 30)
     return np.outer(WEIGHTS * np.sin(theta), WEIGHTS) * LATTICE.step**2 / (16.0 * np.pi) * values
 
 

@@ -62,7 +62,7 @@ def orders(space):
 def random_coefficients(space, seed, decay=0.0):
     """Normal coefficients times e^{-decay k}, real where their order is 0."""
     rng = np.random.default_rng(seed)
-    coefficients = rng.normal(size=space.n_coefficients).astype(space._coefficient_type)
+    coefficients = rng.normal(size=space.n_coefficients).astype(space.coefficient_type)
     if np.iscomplexobj(coefficients):
         coefficients[orders(space) == 2] += 1j * rng.normal(size=np.sum(orders(space) == 2))
     return coefficients * np.exp(-decay * degrees(space))
@@ -100,7 +100,7 @@ def rounding(space):
 
 def largest_values(space, coefficients):
     """Σ |f_k| sqrt(N_k) bounds |f|: the size to which a rounding is relative."""
-    amplitude = np.sqrt(space._power(coefficients) * multiplicities(space.dim, space.kmax))
+    amplitude = np.sqrt(space.power(coefficients) * multiplicities(space.dim, space.kmax))
     return float(amplitude.sum())
 
 
@@ -136,8 +136,8 @@ def test_round_trip(space, seed):
     values = space.synthesis(coefficients)
     assert values.shape == space.weights.shape
     found = space.analysis(values)
-    assert found.dtype == space._coefficient_type
-    scale = np.sqrt(space._power(coefficients).sum())
+    assert found.dtype == space.coefficient_type
+    scale = np.sqrt(space.power(coefficients).sum())
     assert np.max(np.abs(found - coefficients)) < rounding(space) * scale
 
 
@@ -146,10 +146,10 @@ def test_round_trip(space, seed):
 def test_between_is_the_series_elsewhere(space, seed):
     """Between the points of the grid, with weights that nearly are a quadrature there."""
     coefficients = random_coefficients(space, seed)
-    points, weights, values = space._between(coefficients)
+    points, weights, values = space.between_nodes(coefficients)
     # angles are rounded, which a degree k multiplies by k
     scale = EPS * space.kmax * np.sqrt(multiplicities(space.dim, space.kmax).sum())
-    assert np.allclose(values, space._at(coefficients, points), rtol=0, atol=50 * scale)
+    assert np.allclose(values, space.evaluate(coefficients, points), rtol=0, atol=50 * scale)
     apart, _ = cKDTree(space.points).query(points)
     assert apart.min() > 0.1 / len(space.weights)
     # the ends next to the poles are left out, in d = 2 a 24th of the whole
@@ -188,7 +188,7 @@ def test_analysis_is_the_adjoint_of_synthesis(space, seed):
 def test_divergence_is_the_adjoint_of_the_gradient(space, seed):
     """∫ <∇f, V> dσ with V any field on the grid, by quadrature and by coefficients."""
     coefficients = random_coefficients(space, seed)
-    transforms = space._transforms(np.ones(space.kmax + 1))
+    transforms = space.transforms(np.ones(space.kmax + 1))
     transforms.evaluate(coefficients)
     transforms.flux[:] = np.random.default_rng(seed).normal(size=transforms.flux.shape)
     out = np.empty_like(coefficients)
@@ -213,14 +213,14 @@ def test_many_functions_at_once_are_what_each_is_alone(space, seed):
     factors = rng.normal(size=(2, 4, space.kmax + 1)) * (space.degrees <= last[:, None])
     coefficients = np.array([random_coefficients(space, [seed, i]) for i in range(4)])
     slope, potential = factors
-    many = space._transforms(slope, potential)
+    many = space.transforms(slope, potential)
     many.evaluate(coefficients)
     many.flux[:] = rng.normal(size=many.flux.shape)
     out, sums = np.empty_like(coefficients), many.integrals(many.gradient)
     many.weak_divergence(out)
-    power = space._power(coefficients)
+    power = space.power(coefficients)
     for i, own in enumerate(coefficients):
-        one = space._transforms(slope[i], potential[i])
+        one = space.transforms(slope[i], potential[i])
         one.evaluate(own)
         one.flux[:] = many.flux[:, i]
         alone = np.empty_like(own)
@@ -235,14 +235,14 @@ def test_many_functions_at_once_are_what_each_is_alone(space, seed):
         assert np.max(np.abs(out[i] - alone)) < rounding(space) * largest_slope * flux_size
         gap = abs(sums[i] - one.integral(one.gradient))
         assert gap < space.kmax * size * flux_size
-        assert np.array_equal(power[i], space._power(own))
+        assert np.array_equal(power[i], space.power(own))
 
 
 @every_space
 @given(seeds)
 def test_divergence_of_the_gradient_is_the_laplacian(space, seed):
     coefficients = random_coefficients(space, seed)
-    transforms = space._transforms(np.ones(space.kmax + 1))
+    transforms = space.transforms(np.ones(space.kmax + 1))
     transforms.evaluate(coefficients)
     assert np.max(np.abs(transforms.gradient)) > 1
     transforms.flux[:] = transforms.gradient
@@ -251,7 +251,7 @@ def test_divergence_of_the_gradient_is_the_laplacian(space, seed):
     exact = laplacian(space) * coefficients
     assert np.max(np.abs(exact)) > 1
     # k² of the highest degree amplifies
-    scale = laplacian(space).max() * np.sqrt(space._power(coefficients).sum())
+    scale = laplacian(space).max() * np.sqrt(space.power(coefficients).sum())
     assert np.max(np.abs(out - exact)) < rounding(space) * scale
 
 
@@ -260,16 +260,16 @@ def test_divergence_of_the_gradient_is_the_laplacian(space, seed):
 def test_gradient_against_differences(space, seed):
     """∂f along each vector of the frame, by steps along the geodesic."""
     coefficients = random_coefficients(space, seed, decay=1.0)
-    transforms = space._transforms(np.ones(space.kmax + 1))
+    transforms = space.transforms(np.ones(space.kmax + 1))
     transforms.evaluate(coefficients)
     index = np.random.default_rng(seed).integers(0, len(space.weights), 12)
-    frame, points = space._frame(index), space.points[index]
+    frame, points = space.tangent_frame(index), space.points[index]
     h = 1e-3
     for gradient, direction in zip(transforms.gradient[:, index], frame, strict=True):
 
         def value(step, direction=direction):
             moved = geometry.exponential(points, step * direction)
-            return space._at(coefficients, moved)
+            return space.evaluate(coefficients, moved)
 
         slope = (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h)
         size = largest_values(space, coefficients)
@@ -284,11 +284,11 @@ def test_factors_multiply_the_degrees(space, last):
     coefficients = random_coefficients(space, 3)
     k = np.arange(space.kmax + 1)
     slope, potential = np.where(k <= last, 1 / (1 + k), 0.0), np.where(k <= last, 0.5**k, 0.0)
-    transforms = space._transforms(slope, potential)
+    transforms = space.transforms(slope, potential)
     # buffers are used again: another function went through them
     transforms.evaluate(random_coefficients(space, 4))
     transforms.evaluate(coefficients)
-    whole = space._transforms(np.ones(space.kmax + 1))
+    whole = space.transforms(np.ones(space.kmax + 1))
     whole.evaluate(slope[degrees(space)] * coefficients)
     size = largest_values(space, coefficients)
     tolerance = rounding(space) * size
@@ -301,7 +301,7 @@ def test_factors_multiply_the_degrees(space, last):
 
 @every_space
 def test_no_potential_unless_asked_for(space):
-    assert space._transforms(np.ones(space.kmax + 1)).potential.size == 0
+    assert space.transforms(np.ones(space.kmax + 1)).potential.size == 0
 
 
 # ---------------------------------------------------------------- grid and quadrature
@@ -355,7 +355,7 @@ def test_quadrature_is_not_exact_beyond(space):
 @every_space
 def test_frame_is_orthonormal_and_tangent(space):
     index = np.arange(len(space.weights))
-    frame = space._frame(index)
+    frame = space.tangent_frame(index)
     assert frame.shape[1:] == (len(index), space.dim)
     assert len(frame) == (2 if isinstance(space, mf.Sphere) else 1)
     gram = np.einsum("aid,bid->iab", frame, frame)
@@ -363,7 +363,7 @@ def test_frame_is_orthonormal_and_tangent(space):
     assert np.max(np.abs(gram - np.eye(len(frame)))) < 8 * EPS
     assert np.max(np.abs(np.einsum("aid,id->ai", frame, space.points))) < 8 * EPS
     some = np.array([3, 0, len(index) - 1])
-    assert np.array_equal(space._frame(some), frame[:, some])
+    assert np.array_equal(space.tangent_frame(some), frame[:, some])
 
 
 # ---------------------------------------------------------------- the function
@@ -373,7 +373,7 @@ def test_frame_is_orthonormal_and_tangent(space):
 @given(seeds)
 def test_at_is_synthesis_on_the_grid(space, seed):
     coefficients = random_coefficients(space, seed)
-    gap = space._at(coefficients, space.points) - space.synthesis(coefficients)
+    gap = space.evaluate(coefficients, space.points) - space.synthesis(coefficients)
     # a grid point is rounded, so f moves by its slope, some kmax times its size
     size = largest_values(space, coefficients)
     assert np.max(np.abs(gap)) < (rounding(space) + space.kmax * EPS) * size
@@ -388,7 +388,7 @@ def test_at_against_special_functions(space, seed):
     size = largest_values(space, coefficients)
     # as above; and scipy's functions have a rounding for each degree too
     tolerance = (rounding(space) + 8 * space.kmax * EPS) * size
-    assert np.max(np.abs(space._at(coefficients, points) - exact)) < tolerance
+    assert np.max(np.abs(space.evaluate(coefficients, points) - exact)) < tolerance
 
 
 @every_space
@@ -398,7 +398,7 @@ def test_at_the_poles(space):
     points = np.concatenate([np.eye(space.dim), -np.eye(space.dim)])
     exact = independent_values(space, coefficients, points)
     tolerance = (rounding(space) + 8 * space.kmax * EPS) * largest_values(space, coefficients)
-    assert np.max(np.abs(space._at(coefficients, points) - exact)) < tolerance
+    assert np.max(np.abs(space.evaluate(coefficients, points) - exact)) < tolerance
 
 
 @every_space
@@ -406,7 +406,7 @@ def test_at_the_poles(space):
 def test_power_by_degree(space, seed):
     """Parseval: Σ power = ∫ f² dσ, and each entry is that of its degree alone."""
     coefficients = random_coefficients(space, seed)
-    power = space._power(coefficients)
+    power = space.power(coefficients)
     assert power.shape == (space.kmax + 1,)
     values = space.synthesis(coefficients)
     exact = inner_values(space, values, values)
@@ -428,8 +428,8 @@ def test_mean_by_quadrature(space, seed):
     zonal = isinstance(space, mf.Zonal)
     exact = mass @ (np.outer(space.nodes, space.axis) if zonal else space.points)
     assert np.max(np.abs(exact)) > 1e-6
-    scale = np.sqrt(space._power(coefficients).sum())
-    assert np.max(np.abs(space._mean(coefficients) - exact)) < rounding(space) * scale
+    scale = np.sqrt(space.power(coefficients).sum())
+    assert np.max(np.abs(space.mean(coefficients) - exact)) < rounding(space) * scale
 
 
 @every_space
@@ -449,43 +449,43 @@ def test_constant(space):
 def test_larger_spaces_hold_the_same_function(space, seed):
     coefficients, points = random_coefficients(space, seed), random_points(space, seed, n=10)
     size = largest_values(space, coefficients)
-    for larger in (space._doubled(), space._resized(space.size + 6)):
+    for larger in (space.double(), space.resize(space.size + 6)):
         assert type(larger) is type(space)
         assert larger.dim == space.dim
         assert larger.kmax > space.kmax
-        embedded = space._embed(coefficients, larger)
+        embedded = space.embed(coefficients, larger)
         assert embedded.shape == (larger.n_coefficients,)
-        gap = larger._at(embedded, points) - space._at(coefficients, points)
+        gap = larger.evaluate(embedded, points) - space.evaluate(coefficients, points)
         assert np.max(np.abs(gap)) < 2 * rounding(larger) * size
         # the same numbers in another place: nothing is rounded
-        assert np.array_equal(larger._embed(embedded, space), coefficients)
-        assert np.array_equal(larger._power(embedded)[: space.kmax + 1], space._power(coefficients))
+        assert np.array_equal(larger.embed(embedded, space), coefficients)
+        assert np.array_equal(larger.power(embedded)[: space.kmax + 1], space.power(coefficients))
 
 
 @every_space
 def test_smaller_spaces_hold_the_projection(space):
     coefficients = random_coefficients(space, 5)
-    smaller = space._resized(space.size // 2)
-    cut = space._embed(coefficients, smaller)
+    smaller = space.resize(space.size // 2)
+    cut = space.embed(coefficients, smaller)
     assert cut.shape == (smaller.n_coefficients,)
-    assert np.array_equal(smaller._power(cut), space._power(coefficients)[: smaller.kmax + 1])
+    assert np.array_equal(smaller.power(cut), space.power(coefficients)[: smaller.kmax + 1])
     low = np.where(degrees(space) <= smaller.kmax, coefficients, 0)
-    assert np.array_equal(smaller._embed(cut, space), low)
+    assert np.array_equal(smaller.embed(cut, space), low)
 
 
 @every_space
 def test_doubling_doubles(space):
-    assert space._resized(space.size).size == space.size
-    assert space._doubled().kmax >= 2 * space.kmax
+    assert space.resize(space.size).size == space.size
+    assert space.double().kmax >= 2 * space.kmax
     if isinstance(space, mf.Zonal):
-        assert np.array_equal(space._doubled().axis, space.axis)
+        assert np.array_equal(space.double().axis, space.axis)
 
 
 @every_space
 def test_exact_size_is_exact_and_no_larger_than_needed(space):
     """The grid has 3/2 of the points that its functions need: a third of the degree is enough."""
     for degree in [*range(30), 100, 101, 102]:
-        grid = space._resized(space._exact_size(degree))
+        grid = space.resize(space.exact_size(degree))
         assert grid.exactness >= degree
         assert grid.kmax <= max(3, degree / 3 + 1)
 

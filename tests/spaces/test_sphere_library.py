@@ -36,7 +36,7 @@ def everything(space, last):
     """All transforms of one series: f, Λf, ∇Λf, ∇·, ∫ f conj(Y)."""
     k = np.arange(space.size + 1)
     factors = np.where(k <= last, 1 / (1.0 + k), 0.0)
-    transforms = space._transforms(factors, factors**2)
+    transforms = space.transforms(factors, factors**2)
     transforms.evaluate(series(space, 1))
     transforms.flux[:] = np.random.default_rng(2).normal(size=transforms.flux.shape)
     flux = transforms.flux.copy()
@@ -141,7 +141,7 @@ def test_fields_may_lie_anywhere():
 def test_spaces_keep_their_library():
     for library in "ducc0", "shtns":
         space = mf.Sphere(31, library)
-        for other in space._doubled(), space._resized(47), pickle.loads(pickle.dumps(space)):
+        for other in space.double(), space.resize(47), pickle.loads(pickle.dumps(space)):
             assert other.library == library
     # a used one can be sent to another process, too
     used = mf.Sphere(31, "shtns")
@@ -194,7 +194,7 @@ def test_a_resumed_run_uses_its_own_library(library, tmp_path):
     assert resumed.final.space.library == library
     assert np.array_equal(resumed.final.coefficients, expected)
     assert mf.load(path).final.space.library == library
-    assert "shtns" in mf.load(path)._versions
+    assert "shtns" in mf.load(path).versions
 
 
 # interrupted at the first save and after it

@@ -105,7 +105,7 @@ def test_energies_of_one_kind_alone_are_subtracted():
 )
 def test_energies_that_agree_at_a_dirac_alone_are_not_subtracted(one, other, same):
     a, b = (run(mf.Particles.quantise(LAW, 5), each, 0.1, 1) for each in (one, other))
-    at_dirac = [each._energy.dirac for each in (one, other)]
+    at_dirac = [each.energy_functional.dirac for each in (one, other)]
     assert at_dirac[0] == pytest.approx(at_dirac[1])
     assert ("energy_difference" in mf.compare(a, b)) is same
 
@@ -174,7 +174,7 @@ def test_a_kernel_that_has_ended_leaves_nothing_out():
     for mu, nu, found in zip(a.measures, b.measures, ds.mmd.values, strict=True):
         assert mf.mmd(mu, nu, beta, scaled=True) == found
     # by the double sum over nodes that resolve the kernel, of masses of both signs
-    nodes, masses = a.final._resolving(beta)._quadrature
+    nodes, masses = a.final.resolve(beta).quadrature
     points = np.concatenate([nodes, b.final.points])
     signed = np.concatenate([masses, -b.final.weights])
     squared = signed @ np.exp(beta * (points @ points.T - 1.0)) @ signed

@@ -112,7 +112,7 @@ def reference(problem: Problem) -> Callable[[Array], Array]:
         flow = mf.FlowMap(problem.law, tol=1e-13)
         sol = mf.evolve(flow, problem.dynamics, problem.t_end, 1)
         return lambda points: np.asarray(sol.pdf(points, problem.t_end))
-    space = mf.Sphere(problem.size)._doubled()
+    space = mf.Sphere(problem.size).double()
     finer = mf.Density(space, problem.law, tail_tol=1e-2, max_size=space.size)
     final: mf.Density = evolved(problem, finer, 1e-11).final
     return final.pdf

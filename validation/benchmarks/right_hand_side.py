@@ -151,7 +151,7 @@ def measure(quick: bool) -> Tables:
     spaces += [mf.Sphere(lmax, library) for library in libraries() for lmax in (31, 63, 127)]
     repeats = 3 if quick else REPEATS
     for space in spaces:
-        mu = mf.Density(space, laws[space._name])
+        mu = mf.Density(space, laws[space.kind])
         for kind in (mf.USA, mf.SA):
             rate = tendency(mu, kind(BETA))
             state, out = rate.initial_state, np.empty_like(rate.initial_state)
@@ -164,7 +164,7 @@ def measure(quick: bool) -> Tables:
             def package(rate: Any = rate, state: Any = state, out: Any = out) -> None:
                 rate(state, out)
 
-            goal = GOALS.get((space._name, space.size))
+            goal = GOALS.get((space.kind, space.size))
             calls = max(3, int(2e6 / len(space.weights) ** 1.2 / (40 if quick else 4)))
             times = compare(package, bare, calls, repeats)
             found.append(
@@ -173,7 +173,7 @@ def measure(quick: bool) -> Tables:
                     "goal": goal,
                     "goal is": goal and "at most",
                     "library": space.library if isinstance(space, mf.Sphere) else "pyfftw",
-                    "space": space._name,
+                    "space": space.kind,
                     "size": space.size,
                     "dynamics": kind.__name__,
                 }

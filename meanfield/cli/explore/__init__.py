@@ -136,7 +136,7 @@ def multiplied(table: Any, factor: float) -> Any:
 
 def preview_of(case: Case) -> Case | None:
     """On S² a case that is run within seconds for a first look; None where the case itself is."""
-    measure = case._build()[0]
+    measure = case.build()[0]
     is_slow = isinstance(measure, SphereFlowMap)
     is_slow = is_slow or isinstance(getattr(measure, "space", None), Sphere)
     return case.replace(_PREVIEW) if is_slow else None
@@ -215,7 +215,7 @@ class Explorer:
         self.base = case or Case(_start_text(), name="case")
         given = tomllib.loads(self.base.to_toml())
         given["law"] = {"bumps": 0} if case else {}
-        given["measure"]["dim"] = self.base._build_law()[0].dim
+        given["measure"]["dim"] = self.base.build_law()[0].dim
         given["run"] |= {"n": given["measure"]["n"]} if "n" in given["measure"] else {}
         parts = ((key, first, *key.split(".")) for key, (_, first, *_) in CONTROLS.items())
         self.start = {key: given[table].get(name, first) for key, first, table, name in parts}
@@ -293,7 +293,7 @@ class Explorer:
         if kind == "Particles" and "run.n" in changed and "run.n" in used:
             changes["measure.n"] = told["run.n"]
         text = overridden(self.base.to_toml(), changes, "case")
-        case = Case(text, folder=self.base._folder, name="case")
+        case = Case(text, folder=self.base.folder, name="case")
         return case, {"toml": text, "used": used, "bumps": most}
 
     def _values(self, changed: Any) -> dict[str, Any]:
@@ -374,7 +374,7 @@ class Explorer:
             if last == case:
                 sol = solved[0][0]
             else:
-                sol = case._solve(monitors=None, progress=lambda _: check())
+                sol = case.solve(monitors=None, progress=lambda _: check())
             plot.solution(sol).savefig(drawn, format="pdf")
         return drawn.getvalue()
 
@@ -405,12 +405,12 @@ def _solved(
     Pictures of the saves that are there are shown meanwhile.
     """
     sols: list[Solution] = []
-    if n and case._tables.measure.made is not Particles:
+    if n and case.tables.measure.made is not Particles:
         tokens = case.replace({"measure": {"type": "Particles", "n": n}})
-        sols.append(tokens._solve(monitors=None, progress=step))
+        sols.append(tokens.solve(monitors=None, progress=step))
     saves = _Saves(step, lambda sol: show(_picture([sol, *sols], saves.masses, is_log)))
-    with case._errors("run"):
-        measure, dynamics, keywords = case._build()
+    with case.errors("run"):
+        measure, dynamics, keywords = case.build()
         further = {"monitors": None, "progress": step, "checkpoint": saves}
         sol = solve(measure, dynamics, **keywords | further)
     # a run that ends early has one save more

@@ -27,8 +27,8 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     that is only followed nothing is claimed.
     """
     known, name = adapt_with(sol.dynamics, sol.energy), curves.energy_name(sol)
-    energy = known._energy
-    if energy is None or name is None or not energy.is_own or known._varies:
+    energy = known.energy_functional
+    if energy is None or name is None or not energy.is_own or known.varies:
         # weights in time do work of their own
         return None
     if (energy.parts or energy.functional) and not energy.in_w2:
@@ -194,7 +194,7 @@ def _size(sol: Solution) -> View:
     values = sol.dataset["size"].values.astype(np.float64)
     first, title = sol.measures[0], "number of nodes"
     if (space := getattr(first, "space", None)) is not None:
-        title = f"size of the space, {space._size_name}"
+        title = f"size of the space, {space.size_name}"
         title += ", then nodes" if hasattr(sol.final, "tol") else ""
     elif hasattr(first, "n_nodes"):
         title = "number of nodes and particles"

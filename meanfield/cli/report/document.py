@@ -196,7 +196,7 @@ def write(place: Path, text: str) -> None:
 
 def source_of_page(sols: Sequence[Solution]) -> str:
     """What a page was made from."""
-    sources = [sol._source for sol in sols]
+    sources = [sol.source for sol in sols]
     return sources[0] if len(sols) == 1 else source_of("report", *sources)
 
 
@@ -346,8 +346,8 @@ def _about(label: str, sol: Solution, found: list[Check]) -> str:
         run=escape(label or "the run"),
         checks=_rows(found),
         facts=_table(_facts(sol)),
-        versions=_table(sol._versions),
-        case=escape(_case(sol._case) or "This run was started without a case file."),
+        versions=_table(sol.versions),
+        case=escape(_case(sol.case) or "This run was started without a case file."),
     )
     if not label:
         return about

@@ -198,7 +198,7 @@ def _sphere_layout() -> dict[str, Any]:
 
 def eye(measure: AnyMeasure) -> dict[str, float]:
     """Where to stand to see the most of the mass, near the equator, in plotly's units."""
-    points, masses = measure._quadrature
+    points, masses = measure.quadrature
     polar, longitudes = np.meshgrid(np.pi * np.array([0.33, 0.5, 0.67]), np.pi / 12 * np.arange(24))
     sides = sphere_points(polar.ravel(), longitudes.ravel())
     seen = np.array([masses @ np.maximum(points @ side, 0.0) for side in sides])
@@ -273,7 +273,7 @@ def _(measure: LineFlowMap, scale: Normalize) -> Frame:
 @_sphere_frame.register
 def _(measure: SphereFlowMap, scale: Normalize) -> Frame:
     kept = frames.thinned(measure.n_nodes, MOST_NODES)
-    shades = packed(frames.height(measure._density_at_nodes[kept], scale))
+    shades = packed(frames.height(measure.node_density[kept], scale))
     rest = slice(measure.n_nodes, None)
     return {
         _NODES: {**places(_NODE_RADIUS * measure.points[kept]), "marker.color": shades},

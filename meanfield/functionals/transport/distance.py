@@ -119,11 +119,11 @@ def wasserstein(
         # with a budget it is refused below
         if isinstance(flow, SphereFlowMap) and point is not None and budget is None:
             return _to_point(flow, point, p)
-    (first, off_mu), (second, off_nu) = mu._transported(p), nu._transported(p)
+    (first, off_mu), (second, off_nu) = mu.for_transport(p), nu.for_transport(p)
     off, least_gap = off_mu + off_nu, 0.0
-    if min(off_mu, off_nu) > 0.0 and all(map(np.array_equal, mu._quadrature, nu._quadrature)):
+    if min(off_mu, off_nu) > 0.0 and all(map(np.array_equal, mu.quadrature, nu.quadrature)):
         return exact(0.0)
-    if off > 0.0 and None not in (first._degree, second._degree):
+    if off > 0.0 and None not in (first.degree, second.degree):
         # that norm is at least W_1: a bracket that is narrower than `off` gains nothing
         least_gap = off / max(sobolev(first, second), off)
     found = _without_attempts(first, second, p)
@@ -170,7 +170,7 @@ def _to_point(flow: SphereFlowMap, point: Array, p: float) -> Bracket:
     value = _distance_to(point, nodes, p)
     costs = (geometry.geodesic_distance(nodes.points, point) / np.pi) ** p
     # dist^p has a kink at one of them at least
-    missed = flow._missed(costs, np.stack([point, -point]))
+    missed = flow.unresolved_share(costs, np.stack([point, -point]))
     cost = (value / np.pi) ** p
     lower, upper = (np.pi * max(end, 0.0) ** (1.0 / p) for end in (cost - missed, cost + missed))
     return Bracket(value, min(lower, value), max(upper, value))
@@ -209,7 +209,7 @@ def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
     if mu.dim == 2:
         return None
     axis = mu.axis if mu.axis is not None else nu.axis
-    about = axis is not None and all(each._is_about(axis, _ALIKE) for each in (mu, nu))
+    about = axis is not None and all(each.is_about(axis, _ALIKE) for each in (mu, nu))
     return axis if about else None
 
 
@@ -284,7 +284,7 @@ def transport_plan(mu: Particles, nu: Particles, p: float = 1) -> scipy.sparse.c
                 stacklevel=2,
             )
         return best.plan
-    first, second = Atoms.on_circle(*mu._quadrature), Atoms.on_circle(*nu._quadrature)
+    first, second = Atoms.on_circle(*mu.quadrature), Atoms.on_circle(*nu.quadrature)
     shape = len(mu.points), len(nu.points)
     return _monotone(first, second, best_shift(first, second, p), shape)
 
@@ -707,12 +707,12 @@ def _density(law: Law) -> Density:
         coefficients = space.analysis(np.asarray(checked_pdf(law, space.points), dtype=np.float64))
         # where a coarse grid misses a narrow law altogether, 0/0
         with np.errstate(invalid="ignore"):
-            tail = spectral_tail(space._power(coefficients))
+            tail = spectral_tail(space.power(coefficients))
         if tail < _TAIL and abs(float(coefficients[0].real) - 1.0) < _MASS:
             return Density(space, law)
-        if space._doubled().size > space._size_limit:
+        if space.double().size > space.size_limit:
             raise ValueError(
                 f"to must be a law that {space} resolves to a spectral tail < {_TAIL:g}, got "
                 f"{shown(law)} with {tell_apart(tail, _TAIL)[0]}"
             )
-        space = space._doubled()
+        space = space.double()

@@ -356,9 +356,9 @@ def quantiles(measure: AnyMeasure, axis: Array | None) -> Quantiles:
     if isinstance(measure, Density):
         return _of_density(measure, axis)
     if isinstance(measure, LineFlowMap):
-        along = axis is None or measure._is_along(axis)
+        along = axis is None or measure.is_along(axis)
         return _of_flow(measure, measure.angles if along else np.pi - measure.angles, turn)
-    points, masses = measure._quadrature
+    points, masses = measure.quadrature
     angles = circle_angles(points) if axis is None else polar_angles(points, axis)
     return Atoms(angles, masses, turn)
 
@@ -367,7 +367,7 @@ def _of_flow(flow: LineFlowMap, angles: Array, turn: float) -> Quantiles:
     """Panels of labels are pieces: there masses and angles are polynomials."""
     if turn:
         angles = angles - turn * np.floor(angles.min() / turn)
-    if not flow._has_density:
+    if not flow.has_density:
         return Atoms(angles % TURN if turn else angles, flow.weights, turn)
     angles, masses = angles.reshape(-1, NODES), flow.weights.reshape(-1, NODES)
     if angles[0, 0] > angles[-1, -1]:
@@ -379,7 +379,7 @@ def _of_flow(flow: LineFlowMap, angles: Array, turn: float) -> Quantiles:
 
 def _of_density(density: Density, axis: Array | None) -> Curve:
     """Pieces of equal length, resolved for the degrees of f and of the latitudes' size."""
-    dim, kmax, space = density.dim, density._degree, density.space
+    dim, kmax, space = density.dim, density.degree, density.space
     length = TURN if axis is None else np.pi
     count = max(_FEWEST_PIECES, int(np.ceil(length * (kmax + dim - 2) / _PHASE)))
     if isinstance(space, Circle):
@@ -390,13 +390,13 @@ def _of_density(density: Density, axis: Array | None) -> Curve:
     step = max(NODES, _CHUNK_OF_VALUES // (dim + kmax))
     for first in range(0, len(flat), step):
         part = slice(first, first + step)
-        values[part] = space._at(density.coefficients, line_points(flat[part], axis))
+        values[part] = space.evaluate(density.coefficients, line_points(flat[part], axis))
     shares = (values * latitude_density(flat, dim)).reshape(angles.shape) * (2.0 * half)
     return _of_values(density, angles, shares, TURN if axis is None else 0.0)
 
 
 def _of_fourier_series(density: Density, count: int) -> Curve:
-    degrees, middle = np.arange(density._degree + 1), (np.arange(count) + 0.5) * (TURN / count)
+    degrees, middle = np.arange(density.degree + 1), (np.arange(count) + 0.5) * (TURN / count)
     offsets = np.pi / count * GAUSS
     turned = density.coefficients * np.exp(1j * degrees * (np.pi / count + offsets)[:, None])
     values = count * irfft(turned, count, axis=1).T

@@ -229,17 +229,17 @@ def is_semidiscrete(tokens: Spread, density: DensitySpread) -> bool:
     It is not where tokens are many, or are so far from the density, by the H^{-1} norm of low
     degrees, that their Laguerre cells are long: there smooth potentials do.
     """
-    if tokens.has_density or density.series._degree > _LARGEST_LMAX:
+    if tokens.has_density or density.series.degree > _LARGEST_LMAX:
         return False
     difference = tokens.moments(_LOW_DEGREE) - density.moments(_LOW_DEGREE)
     eigenvalues = np.arange(1.0, _LOW_DEGREE + 1) * np.arange(2.0, _LOW_DEGREE + 2)
-    far = np.sqrt(np.sum(Sphere(_LOW_DEGREE)._power(difference)[1:] / eigenvalues))
+    far = np.sqrt(np.sum(Sphere(_LOW_DEGREE).power(difference)[1:] / eigenvalues))
     return bool(len(tokens.points) * max(far / _apart(tokens.masses), 1.0) <= _MOST)
 
 
 def rows_for(density: DensitySpread) -> Sequence[int]:
     """The rows of lattices that are fine enough for a density."""
-    return [rows for rows in _ROWS if rows > density.series._degree + 1]
+    return [rows for rows in _ROWS if rows > density.series.degree + 1]
 
 
 def _apart(masses: Array) -> float:
@@ -328,7 +328,7 @@ def dual_value(
     largest first one. Second derivatives are at most 1 for p = 2 and cot(dist) for p = 1. All that
     is integrated exactly against the density's series.
     """
-    lmax, highest = density.series._degree, 1.0 + float(np.abs(weights).max())
+    lmax, highest = density.series.degree, 1.0 + float(np.abs(weights).max())
     own = series(density.series, lmax)
     nearest = Nearest(tokens.points, weights, p, rows)
     lattice, step = nearest.lattice, nearest.lattice.step

@@ -104,7 +104,7 @@ def beckmann_flow(
         Whether to show these.
     """
     whole, degrees = Sphere(lmax), np.arange(1.0, lmax + 1.0)
-    squares = whole._power(difference)[1:] / (degrees * (degrees + 1.0))
+    squares = whole.power(difference)[1:] / (degrees * (degrees + 1.0))
     sizes = [_FIRST_LMAX]
     while sizes[-1] < max(lmax, largest):
         sizes.append(2 * sizes[-1] + 1)
@@ -113,7 +113,7 @@ def beckmann_flow(
     best = BeckmannFlow(-np.inf, np.inf, difference, lmax)
     tries, coarser = attempts(sizes, budget, progress), None
     for size in tries:
-        splitting = _Splitting(size, whole._embed(difference, Sphere(size)), coarser)
+        splitting = _Splitting(size, whole.embed(difference, Sphere(size)), coarser)
         found, coarser = splitting.solve(gap), splitting
         beyond = float(np.sqrt(squares[size:].sum())) * (1.0 + ROUNDING)
         upper = min(best.upper, found.upper + beyond)
@@ -152,7 +152,7 @@ class _Splitting:
             self._last = [self._potential, self._stream]
         else:
             self._threshold = coarser._threshold
-            self._last = [coarser._space._embed(each, space) for each in coarser._last]
+            self._last = [coarser._space.embed(each, space) for each in coarser._last]
 
     def solve(self, gap: float) -> BeckmannFlow:
         """Steps until the bounds have the gap, or no longer come nearer."""
@@ -418,7 +418,7 @@ def sphere_distance(
         )
     narrow = max(ON_SPHERE[p] if gap is None else gap, least_gap)
     for measure in mu, nu:
-        if (measure._degree or 0) > _LARGEST_DENSITY:
+        if (measure.degree or 0) > _LARGEST_DENSITY:
             raise ValueError(
                 f"mu and nu must have degrees <= {_LARGEST_DENSITY} on S^2 without a shared axis, "
                 f"got {shown(measure)}"
@@ -452,7 +452,7 @@ def sphere_distance(
 
 def _difference(mu: Density, nu: Density) -> tuple[Coefficients, int]:
     """Coefficients of mu - nu in the layout of Sphere(lmax), and lmax; both have mass 1."""
-    lmax = max(_FIRST_LMAX, mu._degree, nu._degree)
+    lmax = max(_FIRST_LMAX, mu.degree, nu.degree)
     difference = series(mu, lmax) - series(nu, lmax)
     difference[0] = 0.0
     return difference, lmax
@@ -461,7 +461,7 @@ def _difference(mu: Density, nu: Density) -> tuple[Coefficients, int]:
 def _flow_of_rounding(mu: Density, nu: Density) -> float | None:
     """(∫|∇Δ^{-1}ρ|² dσ)^{1/2} >= W_1 >= W_2²/π, where that is rounding of the coefficients."""
     difference, lmax = _difference(mu, nu)
-    power, degrees = Sphere(lmax)._power(difference), np.arange(1, lmax + 1)
+    power, degrees = Sphere(lmax).power(difference), np.arange(1, lmax + 1)
     length = float(np.sqrt(np.sum(power[1:] / (degrees * (degrees + 1.0)))))
     return length if length <= _ROUNDING else None
 
@@ -473,7 +473,7 @@ def _first_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt]
     heat = np.exp(-2.0 * space.degrees * (space.degrees + 1.0) / space.size**2)
     flow = beckmann_flow(heat * difference, space.size, max(gap, ON_SPHERE[1.0]), space.size)
     # φ is a series, so that moments give its mean under tokens, too
-    potential = Sphere(flow.lmax)._embed(flow.potential, space)
+    potential = Sphere(flow.lmax).embed(flow.potential, space)
     lower = SphereFields(space).inner(potential, difference)
     lower = max(lower - _ROUNDING - 2.0 * np.pi * (first.negative + second.negative), 0.0)
     upper = np.inf
@@ -498,7 +498,7 @@ def _second_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt
     coefficients = np.zeros(len(Sphere(ascent.lmax).degrees), dtype=np.complex128)
     for degree, steps, cells in tries:
         if degree != ascent.lmax:
-            coefficients = Sphere(ascent.lmax)._embed(coefficients, Sphere(degree))
+            coefficients = Sphere(ascent.lmax).embed(coefficients, Sphere(degree))
             ascent = DualAscent(first, targets, masses, degree)
         upper = min(upper, _between_cells(first, second, cells, 2.0))
         coefficients = ascent.climb(coefficients, steps, 0.5 * upper)

@@ -466,7 +466,7 @@ def _under_hats(
     measure: Density, potential: Potential, tolerance: float, rows: int
 ) -> tuple[float, float]:
     """A lower bound and an estimate of ∫ ψ over a density."""
-    lmax = measure._degree
+    lmax = measure.degree
     own = series(measure, lmax)
     while rows <= lmax + 1:
         rows *= 2
@@ -550,7 +550,7 @@ class DualAscent:
         self._unit = np.where(eigenvalues > 0.0, 1.0 / norms, 0.0)
         self._search = Sphere(max(_SEARCH_LMAX, lmax))
         self._search_fields = SphereFields(self._search, lmax)
-        self._frame = self._search._frame(np.arange(len(self._search.weights)))
+        self._frame = self._search.tangent_frame(np.arange(len(self._search.weights)))
         self._rings = RingSearch(self._search, self._targets)
         self._costs = _cost_table(self._targets, self._search.points)
 

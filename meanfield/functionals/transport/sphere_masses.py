@@ -207,7 +207,7 @@ class DensitySpread(Spread):
     def __init__(self, series: Density) -> None:
         self.series = series
         grid = Sphere(_FINEST)
-        grid = grid._resized(max(grid._exact_size(series._degree + _POTENTIAL), _FINEST))
+        grid = grid.resize(max(grid.exact_size(series.degree + _POTENTIAL), _FINEST))
         values = _on_grid(series, grid)
         masses, mass = grid.weights * np.maximum(values, 0.0), float(grid.weights @ values)
         check_mass(series, mass)
@@ -224,7 +224,7 @@ class DensitySpread(Spread):
 
     def density(self, points: Array) -> Array:
         """The density at points (n, 3), clipped and with mass 1."""
-        values = self.series.space._at(self.series.coefficients, points)
+        values = self.series.space.evaluate(self.series.coefficients, points)
         return np.asarray(self._scale * np.maximum(values, 0.0))
 
     @property
@@ -240,7 +240,7 @@ class DensitySpread(Spread):
     @cached_property
     def _atoms(self) -> Atoms:
         rows = _CELL_ROWS
-        while rows <= self.series._degree:
+        while rows <= self.series.degree:
             rows *= 2
         return atoms_of(self.series, rows)
 
@@ -257,15 +257,15 @@ class DensitySpread(Spread):
 
     def moments(self, lmax: int) -> Coefficients:
         """∫ conj(Y_lm) dmu of the degrees up to lmax, in the layout of Sphere(lmax)."""
-        own = max(lmax, self.series._degree)
+        own = max(lmax, self.series.degree)
         wide = series(self.series, own)
-        return np.asarray(Sphere(own)._embed(wide, Sphere(lmax)) / wide[0].real)
+        return np.asarray(Sphere(own).embed(wide, Sphere(lmax)) / wide[0].real)
 
     def mean(self, coefficients: Coefficients, lmax: int) -> float:
         """∫ φ dmu, a product of series."""
-        largest = max(lmax, self.series._degree)
+        largest = max(lmax, self.series.degree)
         own, space = series(self.series, largest), Sphere(largest)
-        wide = Sphere(lmax)._embed(coefficients, space)
+        wide = Sphere(lmax).embed(coefficients, space)
         return SphereFields(space).inner(own, wide) / float(own[0].real)
 
 
@@ -273,7 +273,7 @@ def spread_of(measure: AnyMeasure) -> Spread:
     """The masses of a measure on S^2; of a flow map about an axis, those around its latitudes."""
     if isinstance(measure, Density):
         return DensitySpread(measure)
-    return Spread(*(rings(measure) if isinstance(measure, LineFlowMap) else measure)._quadrature)
+    return Spread(*(rings(measure) if isinstance(measure, LineFlowMap) else measure).quadrature)
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ def atoms_of(measure: Density, rows: int) -> Atoms:
     rows : int
         More than the degree of the density.
     """
-    lmax, lattice = measure._degree, Lattice(rows)
+    lmax, lattice = measure.degree, Lattice(rows)
     own = series(measure, lmax)
     highest = lattice.overshoot(lmax) * float(np.abs(lattice.at_corners(own, lmax)).max())
     found, error = cell_integrals(lattice, own, lmax, highest)
@@ -348,11 +348,11 @@ def series(measure: Density, lmax: int) -> Coefficients:
     """Coefficients of a density on S^2 in the layout of Sphere(lmax), lmax at least its own."""
     space = Sphere(lmax)
     if measure.axis is None:
-        return measure._coefficients_on(space)
+        return measure.coefficients_on(space)
     return space.analysis(_on_grid(measure, space))
 
 
 def _on_grid(measure: Density, grid: Sphere) -> Array:
     if measure.axis is None:
-        return SphereFields(grid, measure._degree).values(measure.coefficients)
-    return np.asarray(measure.space._at(measure.coefficients, grid.points))
+        return SphereFields(grid, measure.degree).values(measure.coefficients)
+    return np.asarray(measure.space.evaluate(measure.coefficients, grid.points))

@@ -17,7 +17,7 @@ def with_three_particles(apart):
     points /= np.linalg.norm(points, axis=1)[:, None]
     shares, logs = np.array([0.3, 0.3, 0.4]), np.full(3, np.inf)
     mesh = nearly_round(2.0, 1e-3)
-    return mesh._moved(1.0, points=points, weights=shares, log_density=logs)
+    return mesh.moved_to(1.0, points=points, weights=shares, log_density=logs)
 
 
 @pytest.mark.slow
@@ -26,7 +26,7 @@ def test_a_density_stands_for_a_mesh(kappa, tol):
     """Its error in W_1 is below its estimate, which is of the size of the error."""
     law = two_bumps(kappa)
     flow, density = mf.FlowMap(law, tol=tol), mf.Density(mf.Sphere(63), law)
-    series, off = flow._transported(1.0)
+    series, off = flow.for_transport(1.0)
     # W_1 is at most the norm of H^{-1}
     missed = mf.sobolev(series, density)
     assert 0.0 < missed <= off < 10.0 * (missed + tol)
@@ -57,7 +57,7 @@ def test_meshes_near_to_each_other():
     def mesh(angle):
         return mf.FlowMap(turned(angle), tol=3e-4)
 
-    off = 2.0 * mesh(0.0)._transported(1.0)[1]
+    off = 2.0 * mesh(0.0).for_transport(1.0)[1]
     for angle, least in (1e-3, 0.0), (0.01, off), (0.015, off):
         theirs = mf.wasserstein(*(mf.Density(mf.Sphere(31), turned(a)) for a in (0.0, angle)))
         assert least <= theirs.lower <= theirs.upper < 10.0 * off
@@ -81,7 +81,7 @@ def test_a_density_stands_for_a_mesh_with_the_symmetry_of_an_icosahedron():
     corners = np.concatenate([np.roll(some, k, axis=1) for k in range(3)])
     law = mf.Mixture([mf.VonMisesFisher(x / np.linalg.norm(x), 18.0) for x in corners])
     flow, density = mf.FlowMap(law, tol=1e-6), mf.Density(mf.Sphere(63), law)
-    series, off = flow._transported(1.0)
+    series, off = flow.for_transport(1.0)
     assert mf.sobolev(series, density) <= off < 1e-5
     bracket = mf.wasserstein(flow, density, budget=1)
     assert bracket.lower == 0.0
@@ -149,8 +149,8 @@ def test_w2_of_a_mesh_and_tokens_has_an_honest_width():
 def test_how_far_nodes_are_from_their_measure():
     """Against proven brackets of the nodes and the density, where the flow has drawn them."""
     flow = mf.evolve(nearly_round(2.0, 1e-4), mf.SA(2.0), 1.0, 1).final
-    series, off = flow._transported(1.0)
-    nodes, spacing = flow._transported(2.0)
+    series, off = flow.for_transport(1.0)
+    nodes, spacing = flow.for_transport(2.0)
     apart = mf.wasserstein(nodes, series, 2, gap=0.05)
     assert apart.proved
     # W_2 of nodes to their own measure is at most that of the plan that it is an estimate of
@@ -162,7 +162,7 @@ def test_a_halved_patch_halves_what_nodes_are_off():
     coarse = flow._spacing(2.0)
     assert flow._spacing(1.0) < coarse < flow._spacing(20.0)
     # level 1 to level 2, in parts of equal size but for the corners of the cube
-    fine = flow._resolving(20.0)._spacing(2.0)
+    fine = flow.resolve(20.0)._spacing(2.0)
     assert fine == pytest.approx(0.5 * coarse, rel=0.03)
 
 
@@ -184,7 +184,7 @@ def test_a_mesh_with_particles_beside_a_token(particles):
     flow = mf.FlowMap(law, tol=1e-3)
     logs = flow.log_density.copy()
     logs[-(particles or len(logs)) :] = np.inf
-    flow = flow._moved(1.0, points=flow.points, weights=flow.weights, log_density=logs)
+    flow = flow.moved_to(1.0, points=flow.points, weights=flow.weights, log_density=logs)
     token = mf.Particles([[0.0, 0.0, 1.0]])
     nodes = mf.Particles(flow.points, flow.weights, unit_mass=True)
     assert float(mf.wasserstein(flow, token)) == float(mf.wasserstein(nodes, token))
@@ -207,7 +207,7 @@ def test_particles_beside_a_token_in_their_cluster(clusters, tilt, p):
     held, about = clusters
     token = np.array([np.sin(tilt), 0.0, np.cos(tilt)])
     turn = 2.0 * np.pi * (np.arange(2000) + 0.5) / 2000
-    points, masses = about._quadrature
+    points, masses = about.quadrature
     along, across = points[:, 2:], np.hypot(*points[:, :2].T)[:, None]
     around = np.stack([across * np.cos(turn), across * np.sin(turn), along + 0.0 * turn], axis=-1)
     # half the chord tells small angles
@@ -239,5 +239,5 @@ def test_particles_miss_what_no_polynomial_meets():
     """By hand: two particles have a mean, and one has none to be off from."""
     held = with_three_particles(0.1)
     # twice the mass times half of what values differ by, and the tolerance
-    missed = held._missed(np.array([0.2, 0.5, 7.0]), np.array([[0.0, 0.0, 1.0]]))
+    missed = held.unresolved_share(np.array([0.2, 0.5, 7.0]), np.array([[0.0, 0.0, 1.0]]))
     assert missed == pytest.approx(2.0 * 0.6 * 0.15 + 7e-3, rel=1e-12)

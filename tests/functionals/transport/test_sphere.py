@@ -69,13 +69,13 @@ def test_a_flow_of_few_degrees_is_a_bracket_of_all():
     for found, low, high in zip(brackets, (0.03, 0.01, 0.004), (0.6, 0.2, 0.01), strict=True):
         assert truth * (1.0 - low) <= found.lower < truth < found.upper <= truth * (1.0 + high)
     # the flow of these degrees alone is too short: what is left counts
-    bare = mf.Sphere(lmax)._embed(difference, mf.Sphere(31))
+    bare = mf.Sphere(lmax).embed(difference, mf.Sphere(31))
     short = distance.beckmann_flow(bare, 31, 1e-6, 31)
     assert short.upper < 0.996 * truth
     # the potential is 1-Lipschitz, and has the lower bound as its mean
     space, best = mf.Sphere(lmax), brackets[-1]
     assert best.lmax == 127
-    potential = mf.Sphere(best.lmax)._embed(best.potential, space)
+    potential = mf.Sphere(best.lmax).embed(best.potential, space)
     drop = SphereFields(space).inner(potential, difference)
     assert drop == pytest.approx(best.lower, rel=1e-11)
     steepest = np.hypot(*SphereFields(mf.Sphere(511), best.lmax).gradient(best.potential)).max()
@@ -101,7 +101,7 @@ def test_a_splitting_goes_on_where_a_coarser_one_ended():
     space = mf.Sphere(63)
     mu, nu = mf.Density(space, bumps(rng, 3, 20.0)), mf.Density(space, bumps(rng, 4, 20.0))
     difference = distance._difference(mu, nu)[0]
-    coarse = distance._Splitting(31, space._embed(difference, mf.Sphere(31)), None)
+    coarse = distance._Splitting(31, space.embed(difference, mf.Sphere(31)), None)
     coarse.solve(1e-6)
     gaps = []
     for start in None, coarse:

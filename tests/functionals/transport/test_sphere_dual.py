@@ -41,7 +41,7 @@ def test_the_conjugate_is_bounded_by_the_least_slack():
     costs = 0.5 * pair_distances(targets, grid.points) ** 2
     for size in 0.02, 0.2, 2.0:
         potential = Potential(10, size * coefficients)
-        values = grid.synthesis(mf.Sphere(10)._embed(size * coefficients, grid))
+        values = grid.synthesis(mf.Sphere(10).embed(size * coefficients, grid))
         least = (costs - values).min(axis=1)
         for tolerance in 1e-3, 1e-6:
             found = potential.conjugate(targets, tolerance)
@@ -99,7 +99,7 @@ def test_the_rings_that_are_looked_at_hold_the_least_slack():
     looked_at = []
     for size in 0.0, 0.1, 1.0:
         coefficients = size * random_series(rng, 10, 0.5)[1]
-        values = grid.synthesis(mf.Sphere(10)._embed(coefficients, grid)).astype(np.float32)
+        values = grid.synthesis(mf.Sphere(10).embed(coefficients, grid)).astype(np.float32)
         slack, seen = costs - values, np.full(len(targets), np.inf)
         for rows, columns in RingSearch(grid, targets).parts(values):
             seen[rows] = slack[rows, columns].min(axis=1)
