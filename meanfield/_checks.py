@@ -23,11 +23,11 @@ from meanfield.typing import Array, ArrayLike, NDArray
 # from 1 to the next float
 EPS = float(np.finfo(np.float64).eps)
 _NORM_TOLERANCE = 1e-6
-# of 1, where that is all rounding
+# this close to 1 all is rounding
 _LAST_BITS = 8.0 * EPS
-# of a product of matrices, what its transpose may differ by
+# the transpose of a product of matrices may differ by this share of it
 _SYMMETRIC = 1e-13
-# what a count may be: a float still holds it
+# a float still holds every count up to here
 _MOST = 1 << 53
 # arrays of other libraries may be where, or such as, numpy can't have them
 _NO_ARRAY = TypeError, ValueError, RuntimeError
@@ -43,7 +43,7 @@ _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _LONGEST
 
 
 def shown(value: Any) -> str:
-    """What a message shows of a value: one short line; of an array its shape and type.
+    """Show a value in one short line of a message; an array by its shape and type.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def tell_apart(value: float, limit: float) -> tuple[str, str]:
     >>> tell_apart(1.04e-8, 1e-8), tell_apart(1.0000004, 1.0)
     (('1.04e-08', '1e-08'), ('1.0000004', '1'))
     """
-    # what is short already stays as it is
+    # a short number stays as it is
     least = 6 if _exact(value) == f"{value:g}" else 3
     for digits in range(least, 18):
         one, other = f"{value:.{digits}g}", f"{limit:.{max(digits, 6)}g}"
@@ -240,7 +240,7 @@ def one_of(name: str, value: Any, allowed: Collection[Word]) -> Word:
 
 
 def did_you_mean(word: str, words: Collection[str]) -> str:
-    """What else a word may have meant, for the end of a message; "" if none is like it.
+    """The word that another may have stood for, as the end of a message; "" if none is like it.
 
     Examples
     --------
@@ -455,7 +455,7 @@ def time_tolerance(times: Any) -> float:
 
 
 def _alone(array: NDArray[Any]) -> str:
-    """What is no array at all, for a message."""
+    """A value that is no array at all, for a message."""
     return "" if array.ndim else f", which is {shown(array.item())}"
 
 
@@ -654,8 +654,8 @@ def angles(name: str, values: ArrayLike, stacklevel: int = 3) -> Array:
     return array
 
 
-# what sums and masses may differ from 1 by, in less than double precision at least by `rounding`,
-# and what to do about it
+# sums and masses may differ from 1 by this, and at least by `rounding` in less than double
+# precision; the remedy is for messages
 MASS_TOLERANCE = 1e-8
 UNIT_MASS = "divide by it, or set unit_mass=True"
 

@@ -44,7 +44,7 @@ class ShownFields(Listed):
 
 
 class Shown(Listed):
-    """What a notebook shows as a card: its numbers and a small picture."""
+    """An object that a notebook shows as a card: its numbers and a small picture."""
 
     _plot: ClassVar[Callable[[], Any]]
 

@@ -174,7 +174,7 @@ def _slopes(dynamics: Isotropic, dim: int, kmax: int) -> Array:
         slopes[1:] = multipliers.eigenvalues(beta, dim + 2, kmax - 1) / dim
         return slopes
     ratios = multipliers.relative_eigenvalues(beta, dim, kmax)
-    # of degree 1 in the limit, where it may be denormal
+    # the ratio of degree 1 may be denormal, and has its limit
     first = ratios[1] / beta if beta > 1e-150 else 1.0 / dim
     slopes[1:] = first * multipliers.relative_eigenvalues(beta, dim + 2, kmax - 1)
     return slopes / (1.0 + ratios) if dynamics.is_balanced else slopes
@@ -482,7 +482,7 @@ def dobrushin_constant(dynamics: AnyDynamics) -> float:
     return in_x + (1.0 + 2.0 * beta) * (math.exp(2.0 * beta) if beta < 350.0 else math.inf)
 
 
-# of the integral over s = -log(1 - γ)
+# the integral over s = -log(1 - γ) is cut here
 _EDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # γ (n + β) below it: γ grows in proportion to t, up to rounding
 _LINEAR = 1e-17

@@ -28,7 +28,7 @@ Indices = NDArray[np.intp]
 Integers = NDArray[np.int64]
 # how wide sets of points (k, n, d) are against what a function varies over there, shape (k,)
 Steepness = Callable[[Array], Array]
-# what is random: a seed, or a generator that goes on
+# randomness comes from a seed, or from a generator that goes on
 Rng = int | np.random.Generator
 
 
@@ -51,7 +51,7 @@ class Law(Protocol):
 
 
 class Drawable(Protocol):
-    """What points are drawn from: a law, a density or a flow map."""
+    """A law, a density or a flow map, from which points are drawn."""
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """n independent draws, unit rows (n, d)."""

@@ -39,9 +39,9 @@ from meanfield.typing import Listed
 About = dict[str, str | int | float]
 CLOUD_FILES = "token_files"
 CASE_FILE = "case_file"
-# what a case keeps when keys are set
+# a case keeps these when keys are set
 ORIGIN = (CASE_FILE, "git_commit")
-# of SHA-1 or SHA-256
+# a digest of SHA-1 or SHA-256
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BRANCH, _ELSEWHERE = "ref: ", "gitdir: "
 # bytes of a list of branches
@@ -129,7 +129,7 @@ def _git_text(path: Path) -> str:
 _NAME = r"[A-Za-z0-9_-]+"
 _KEY = re.compile(rf"{_NAME}(\[\d+\]|\.{_NAME})*")
 _PART = re.compile(rf"\[(\d+)\]|({_NAME})")
-# what needs no quotes to be taken for a string
+# a word like this is a string without quotes
 _BARE_WORD = re.compile(r"[^\s\"'\[\]{}=,#]+")
 
 
@@ -258,7 +258,7 @@ def _place(raw: Any, key: str, name: str) -> tuple[Any, int | str]:
         if type(part) is int:
             allowed, fits = f"a list of more than {part}", type(here) is list and part < len(here)
         if not fits:
-            # what is empty was made for what it has to hold
+            # an empty table was made for the keys that it has to hold
             path, given = tables.dotted(parts[:depth]), shown(here) if here != {} else "none"
             raise CaseError(f"{name}: {path} must be {allowed} for {key}, got {given}")
         if depth < len(parts) - 1:
@@ -267,7 +267,7 @@ def _place(raw: Any, key: str, name: str) -> tuple[Any, int | str]:
     return here, parts[-1]
 
 
-# of the machine's memory, what the measures at all saves may take
+# the measures at all saves may take this share of the machine's memory
 SHARE_OF_MEMORY = 0.5
 
 
@@ -452,7 +452,7 @@ class Case(Listed):
         return case_from_text(self.text, self.name, self.folder, settings, option, self.origin)
 
     def content(self) -> dict[str, Any]:
-        """What a run depends on: all tables but `output`, and the token files.
+        """The content that a run depends on: all tables but `output`, and the token files.
 
         A key that has its default is as good as left out.
         """

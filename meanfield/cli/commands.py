@@ -46,7 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# of which the top help has a table
+# the top help has a table of these
 STATUSES = {
     0: "done; a proposition is proved",
     FAILED_RUN: "a run stopped early, cells failed or claims are not met; a proposition is refuted",
@@ -444,7 +444,7 @@ def info(
 
 
 def _result(file: Path) -> tuple[Any, str]:
-    """What is in a file and of which kind it is: a run, or the dataset of a sweep or of layers."""
+    """Read a result and its kind: a run, or the dataset of a sweep or of layers."""
     try:
         return runs.loaded_run(file), "run"
     except Refusal as refusal:
@@ -460,7 +460,7 @@ def _result(file: Path) -> tuple[Any, str]:
 
 
 def _source_of(found: Any, kind: str) -> str:
-    """What a result was made from."""
+    """The digest of the case that a result was made from."""
     from meanfield.evolution.files import SOURCE
 
     return str(found.source if kind == "run" else found.attrs.get(SOURCE, ""))

@@ -16,7 +16,7 @@ from meanfield.evolution.solution import other_versions, versions, versions_of
 from meanfield.trained import Claim, LayerStates, claims, measure_layers
 
 LAYERS, LAYERS_VERSION = "meanfield-layers", 1
-# what is drawn and told has these numbers over these axes; those of heads only with attention
+# figures and summaries need these numbers over these axes; those of heads only with attention
 _STATES, _MOVES = ("state", "subset"), ("layer", "subset")
 _NEEDED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("mean_cosine", "upper_cosine", "effective_rank"), _STATES),
@@ -95,7 +95,7 @@ def measured(file: Path, prompt: int | None, **options: Any) -> xr.Dataset:
 
 
 def _conventions(states: LayerStates) -> Iterator[tuple[str, str]]:
-    """What is known of the model: its norm, its mask, how its scores are made."""
+    """The conventions of the model: its norm, its mask, how its scores are made."""
     yield "norm", "none is known" if states.norm is None else repr(states.norm)
     allowed = states.allowed
     is_causal = np.array_equal(allowed, np.tri(len(allowed), dtype=bool))

@@ -28,7 +28,7 @@ FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
 
 class Refusal(Exception):
-    """What ends a command: one line and an exit status."""
+    """The end of a command: one line and an exit status."""
 
     def __init__(self, message: str, status: int = BAD_INPUT) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class Refusal(Exception):
 def check_figure(
     figure: Path | None, file: Path, keys: tuple[str, str], source: str, force: bool
 ) -> Path:
-    """Where the figure of a result file goes, by the options or keys of both; beside it by default.
+    """The path of a result's figure, by the options or keys of both; beside it by default.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def refusals(written: Path | str = "", status: int = FAILED_RUN) -> Iterator[Non
         For either.
     """
     unwritten = f"can't write{' ' * bool(written)}{written}: "
-    # of an error that is both, the inner one counts
+    # an error may be both, and the inner one counts
     with refused(OSError, status=status, before=unwritten), refused(ValueError):
         yield
 
@@ -266,7 +266,7 @@ def executor_of(
 
 
 def ended(run: Callable[..., Solution], *given: Any, **keywords: Any) -> Solution:
-    """What a run leaves, also one that Ctrl-C ends.
+    """The solution that a run leaves, also one that Ctrl-C ends.
 
     Raises
     ------

@@ -21,7 +21,7 @@ study = typer.Typer(
     rich_markup_mode=None, help="Run a study: print a table, write a dataset and a figure."
 )
 
-# of a line
+# the width of a line
 _WIDTH = 110
 # attributes that go with a verdict
 _BESIDE = ("witness", "reason", "note")
@@ -310,7 +310,7 @@ def phase_diagram(
     repeats: Repeats = 32,
     rng: options.Rng = 0,
 ) -> Any:
-    """Where in t and β tokens have met.
+    """The t and β at which tokens have met.
 
     The probability that two of n tokens have met (Figure 3 of the paper).
     """
@@ -386,7 +386,7 @@ def limits_without_normalisation(
     t_end: EndTime = 12.0,
     rng: options.Rng = 0,
 ) -> Any:
-    """Where tokens end without normalisation.
+    """The limits of tokens without normalisation.
 
     The four rows of Table 1 of the paper.
     """

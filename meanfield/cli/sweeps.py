@@ -293,7 +293,7 @@ def _resumed(case: Case, file: Path) -> Solution | None:
 
 
 SWEEP, SWEEP_VERSION = "meanfield-sweep", 2
-# of a cell, beside its numbers
+# a cell has these words beside its numbers
 _WORDS = ("status", "message", "cell")
 
 
@@ -406,7 +406,7 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
         found = stored.dataset()
         over = found["status"].dims if "status" in found else ()
         kinds = {"status": netcdf.WORDS, "message": netcdf.WORDS}
-        # where every cell has an error there are no numbers
+        # there are no numbers if every cell has an error
         kinds |= {n: "f" for n in (f"{FINAL}energy", f"{FINAL}energy_share") if n in found}
         for name, kind in kinds.items():
             if name not in found or found[name].dims != over or found[name].dtype.kind not in kind:
@@ -422,7 +422,7 @@ def _coordinate(values: Sequence[Any], as_word: Callable[[Any], str]) -> Any:
     return np.array(words, dtype=object)
 
 
-# of a file name, of the 64 digits of SHA-256
+# a file name has so many of the 64 digits of SHA-256
 _DIGITS = 20
 
 
@@ -550,7 +550,7 @@ def sweep(
             lost=Cell.lost,
         )
         bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
-        # what ends the loop ends the tasks
+        # the end of the loop ends the tasks
         with bar, closing(results):
             for number, one in zip(missing, results, strict=True):
                 outcomes[number] = tasks[number].seen(one)

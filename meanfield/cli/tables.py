@@ -41,7 +41,7 @@ from meanfield.typing import Array
 
 
 class Fault(ValueError):
-    """What is wrong, with its key and without its file."""
+    """A fault of a case, with its key and without its file."""
 
 
 @contextmanager
@@ -135,8 +135,8 @@ def _readable(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # what a damaged file makes of the libraries that read it is theirs
-        # NumPy says of objects that it could not be asked to read them
+        # libraries raise errors of their own on a damaged file; NumPy says of objects that it
+        # could not be asked to read them
         is_of_objects = isinstance(error, ValueError) and "object" in str(error).lower()
         told = (
             "its dtype is object; numbers are allowed" if is_of_objects else one_line(repr(error))
@@ -155,7 +155,7 @@ def _npy_table(path: Path) -> Array:
 def _npz_arrays(path: Path, beside: str) -> dict[str, Array]:
     with _readable(path, "an NPZ file of numbers"):
         with zipfile.ZipFile(path) as packed:
-            # what is packed may be far larger than its file
+            # a packed array may be far larger than its file
             _check_size(path, sum(one.file_size for one in packed.infolist()))
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in ("points", beside) if name in arrays}
@@ -330,7 +330,7 @@ def _equal(rows: list[list[float]]) -> list[list[float]]:
     return rows
 
 
-# of one that is not finite the object says where it is
+# the object says where a number is not finite
 _Number = Annotated[float, Field(allow_inf_nan=True)]
 _Rows = Annotated[list[list[_Number]], Field(min_length=1), pydantic.AfterValidator(_equal)]
 _AS_READ = {
@@ -350,7 +350,7 @@ _AS_READ = {
 }
 
 
-# what tables in tables are
+# tables in tables are these
 _PARTS = {
     Mixture: "AnyLawTable",
     Attention: "HeadTable",
@@ -359,7 +359,7 @@ _PARTS = {
     LayerMap: "AnyPassedTable",
     DistanceTo: "AnyTarget",
 }
-# of laws that have no key `dim`; of a mixture that of the first part that has one
+# laws without a key `dim` tell it so; a mixture has that of the first part that tells one
 _TOLD_DIM: dict[type, Callable[[Any], int | None]] = {
     VonMisesFisher: lambda table: len(table.mean) if np.ndim(table.mean) else 2,
     Mixture: lambda table: next(filter(None, (law.told_dim() for law in table.laws)), None),
@@ -477,7 +477,7 @@ AnySpaceTable: Any = _one_of(_SPACES)
 
 
 class DynamicsTable(MadeTable):
-    """What moves the measure."""
+    """The dynamics that moves the measure."""
 
     def check(self, case: Any) -> None:
         """Check β and the matrices of heads, too.
@@ -524,7 +524,7 @@ AnyEnergy: Any = Annotated[
 
 
 class MeasureTable(Table):
-    """What the law is held as, be it a density, nodes or tokens."""
+    """The measure that holds the law: a density, nodes or tokens."""
 
     made: ClassVar[Any]
     largest_beta: ClassVar[float] = LARGEST_BETA_OF_TABLES
@@ -562,7 +562,7 @@ class DensityTable(MeasureTable):
     max_size: int | None = told("the largest n, lmax or kmax of the space", minimum=1)
 
     def told_dim(self) -> int | None:
-        """That of the space."""
+        """The dimension of the space."""
         dim: int | None = self.space.told_dim()
         return dim
 
@@ -643,7 +643,7 @@ _CountOrTimes: Any = _in_words(int | list[_Number], "an integer >= 1 or a list o
 
 
 class RunTable(Table):
-    """What `evolve` takes; what is left out is as evolve has it."""
+    """The arguments of `evolve`, whose defaults hold for keys that are left out."""
 
     t_end: float = Field(
         description="the final time, a number > 0", json_schema_extra={"exclusiveMinimum": 0}
@@ -736,7 +736,7 @@ class WatchTable(MadeTable):
             if distance == "mmd" and dict(told)["beta"] is None:
                 raise ValueError(f"beta must be given, as the dynamics has none, got {beta}")
             monitor: DistanceTo = told.build(where, measure.dim, folder)
-            # what can't be computed is refused now, at any gap
+            # a distance that can't be computed is refused now, at any gap
             widest = 1.0 if distance == "wasserstein" else None
             replace(monitor, gap=widest).begin(None, 0)(measure)
             return monitor
@@ -746,7 +746,7 @@ MonitorTable: Any = _table(DistanceTo, default=None, base=WatchTable)
 
 
 class OutputTable(Table):
-    """Where results go, relative to the present folder; the figure beside the file if left out."""
+    """The files of results, relative to the present folder; the figure is beside by default."""
 
     file: str = told("the result, a name that ends in .nc", "run.nc", pattern=r"\.nc$")
     figure: str | None = told(
@@ -793,7 +793,7 @@ def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
         yield from tables_in(one, name)
 
 
-# those that tell their types, which are the names of classes
+# tables that tell their types, which are the names of classes
 TYPES: dict[str, type[Table]] = {
     one.made.__name__: one for one in (*_LAWS, *_SPACES, *_MEASURES, *_DYNAMICS.values())
 }
@@ -868,7 +868,7 @@ def _meant(words: Iterable[str]) -> str:
 
 
 def _type_fault(value: Any, types: str) -> str:
-    """What is wrong with the type of a table that must be one of `types`, as pydantic has them."""
+    """The fault in the type of a table that must be one of `types`, as pydantic has them."""
     known = types.replace("'", "")
     if not isinstance(value, dict):
         return f" must be a table, got {shown(value)}"

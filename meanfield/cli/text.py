@@ -25,7 +25,7 @@ from meanfield.spaces import Sphere
 
 _MISSING = "_missing"
 _ROWS = 11  # about
-# of a list, in characters
+# the width of a list, in characters
 _WIDTH = 80
 _LIBRARIES = (
     *("numpy", "scipy", "pyfftw", "ducc0", "xarray", "h5netcdf", "h5py", "matplotlib"),

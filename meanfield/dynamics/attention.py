@@ -27,7 +27,7 @@ from meanfield.dynamics.schedule import (
 )
 from meanfield.typing import Array, ArrayLike, Listed, Rng, Summable
 
-# of a product of matrices
+# a product of matrices is right to this share of it
 _ROUNDING = 1e-13
 # beyond it |X|², of order e^{2β|D|}, leaves double precision
 LARGEST_EXPONENT = 350.0
@@ -287,7 +287,7 @@ class Attention(HeadsDynamics):
     mask: Causal | None = field(default=None, kw_only=True, metadata=MASK)
 
     why_no_energy: ClassVar[str] = "only attention of one head with KᵀQ = D = Dᵀ and V = ±D has one"
-    # what varies, of one at a time
+    # the attention that varies, of which this is one instant
     _whole: ClassVar[Attention | None] = None
     why_no_gradient: ClassVar[str] = "V of each head must be a multiple of QᵀK = (KᵀQ)ᵀ, and is not"
 

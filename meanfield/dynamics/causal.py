@@ -61,7 +61,7 @@ class Causal:
         freeze(self, decay=number("decay", self.decay, low=0))
 
     def _seen(self, tokens: Any, position: float) -> Any:
-        """What a place at a position in (0, 1] sees of tokens: those up to it, with their masses.
+        """The tokens that a place at a position in (0, 1] sees, with their masses: those up to it.
 
         Raises
         ------
@@ -168,12 +168,12 @@ class Masked(Dynamics):
 
     @property
     def _plain(self) -> Masked | None:
-        """That of SA or USA, where it is one of them."""
+        """The name of SA or USA, if it is one of them."""
         inner = getattr(self.plain, "_plain", None)
         return None if inner is None else Masked(inner, self.mask)
 
     def output(self, measure: Any, points: Array) -> Array:
-        """What is added at unit rows (n, d) that see all tokens, shape (n, d)."""
+        """The output at unit rows (n, d) that see all tokens, shape (n, d)."""
         return self.output_from(measure, points, 1.0)
 
     def output_from(self, measure: Any, points: Array, position: Any) -> Array:
@@ -194,7 +194,7 @@ class Masked(Dynamics):
         return output
 
     def _output_of_tokens(self, points: Array, masses: Array) -> Array:
-        """What is added to each token, shape (n, d), at its own position."""
+        """The output for each token at its own position, shape (n, d)."""
         kernel = self.pair_kernel
         if kernel is None:
             queries = self.plain.queries(points)

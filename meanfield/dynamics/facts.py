@@ -38,7 +38,7 @@ from meanfield.typing import Array, ArrayLike, Steepness, Summable
 LARGEST_LOG = 709.0
 # rounding of a product of matrices, as a share of it
 _ROUNDING = 1e-13
-# of a term whose weight passes through 0
+# a term whose weight passes through 0 keeps this one
 _NO_WEIGHT = 1e-300
 
 
@@ -323,7 +323,7 @@ class Dynamics(ShownFields, ABC):
 
     @abstractmethod
     def output(self, measure: Any, points: Array) -> Array:
-        """What is added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
+        """The output added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
 
     def output_and_gradients(
         self,
@@ -389,7 +389,7 @@ class Dynamics(ShownFields, ABC):
 
     @property
     def weighted_terms(self) -> Sequence[tuple[float, Dynamics]]:
-        """What acts at once, each with its weight: this alone.
+        """The dynamics that act at once, each with its weight: this one alone.
 
         A term of weight 0 does not act: a run follows its energy, and no other's.
         """
@@ -397,12 +397,12 @@ class Dynamics(ShownFields, ABC):
 
     @property
     def mover(self) -> Dynamics:
-        """What moves the measure, without an energy that is only followed: this."""
+        """The dynamics that moves the measure, without an energy that is only followed: this."""
         return self
 
     @property
     def all_layers(self) -> Sequence[Dynamics]:
-        """What acts, one after the other: this alone."""
+        """The dynamics that act one after the other: this one alone."""
         return (self,)
 
     @property
@@ -435,11 +435,11 @@ class Dynamics(ShownFields, ABC):
 
     @property
     def instances(self) -> Sequence[Dynamics]:
-        """What it is at the times that all that varies is checked at: this alone."""
+        """The dynamics at the times at which what varies is checked: this one alone."""
         return (self,)
 
     def instances_from(self, t: float) -> Sequence[Dynamics]:
-        """What it is at a time, and at those of `knots` that are later."""
+        """The dynamics at a time, and at the `knots` after it."""
         if not self.varies:
             return (self,)
         return [self.at(float(time)) for time in (t, *self.knots[self.knots > t])]
@@ -530,7 +530,7 @@ def _single(terms: Sequence[Any], weights: Sequence[float] | None = None) -> Dyn
 
 
 class Several(Dynamics):
-    """What several dynamics make together, at once or over time: what holds where it does of all.
+    """Several dynamics together, at once or over time, with the facts that hold of all of them.
 
     Attributes
     ----------
@@ -698,7 +698,7 @@ class Sum(Several):
 
     @property
     def name(self) -> str:
-        """Those of the terms."""
+        """The names of the terms."""
         return " + ".join(term.name for term in self.terms)
 
     def __repr__(self) -> str:
@@ -708,7 +708,7 @@ class Sum(Several):
 
     @property
     def weighted_terms(self) -> Sequence[tuple[float, Dynamics]]:
-        """What acts at once, each with its weight."""
+        """The terms that act at once, each with its weight."""
         weights: Any = self.weights
         if isinstance(weights, TimeDependent):
             weights = weights.shape[0] * [weights]
@@ -754,7 +754,7 @@ class Sum(Several):
 
     @property
     def keeps_clusters(self) -> bool:
-        """Where each term contracts a cluster their sum does."""
+        """A sum contracts a cluster if each term does."""
         return self._of_all("keeps_clusters")
 
     @property
@@ -904,7 +904,7 @@ def is_multiple(given: Array, of: Array, least: float = 0.0) -> bool:
 
 
 def parts_of(given: Any) -> tuple[Any, ...]:
-    """What a sequence holds, or a thing itself alone."""
+    """The parts of a sequence, or a thing alone as its only part."""
     return tuple(given) if isinstance(given, Sequence) else (given,)
 
 

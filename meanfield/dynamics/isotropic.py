@@ -47,7 +47,7 @@ class KernelDynamics(Maskable):
 
     @property
     def reach(self) -> float:
-        """That of the kernel."""
+        """The reach of the kernel."""
         return self.pair_kernel.reach
 
     @property

@@ -59,9 +59,9 @@ _ROUNDING = 1e-9
 VALUES = "values"
 # more are asked for their largest reach for minutes
 MOST_LAYERS = 10**6
-# of β and V: what is drawn is finite below
+# β and V stay below this, so that all that is drawn is finite
 _LARGEST_FACTOR = 1e100
-# what case files can hold
+# a case file can hold no larger one
 _LARGEST_SEED = (1 << 63) - 1
 # layers that are kept once drawn: what acts, what acted before, and what other threads ask for
 KEPT = 4
@@ -352,7 +352,7 @@ class InTurn(Dynamics):
         return len(self.all_layers) * self.step
 
     def output(self, measure: Summable, points: Array) -> Array:
-        """That of the first layer, shape (n, d), at unit rows (n, d)."""
+        """The output of the first layer, shape (n, d), at unit rows (n, d)."""
         return self.all_layers[0].output(measure, points)
 
     def between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
@@ -467,7 +467,7 @@ class Layers(InTurn):
 
     @cached_property
     def all_layers(self) -> Sequence[Dynamics]:
-        """What acts, one after the other, as equations know it: of one object one layer."""
+        """The layers that act one after the other, as equations know them: one for each object."""
         known = {id(layer): adapt(layer) for layer in self.layers}
         return tuple(known[id(layer)] for layer in self.layers)
 
@@ -569,7 +569,7 @@ class Drawn(Sequence[D]):
 
 @dataclass(frozen=True, eq=False)
 class RandomLayers(Record, InTurn):
-    """What `Layers.random` makes, whose arguments these are, the seed an integer.
+    """The layers of `Layers.random`, whose arguments these are; the seed is an integer.
 
     Raises
     ------
@@ -633,7 +633,7 @@ class RandomLayers(Record, InTurn):
 
     @cached_property
     def representatives(self) -> Sequence[Attention]:
-        """That of the largest reach: the layers differ in numbers alone."""
+        """The layer of the largest reach: layers differ in numbers alone."""
         same = self.ensemble == VALUES
         return (self.all_layers[0] if same else max(self.all_layers, key=lambda one: one.reach),)
 
@@ -703,14 +703,14 @@ class LayerMap(Dynamics):
 
     @cached_property
     def _plain(self) -> Dynamics:
-        """What equations know of the layers, each of which acts for one step."""
+        """The layers as equations know them, each of which acts for one step."""
         known = adapt(self.dynamics)
         if isinstance(self.dynamics, Layers):
             known = adapt(replace(self.dynamics, step=self.step))
         return known
 
     def output(self, measure: Summable, points: Array) -> Array:
-        """That of the first layer, shape (n, d), at unit rows (n, d)."""
+        """The output of the first layer, shape (n, d), at unit rows (n, d)."""
         return self._plain.output(measure, points)
 
     def at(self, t: float) -> Dynamics:

@@ -65,14 +65,14 @@ class ForgottenDynamics:
 
 
 class OutputError(ValueError, ArithmeticError):
-    """What a user's own dynamics returned is none of its kind; a run ends by it."""
+    """A user's own dynamics returned something of the wrong kind, which ends a run."""
 
 
 class AsymmetryError(ValueError, ArithmeticError):
     """The field is not symmetric about the axis of a measure."""
 
 
-# of its largest value, and of what is 0 by itself, by which X may differ between two meridians
+# X may differ between two meridians by this share of its largest value, or of a value that is 0
 _EVEN, _ROUNDING = 1e-9, 1e-12
 # at so many points a divergence is compared with differences over this step, to this share
 _TRIED, _STEP, _ALIKE = 3, 1e-6, 1e-3
@@ -145,7 +145,7 @@ class Adapted(Dynamics):
 
     @cached_property
     def energy_functional(self) -> Energy | None:
-        """What it says, where it says its gradient, too, and does not vary in time."""
+        """The energy that a user states, if its gradient is stated, too, and nothing varies."""
         own = self._own
         methods = (getattr(own, name, None) for name in ("energy", "energy_gradient"))
         if self._timed or not all(map(callable, methods)):
@@ -163,11 +163,11 @@ class Adapted(Dynamics):
         return float(value)
 
     def output(self, measure: Any, points: Array) -> Array:
-        """What the user's own adds to tokens."""
+        """The output of the user's own dynamics."""
         return self._asked("output", measure, points, points.shape)
 
     def _asked(self, name: str, measure: Any, points: Array, shape: tuple[int, ...]) -> Array:
-        """What a method of the user's own returns.
+        """The checked answer of a method of the user's own.
 
         Raises
         ------
@@ -229,7 +229,7 @@ class Adapted(Dynamics):
             return
         points = measure.points[:: max(1, len(measure.points) // _TRIED)][:_TRIED]
         divergence, dim = self.divergence_at(measure, points), points.shape[1]
-        # that of the field along rays from 0, which is tangential
+        # the field is continued along rays from 0, and stays tangential
         steps = _STEP * np.concatenate([np.eye(dim), -np.eye(dim)])
         near = (points[:, None] + steps).reshape(-1, dim)
         near /= np.linalg.norm(near, axis=1, keepdims=True)
@@ -249,7 +249,7 @@ class Adapted(Dynamics):
 
 
 def _along_meridian(points: Array, vectors: Array, axis: Array) -> Array:
-    """What turns leave of tangent vectors (n, d): in d = 3 all, else those along the meridian."""
+    """The part of tangents (n, d) that turns leave: all in d = 3, else along the meridian."""
     if len(axis) == 3:
         return vectors
     north = project(points, np.broadcast_to(axis, points.shape))
@@ -270,13 +270,13 @@ def _has_own_output(dynamics: Dynamics) -> bool:
 
 
 def layer_step(dynamics: Any) -> float | None:
-    """What each of its discrete layers counts for in time; None of a flow."""
+    """The time that each of its discrete layers counts for; None of a flow."""
     step: float | None = getattr(dynamics, "layer_step", None)
     return step
 
 
 def describe(dynamics: Any) -> str:
-    """What a file keeps of a dynamics that it can't write down, to tell it from others."""
+    """Describe a dynamics that a file can't write down, so as to tell it from others."""
     text = repr(dynamics)
     if text == object.__repr__(dynamics):
         text = f"{type(dynamics).__name__}()"

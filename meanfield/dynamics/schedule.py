@@ -58,7 +58,7 @@ class TimeDependent(Record, Listed, ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """That of a value: () of a number."""
+        """The shape of a value: () of a number."""
 
     @abstractmethod
     def __call__(self, t: float) -> Any:
@@ -80,10 +80,10 @@ class TimeDependent(Record, Listed, ABC):
 
     @abstractmethod
     def map_linear(self, change: Callable[[Array], Array]) -> TimeDependent:
-        """What a linear map, which takes values along the last axes, makes of it."""
+        """The result of a linear map, which takes values along the last axes."""
 
     def on_interval(self, start: float, end: float) -> TimeDependent:  # noqa: ARG002
-        """What it is for a run from one time to another: this."""
+        """The same for a run from one time to another: this one."""
         return self
 
     @property
@@ -187,7 +187,7 @@ class Schedule(TimeDependent):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of a value: () of a number."""
+        """The shape of a value: () of a number."""
         return np.shape(self.values)[1:]
 
     @cached_property
@@ -277,7 +277,7 @@ class FunctionOfTime(TimeDependent):
 
     function: Callable[[float], Any]
 
-    # what bounds it, and where steps end, a run tells
+    # a run tells its bound, and where steps end
     times = (0.0, np.inf)
     degree = 0
     extrema = np.nan, np.nan
@@ -302,7 +302,7 @@ class FunctionOfTime(TimeDependent):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of a value: () of a number."""
+        """The shape of a value: () of a number."""
         return self._shape  # type: ignore[attr-defined, no-any-return]
 
     def __call__(self, t: float) -> Any:
@@ -399,12 +399,12 @@ class ChebyshevSeries(TimeDependent):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of a value: () of a number."""
+        """The shape of a value: () of a number."""
         return self.coefficients.shape[1:]
 
     @property
     def degree(self) -> int:  # type: ignore[override]
-        """That of the series."""
+        """The degree of the series."""
         return len(self.coefficients) - 1
 
     def _sum(self, coefficients: Array, t: float) -> Any:
@@ -474,7 +474,7 @@ class ChebyshevSeries(TimeDependent):
 
 
 def varying(name: str, value: Any) -> TimeDependent | None:
-    """What varies in time, of a function of t what stands for it; None of anything else.
+    """The value as one that varies in time, also a function of t; None if it is anything else.
 
     Raises
     ------
@@ -500,7 +500,7 @@ def in_time(note: dict[str, Any]) -> dict[str, Any]:
 
 
 def schedules(thing: Any) -> Iterator[TimeDependent]:
-    """What varies in time in a dynamics or a head, or in a sequence of them.
+    """The values that vary in time of a dynamics or a head, or of a sequence of them.
 
     Examples
     --------
@@ -554,7 +554,7 @@ def at_time(thing: Any, t: float) -> Any:
     """
     then = _with(thing, lambda each: each(t))
     if is_dataclass(then) and then is not thing:
-        # where a spline passes through 0 its rounding is that of its larger values
+        # a spline near 0 has the rounding of its larger values
         sizes = [0.0, *(each.largest for each in schedules(thing))]
         freeze(then, rounding_size=float(np.nanmax(sizes)))
     return then

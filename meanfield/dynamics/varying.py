@@ -27,7 +27,7 @@ def _log_size(factor: float, energy: Energy) -> float:
 
 
 class Varying(Several):
-    """What gives the dynamics that acts at each time, and facts that hold at all of them.
+    """A dynamics that varies: the one that acts at each time, and facts that hold at all times.
 
     It has no kernel, no heads and no matrices of its own: those are what `at` gives. What is the
     same at all times is taken from the instances at the knots.

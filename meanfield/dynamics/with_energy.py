@@ -61,7 +61,7 @@ class WithEnergy(Dynamics):
 
     @property
     def mover(self) -> Dynamics:
-        """What moves the measure."""
+        """The dynamics that moves the measure."""
         return self._moves
 
     @property
@@ -83,7 +83,7 @@ class WithEnergy(Dynamics):
 
     @cached_property
     def instances(self) -> Sequence[Dynamics]:
-        """Those at the times at which either is checked."""
+        """The instances at the times at which either is checked."""
         if not self.varies:
             return (self,)
         return [self.at(t) for t in self.knots]
@@ -111,7 +111,7 @@ class WithEnergy(Dynamics):
 
     @cached_property
     def energy_functional(self) -> Energy | None:
-        """That of the other dynamics; none if that is of a user's own and comes from a file."""
+        """The energy of the other dynamics; none if that is a user's own and comes from a file."""
         energy = self._asked.energy_functional
         return None if energy is None else replace(energy, is_own=False)
 
@@ -161,7 +161,7 @@ class WithEnergy(Dynamics):
             start = until
 
     def output(self, measure: Any, points: Array) -> Array:
-        """What the dynamics adds to tokens, shape (n, d), at unit rows (n, d)."""
+        """The output of the dynamics that moves tokens, shape (n, d), at unit rows (n, d)."""
         return self._moves.output(measure, points)
 
     def output_from(self, measure: Any, points: Array, position: Any) -> Array:

@@ -98,7 +98,7 @@ class GramBatch:
 
 
 class _PointsBatch:
-    """What right-hand sides have whose state is the points (r, n, d) of tokens."""
+    """A right-hand side whose state is the points (r, n, d) of tokens."""
 
     def __init__(self, points: Array) -> None:
         self._shape = points.shape

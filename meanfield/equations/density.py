@@ -31,12 +31,12 @@ _LARGEST_BETA = 200.0
 
 # rounding of the values of a density, as a share of its maximum
 ROUNDING = 2e-16
-# of a series on a grid
+# a series on a grid has lost digits below this share of its maximum
 LOST = Lost(1e-6)
 
 
 class LostDigitsError(ArithmeticError):
-    """What moves a density is made of the rounding of its values."""
+    """The velocity of a density would be made of the rounding of its values."""
 
 
 # share of its maximum below which a density is rounding
@@ -64,7 +64,7 @@ class SpectralTendency(Steady, ABC):
     """
 
     speed_unit = 1.0
-    # those of the grid that f X is on, which may be finer than the space's own
+    # f X is on this grid, which may be finer than the space's own
     _grid: Space
     _transforms: Transforms
 
@@ -108,7 +108,7 @@ class SpectralTendency(Steady, ABC):
         # X may be too large to be squared
         scale = 1.0 / float(np.sqrt(self.speed_unit))
         total = scale * self.speed_unit * self._transforms.flux + scale * noise.gradient
-        # where f is rounding, f ∇ log f is not known, and small
+        # f ∇ log f is small, and not known, where f is rounding
         counted = noise.values > _EMPTY * noise.values.max()
         squares = np.einsum("ij,ij->j", total, total)[counted] / noise.values[counted]
         return float(np.sqrt(self._grid.weights[counted] @ squares)) / scale
@@ -145,7 +145,7 @@ class DensityTendency(SpectralTendency):
         self._can_be_small = self._normalised and kernel.least_share < LOST.below
         self._log_size = log_unit + float(np.log(size))
         slope = dynamics.sign * primitive
-        # of ∫ f X · numerator dσ, whose numerator is ± the energy's gradient
+        # ∫ f X · numerator dσ has this factor, since the numerator is ± the energy's gradient
         self._energy_factor = float(dynamics.sign * size)
         if not self._normalised:
             lead = float(size * np.exp(log_unit))
@@ -253,7 +253,7 @@ class GridField(ABC):
         """
 
     def doubt(self, values: Array) -> float:  # noqa: ARG002 (of heads alone)
-        """What f X changes by, as a share, for each share of its maximum that f changes by.
+        """The share by which f X changes for each share of its maximum that f changes by.
 
         Of the last state, with f (N,) >= 0.
         """
@@ -462,7 +462,7 @@ class ZonalScores:
         potential *= grid.weights
         across *= grid.weights * grid.sines
         self._sums = np.stack([potential, potential * grid.nodes, across])
-        # of the density 1, against which rounding is judged
+        # rounding is judged against the density 1
         self._masses = potential.sum(axis=1)
 
     def __call__(self, coefficients: Coefficients) -> tuple[Array, Array]:
@@ -484,7 +484,7 @@ def _exact_grid(space: Zonal, length: float) -> Zonal:
         ) from error
 
 
-# of a field, that rounding of the density may make
+# rounding of a density may make this share of a field
 _LARGEST_SHARE = 1e-9
 
 
@@ -529,7 +529,7 @@ class GridTendency(SpectralTendency):
         super().__init__(density, dynamics)
         self.field = grid_field(density.space, dynamics, tables)
         self._grid = self.field.grid
-        # of values and the divergence only
+        # the transforms give values and the divergence only
         self._transforms = self._grid.transforms(np.zeros(self._grid.kmax + 1))
         self._rates = Rates(np.zeros((1, len(self._grid.weights))))
 
@@ -700,7 +700,7 @@ class HeadsOnGrid(GridField):
         one = Density(self.grid, np.ones(len(self.grid.weights))).coefficients
         for name, scores, values in _matrices(dynamics):
             matrix = frame.matrix(f"KᵀQ of {name}", scores)
-            # what V leaves of a vector along each tangent
+            # V takes a vector to these components along each tangent
             along = frame.tangents @ frame.matrix(f"V of {name}", values)
             known = tables.get(matrix.tobytes()) if tables is not None else None
             if known is None:
@@ -779,7 +779,7 @@ class ScaledSums:
         dim, kmax, degrees = grid.dim, grid.kmax, np.arange(1, grid.kmax + 1)
         series = Exponential(beta).series(dim, kmax + 1)
         potential, self._grid = series.potential, grid
-        # of t e^{βt}, by t p_k = (k p_{k-1} + (k+d-2) p_{k+1})/(2k+d-2)
+        # t p_k = (k p_{k-1} + (k+d-2) p_{k+1})/(2k+d-2) gives the series of t e^{βt}
         lower, upper = degrees * potential[:-2], (degrees + dim - 2) * potential[2:]
         along = np.append(potential[1], (lower + upper) / (2 * degrees + dim - 2))
         self._along = along[grid.degrees]

@@ -100,7 +100,7 @@ class Absorption:
 
 @dataclass(frozen=True)
 class LabelMap:
-    """Where the points of a time came from, interpolated on patches.
+    """The labels of the points of a time, interpolated on patches.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class History:
         return between(self.pieces[piece], (t - start) / (end - start))
 
     def until(self, count: int) -> History:
-        """What there was after so many steps."""
+        """The history after so many steps."""
         found = History(self.edges[0])
         found.edges, found.pieces = self.edges[: count + 1], self.pieces[:count]
         found.absorptions = [a for a in self.absorptions if a.time <= found.edges[-1]]
@@ -177,7 +177,7 @@ class History:
         values = [np.zeros((0, 5, PER_LEAF)), *(one.patches.values for one in maps)]
 
         def repeated(numbers: Iterable[float], parts: list[NDArray[Any]]) -> Array:
-            # of the first part, which is empty, none
+            # the first part is empty and gets no number
             return np.repeat([0.0, *numbers], [len(part) for part in parts])
 
         return {
@@ -335,7 +335,7 @@ def _step(
 def origins(
     field: AnyField, history: History, points: Array, t: float
 ) -> tuple[Array, Array, Array]:
-    """Where points at a time came from, as far as absorptions have left anything of them.
+    """The labels of points at a time, as far as absorptions have left anything of them.
 
     They are followed to the time of the last label map, which tells the rest.
 
@@ -439,7 +439,7 @@ def feet_of(
     times: tuple[float, float],
     tol: float,
 ) -> tuple[Array, Array]:
-    """Where characteristics that are at `angles` at times[0] were at times[1], and ∫ div X dt.
+    """Follow characteristics from `angles` at times[0] to times[1], with ∫ div X dt along them.
 
     Raises
     ------

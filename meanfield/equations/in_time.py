@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Self
 
-# of the stages of a step: an exponential one asks for two times by turns
+# the stages of an exponential step ask for two times by turns
 _KEPT = 2
-# what the state of a measure means, which is the same at all times
+# these say what the state of a measure means, which is the same at all times
 _OF_STATES = {
     *("initial_state", "measure", "scale", "tail", "space", "flow", "points", "errors"),
     *("spread", "move", "sums", "seconds", "coefficients"),
@@ -16,7 +16,7 @@ _OF_STATES = {
 
 
 class Steady:
-    """What is the same at all times."""
+    """A right-hand side that is the same at all times."""
 
     def at(self, t: float) -> Self:  # noqa: ARG002
         """The right-hand side at a time: this one."""

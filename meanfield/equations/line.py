@@ -29,7 +29,7 @@ from meanfield.measures.flow_map import FREE, LineFlowMap
 from meanfield.spaces import geometry
 from meanfield.typing import Array
 
-# of a potential that is not right relative to its own size
+# a potential below this share of its maximum is not right relative to its own size
 _LOST = Lost(1e-6)
 # charges of a source that nothing is summed over
 _NONE = np.zeros(0)
@@ -244,7 +244,7 @@ class FlowTendency(Steady):
         return flow.moved_to(angles=angles, expansion=expansion, atoms=atoms)
 
     def scale(self, state: Array) -> Array:  # noqa: ARG002 (as for every tendency)
-        """What a tolerance for each entry is relative to.
+        """The sizes that the tolerance of each entry is relative to.
 
         Errors of positions count by mass: with them, the tolerance bounds Σ mass · error.
         """

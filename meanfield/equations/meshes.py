@@ -30,15 +30,15 @@ _LEAF_SHARE = 0.5
 _STRETCH_SHARE = 10.0
 # so much more of a drift than when it was laid a patch may miss
 _DRIFT_STRETCH = 100.0
-# what nodes must have given to particles before a mesh is laid for it
+# nodes must have given this share to particles before a mesh is laid for it
 _GATHERED_SHARE = 0.3
 _LEAST_SHARE = 2e-2
-# of the error of a mesh, the mass of the leaves that are left out of it
+# the mass of the leaves that a mesh leaves out, as a share of its error
 _LEFT_OUT = 1e-3
-# of the error of a mesh, what a patch of a label map may have; and of the mass of the patch, since
-# what is little now may later be all that is left: ten maps miss 3 % of it, a mesh may miss 4 %
+# a patch of a label map may have this share of the error of a mesh, and of its own mass, since a
+# small mass may later be all that is left: ten maps miss 3 % of it, a mesh may miss 4 %
 _LABEL_SHARE, _LABEL_DIGITS = 0.1, 3e-3
-# of the tolerance, the mass of a patch that never counts
+# a patch whose mass is this share of the tolerance never counts
 _NEGLIGIBLE = 1e-4
 # the most nodes of a label map for each node of the mesh before
 _LABEL_NODES = 16
@@ -130,7 +130,7 @@ class Meshes:
         return error > _STRETCH_SHARE * self._mesh_tol(smooth_mass)
 
     def absorption(self, flow: SphereFlowMap, divergence: Callable[[Array], Array]) -> Absorption:
-        """What may be handed over to particles now: where X draws nodes together."""
+        """The nodes that may be handed over to particles now: those that X draws together."""
         if self.radius == 0.0:
             return Absorption(flow.t, np.zeros((0, 3)), 1.0)
         n, (masses, _) = flow.n_nodes, split_mass(flow)
@@ -161,7 +161,7 @@ class Meshes:
         nodes, atoms = flow.points[:n], (flow.points[n:], particle_masses)
         smooth_mass, left = float(masses.sum()), self._left(flow, absorption)
         within = self._mesh_tol(smooth_mass)
-        # of what is left and of what is taken; the next mesh holds what is left against this one
+        # errors of the rest and of what is taken; the next mesh compares the rest with this one
         errors = np.full(1 + len(absorption.centres), _LEAF_SHARE * within)
         if left >= self.tol:
             errors[0] = _LEAF_SHARE * self._mesh_tol(left)

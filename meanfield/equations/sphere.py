@@ -121,7 +121,7 @@ class SphereField(ActingField):
         energy: Any = dynamics.energy_functional
         unit = float(np.exp(-energy.log_unit)) if energy.in_w2 else series.size
         self._gradient_unit, self._is_weighted = dynamics.sign * unit, not energy.in_w2
-        # where ∇G is no multiple of the velocity's series, it is divided by G a second time
+        # ∇G is divided by G a second time if it is no multiple of the velocity's series
         self._lost = _LOST if self._kernel.growth is not None else Lost(10.0 * _LOST.below)
         self._lost_of = f"maximum, where its series has no digits under {shown(dynamics)}"
         self.needs_sources = self._normalised and self._kernel.least_share < self._lost.below
@@ -192,7 +192,7 @@ class SphereField(ActingField):
 
 
 def _verdict(sources: Sources, loose: bool) -> str:
-    """What is done where G is lost."""
+    """The remedy where G is lost."""
     return "floor" if loose else "refuse" if sources is None else "sum"
 
 
@@ -539,8 +539,8 @@ class SphereTendency(Steady):
         return flow.moved_to(flow.t, points=points, weights=flow.weights, log_density=logs)
 
     def errors(self, tol: float) -> Array:
-        """What a step may miss each entry by, where it may miss a unit of mass by `tol`."""
-        # what carries little need not be where it should to the same number of digits
+        """The errors that a step may make in each entry, if it may miss a unit of mass by `tol`."""
+        # nodes that carry little may miss their places by more
         carried = max(float(split_mass(self.flow)[0].sum()), _NO_MASS)
         loose = max(tol, min(_LOOSEST_STEP_TOL, tol * _LITTLE_MASS / carried))
         allowed = np.full(len(self.initial_state), tol)

@@ -34,7 +34,7 @@ Tendency = (
 )
 
 
-# of heads on a grid, that a run keeps
+# a run keeps the tables of so many heads on a grid
 _MOST_TABLES = 16
 
 
@@ -81,7 +81,7 @@ def _of_terms(particles: Particles, dynamics: Dynamics, may_span: bool) -> _OfTe
 def _on_one_chart(
     dynamics: Dynamics, each: _OfTerms, charts: Sequence[tokens.Chart]
 ) -> tuple[tokens.Chart, tokens.TokenField]:
-    """Of several charts the one that all fields can be asked for on, and what they add up to."""
+    """The chart on which all fields can be asked for, and the sum of the fields there."""
     chart = next((one for one in charts if isinstance(one, tokens.Angles)), charts[0])
     parts = [
         (weight, field if type(own) is type(chart) else tokens.AlongCircle(field))
@@ -252,7 +252,7 @@ def tendency(measure: AnyMeasure, dynamics: Dynamics, t: float = 0.0) -> Tendenc
 
 @singledispatch
 def _tendency(measure: Any, dynamics: Dynamics) -> Tendency:
-    """Of tokens, unless the measure is another."""
+    """The right-hand side for a measure: here for tokens, the registered ones for others."""
     return token_tendency(measure, dynamics)
 
 

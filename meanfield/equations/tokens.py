@@ -164,7 +164,7 @@ class TokenField(Steady, ABC):
         """X and ∇ δE/δmu at unit rows (n, d), or along the circle at angles (n,)."""
 
     def output(self, measure: Particles) -> Array:
-        """What the dynamics adds to tokens of this number, shape (n, d)."""
+        """The output of the dynamics for tokens of this number, shape (n, d)."""
         return self.dynamics.output_from(measure, measure.points, None)
 
     def pairs(self, count: int) -> int:  # noqa: ARG002 (of sums in O(n))
@@ -497,7 +497,7 @@ class SumField(TokenField):
         return added((weight, field(places, masses)) for weight, field in self._parts)
 
     def output(self, measure: Particles) -> Array:
-        """What all terms add to tokens of this number, shape (n, d)."""
+        """The output of all terms for tokens of this number, shape (n, d)."""
         return np.asarray(sum(weight * field.output(measure) for weight, field in self._parts))
 
     def pairs(self, count: int) -> int:

@@ -39,29 +39,29 @@ from meanfield.typing import Array, ArrayLike, NDArray
 Stored = Mapping[str, Any]
 Save = dict[str, Any]
 
-# of variables: numbers of the arrays in records, and what `resume` needs
+# names of variables begin so: numbers of arrays in records, and the state for `resume`
 _RECORD, _RESUME = "record_", "resume_"
 PREFIXES = (_RECORD, _RESUME)
 _RESUMPTION, _TIMES = "resumption", f"{_RESUME}times"
 # numbers of the arrays of a record that are kept in its text
 _MOST_IN_TEXT = 1000
-# of an array that is kept elsewhere: where its numbers begin, and its shape
+# an array that is kept elsewhere has a place: its first number, and its shape
 _PLACE = "first_number", "shape"
 _DYNAMICS = (*KNOWN, ForgottenDynamics)
 _PARTS = Head, Schedule, Causal
 _KINDS = (*_DYNAMICS, *_PARTS)
 SIZE_NAME = "size"
-# of numbers that belong to no save, but to a collapse into atoms
+# a dimension of numbers that belong to a collapse into atoms, and to no save
 COLLAPSE = "collapse"
-# of numbers that belong to one term of a sum at a save
+# a dimension of numbers that belong to one term of a sum at a save
 TERM = "term"
 SIZE_COMMENT = "n, lmax or kmax of the space in use, or number of nodes"
 TIME = {"long_name": "time t", "units": "1"}
 # in place of the record of a law
 _SERIES = "series of the first density"
-# what numbers of a file may be, so that a damaged one takes no memory
+# numbers of a file lie in these ranges, so that a damaged one takes no memory
 _SIZES, _COUNTS = (3, 1 << 20), (0, 1 << 26)
-# what normalising may change in what is normalised
+# normalising a unit vector anew changes it by no more
 _LAST_BITS = 1e-15
 _SPACES: tuple[Any, ...] = (Circle, Sphere, Zonal)
 # the dimensions of a table of coefficients, its shape, told by the size of a space without making
@@ -165,7 +165,7 @@ class Column(NamedTuple):
         try:
             return self._checked(values[rows])
         except ValueError:
-            # where in the whole of it
+            # the rows have this place in the whole array
             self._checked(values[...])
             raise
 
@@ -244,7 +244,7 @@ class Form:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """What a record of such a measure says of its class, and of that of its space."""
+        """The words for the class of such a measure, and of its space, in a record."""
         return "FlowMap" if self in _FLOWS else self.measure.__name__, self.space
 
     def variables(
@@ -293,7 +293,7 @@ class Form:
             yield {"t": t, **fixed, **dict(zip(over_t, arrays, strict=True))}
 
     def _ends(self, dim: str, stored: Contents) -> NDArray[Any]:
-        """Where the rows of each time begin and, one further, end, of a ragged dimension."""
+        """The first row of each time of a ragged dimension, and the end of the last."""
         name, per = self.counts[dim]
         (count,) = (other for other in self.columns if other.name == name)
         counts = count.read(stored)
@@ -322,7 +322,7 @@ def _as_table(coefficients: NDArray[Any], space: Any) -> NDArray[Any]:
 
 
 def _from_table(table: NDArray[Any], space: Any) -> NDArray[Any]:
-    """What `_as_table` was given."""
+    """The coefficients that `_as_table` laid out."""
     orders = getattr(space, "orders", None)
     return table if orders is None else np.asarray(table[..., space.degrees, orders])
 
@@ -360,7 +360,7 @@ def _density_record(density: Density) -> dict[str, Any]:
 
 
 def _density_limits(record: Stored) -> dict[str, Any]:
-    """What a run of a file's densities may do; each of them checks it."""
+    """The limits of a run of a file's densities; each density checks them."""
     return {name: record[name] for name in ("tail_tol", "max_size")}
 
 
@@ -451,7 +451,7 @@ def _line_record(flow: LineFlowMap) -> dict[str, Any]:
 
 
 def _law_and_limits(record: Stored, first: SeriesLaw | None) -> tuple[Law, dict[str, Any]]:
-    """What a file's flow maps follow, and their tolerance and limits.
+    """The law that a file's flow maps follow, with their tolerance and limits.
 
     Raises
     ------
@@ -483,7 +483,7 @@ def _line_flow_maps(
             told = f"got {owners.min()} to {owners.max()}"
             raise ValueError(f"atom must be -1 or the number of one of {atoms} atoms, {told}")
         log_density, save["owners"] = save.pop("log_density"), owners.astype(np.int64)
-        # those of the angles
+        # the angles give points and t
         del save["points"], save["t"]
         flow = LineFlowMap.from_arrays(line, **limits, **save)
         flow.log_density = log_density
@@ -630,7 +630,7 @@ def _form(measure: AnyMeasure) -> Form:
 
 
 def measure_record(measures: Sequence[AnyMeasure]) -> Contents:
-    """What the measures of a run are made from: one record, or two where flow maps follow."""
+    """The record that the measures of a run are made from, or two where flow maps follow."""
     ends = [(_form(measure), measure) for measure in (measures[-1], measures[0])]
     records = {form: {"type": form.kind[0]} | form.record(one) for form, one in ends}
     found = _record_contents("measures", [*reversed(records.values())])
@@ -674,7 +674,7 @@ def _check_kinds(one: AnyMeasure, other: AnyMeasure) -> None:
 
 
 def _kind_and_axis(measure: AnyMeasure) -> tuple[tuple[Any, ...], Any]:
-    """What measures of one run have in common."""
+    """The kind and the axis that all measures of a run share."""
     space = getattr(measure, "space", None)
     told = getattr(measure, "sums", None), getattr(space, "library", None)
     axis = getattr(space, "axis", None)
@@ -801,7 +801,7 @@ def _numbers_of(record: str) -> Column:
 
 
 def _read_record(name: str, stored: Contents) -> Any:
-    """What `_record_contents` was given.
+    """The record that `_record_contents` wrote.
 
     Raises
     ------
@@ -832,23 +832,23 @@ def _read_record(name: str, stored: Contents) -> Any:
 
 
 def dynamics_record(dynamics: AnyDynamics, energy: AnyDynamics | None) -> Contents:
-    """What a file says of the dynamics, and of that whose energy is followed, if there is one."""
+    """The record of the dynamics, and of the one whose energy is followed, if there is one."""
     found = _record_contents("dynamics", _record(dynamics))
     return found if energy is None else found | _record_contents("energy", _record(energy))
 
 
 def _record(dynamics: AnyDynamics) -> dict[str, Any]:
-    """What a file keeps of a dynamics."""
+    """The record of a dynamics in a file."""
     try:
         return _checks.to_record(dynamics, _KINDS)
     except ValueError:
-        # where it, or a part of it, is of a user's own this is all that can be kept
+        # no more can be kept if it, or a part of it, is a user's own
         told = dynamics.name, description(dynamics), float(dynamics.noise)
         return _checks.to_record(ForgottenDynamics(*told), _DYNAMICS)
 
 
 def description(dynamics: AnyDynamics) -> str:
-    """What a file says of a dynamics that it can't keep, to tell it from others.
+    """The text in a file that tells a dynamics, which it can't keep, from others.
 
     Functions of t are left out, and a checksum tells whether all else is the same.
     """
@@ -878,7 +878,7 @@ def read_dynamics(stored: Contents) -> tuple[AnyDynamics, AnyDynamics | None]:
 
 @dataclass(frozen=True)
 class Resumption:
-    """What a run needs at its last save.
+    """The state that a run needs to go on from its last save.
 
     Attributes
     ----------
@@ -900,7 +900,7 @@ class Resumption:
 
 
 def read_resumption(stored: Contents) -> Resumption | None:
-    """What a file keeps for `resume`, None where there is nothing.
+    """The state that a file keeps for `resume`, None if it keeps none.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from meanfield.evolution.steppers import ExplicitSteps, LooseSteps
 from meanfield.exceptions import Interrupted
 from meanfield.typing import Array, ArrayLike, NDArray
 
-# of the largest arrays of a chunk, in numbers: a dozen stages of them stay in a core's cache
+# a chunk has arrays of so many numbers: a dozen stages of them stay in a core's cache
 _CHUNK = 1 << 14
 # from this tolerance on a pair of order 5 is faster than one of order 8
 _LOOSE = 1e-6
@@ -120,7 +120,7 @@ def _follow(
     observe: Callable[[Array], Any],
     settled: Callable[[Any], bool] | None,
 ) -> NDArray[Any]:
-    """What one chunk shows at the times."""
+    """The observations of one chunk at the times."""
 
     def field(t: float, state: Array, out: Array | None = None) -> Array:  # noqa: ARG001 (no clock)
         out = np.empty_like(state) if out is None else out
@@ -156,7 +156,7 @@ def _follow(
 
 
 def _seen(observe: Callable[[Array], Any], gram: Array) -> NDArray[Any]:
-    """What is observed, as a copy, since states between steps are overwritten."""
+    """A copy of the observation, since states between steps are overwritten."""
     seen = np.array(observe(gram))
     if seen.shape[:1] != gram.shape[:1]:
         raise ValueError(

@@ -29,7 +29,7 @@ _GROWTH = 2.0
 
 
 class Checkpoint:
-    """What a run needs to continue from its last save, and the file that keeps it, if any.
+    """The state from which a run can go on after its last save, and the file that keeps it, if any.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _place(path: str | os.PathLike[str], name: str) -> Path:
 
 
 def previous(path: Path) -> Path:
-    """Where the checkpoint before the last is.
+    """The path of the checkpoint before the last.
 
     Examples
     --------
@@ -180,6 +180,6 @@ def previous(path: Path) -> Path:
 
 
 def _law(measure: AnyMeasure) -> Law | None:
-    """What a measure was made from, if it was made from a law and not from its series."""
+    """The law that a measure was made from, unless it was made from its series."""
     law: Law | None = getattr(measure, "law", None)
     return None if isinstance(law, SeriesLaw) else law

@@ -38,7 +38,7 @@ class DensitySystem(System[Density]):
     """
 
     kept: ClassVar[Kept] = {**System.kept, "limit": int}
-    # where G has become small, sums of positive terms may take a grid that there is not
+    # sums of positive terms, taken once G is small, may need a finer grid than any
     faults = (ArithmeticError, ValueError)
 
     def __init__(self, density: Density, dynamics: Dynamics, options: Options) -> None:
@@ -93,7 +93,7 @@ class DensitySystem(System[Density]):
             self._known = None
 
     def fault(self, error: Exception) -> Stop:
-        """What ends the run where there is no rate."""
+        """The message of a run that ends because there is no rate."""
         if not isinstance(error, LostDigitsError):
             return super().fault(error)
         message = f"under-resolved at t = {self.t:.6g}: {error}{self._remedy(', or try {}')}"
@@ -219,7 +219,7 @@ class NoisyDensitySystem(DensitySystem):
         self._energies_lost = self._losses(self._energies)
 
     def _losses(self, energies: Sequence[tuple[float, Energy]]) -> list[Array]:
-        """Of energies with kernels what each loses by degree; none where one has no kernel."""
+        """The losses by degree of energies with kernels; none if one has no kernel."""
         if not self._has_series:
             return []
         space = self.equation.space
@@ -234,11 +234,11 @@ class NoisyDensitySystem(DensitySystem):
         return is_own and not self.dynamics.varies
 
     def gains(self, t: float, state: Array) -> Array | float:
-        """What each energy gains, by the dynamics and by the noise."""
+        """The gain of each energy per time, by the dynamics and by the noise."""
         return super().gains(t, state) + self._sign * self._heats(t, state)
 
     def _heats(self, t: float, state: Array) -> Array:
-        """What the noise adds to each dE/dt, with its factor.
+        """The share of the noise in each dE/dt, with its factor.
 
         It is told at the state that the equation was last asked for.
         """
@@ -255,7 +255,7 @@ class NoisyDensitySystem(DensitySystem):
         return heats * self._factors(t)
 
     def _heat(self, t: float, state: Array) -> float:
-        """What the noise adds to dE/dt."""
+        """The share of the noise in dE/dt."""
         return self._total(self._sign * self._heats(t, state))
 
     def after(self, stepper: Stepper) -> Verdict:
@@ -271,7 +271,7 @@ class NoisyDensitySystem(DensitySystem):
         return verdict
 
     def _rates(self, t: float, state: Array) -> tuple[float, float]:
-        """Of the free energy's fall and of the noise's part of dE/dt, 0 where there is none."""
+        """The rates of the free energy and of the noise's part of dE/dt, 0 without noise."""
         losing = self._free_dissipation(t, state) if self._has_free_energy else 0.0
         if not self.has_balance:
             return losing, 0.0

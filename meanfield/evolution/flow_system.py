@@ -40,7 +40,7 @@ _SHARE_ON_LINE, _SHARE_ON_S2 = 0.1, 0.3
 _KINKS_ON_LINE, _KINKS_ON_S2 = 1e-7, 1e-6
 # the least reach of a kernel of which a run says beforehand how many nodes it takes
 _LARGE_REACH = 1000.0
-# of a flow map that was made for an axis, with less
+# a flow map that was made for an axis with a smaller one gets this tol
 _TOL_ON_S2 = 1e-9
 # patches must be small against the kernel's width: more of them would start a run than may end it
 _LARGEST_REACH = 40.0
@@ -52,7 +52,7 @@ _REGATHER_AFTER, _REGATHER_LATE, _MASS_OF_LATE = 1.0, 2.5, 1e-4
 
 
 def system_for(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[Any]:
-    """What moves a flow map of either form.
+    """The system of a flow map of either form.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def system_for(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[An
 
 
 def moments_of_step(stepper: Any, moments: Callable[[float, Array], Array], size: int) -> Array:
-    """What a history keeps of a step: the moments of so many entries at eight times."""
+    """The moments that a history keeps of a step: so many entries at eight times."""
     dense = stepper.dense_output()
     return np.array([moments(t, dense(t)[:size]) for t in step_times(stepper.t_old, stepper.t)])
 
@@ -117,7 +117,7 @@ class LineSystem(System[LineFlowMap]):
     def __init__(self, flow: LineFlowMap, dynamics: Dynamics, options: Options) -> None:
         if dynamics.reach > _LARGE_REACH:
             _log.info("tables of the kernel for a reach of %g", dynamics.reach)
-        # what can't be run is refused before any work starts
+        # a layer that can't be run is refused before any work starts
         self._field = fields_of_layers(dynamics, partial(line_field, dynamics, flow.dim, flow.axis))
         if not dynamics.is_smooth:
             flow = flow.moved_to(tol=max(flow.tol, _KINKS_ON_LINE))
@@ -324,7 +324,7 @@ class SphereSystem(System[SphereFlowMap]):
         return _RTOL_ON_S2, np.append(self.equation.errors(tol), np.full(len(self.works), tol))
 
     def failed(self, reason: str | None) -> Stop:
-        """What ends the run where there is no next step, no rate or no mesh."""
+        """The message of a run that ends because there is no next step, no rate or no mesh."""
         what = reason or "the state is no longer finite"
         return self.out_of_room(what, "`max_nodes` or `tol` of the flow map")
 

@@ -16,7 +16,7 @@ from meanfield.measures import AnyMeasure
 from meanfield.spaces.geometry import circle_points, line_points, sphere_points
 from meanfield.typing import Array
 
-# of each coordinate its range, so many of its values, and what CF says of it
+# each coordinate has its range, a function that lists values, and its attributes of CF
 _COORDINATES: dict[str, tuple[float, float, Callable[[int], Array], dict[str, str]]] = {
     "angle": (
         *(-2.0 * np.pi, 2.0 * np.pi, lambda n: 2.0 * np.pi / n * np.arange(n)),

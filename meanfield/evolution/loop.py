@@ -89,7 +89,7 @@ def complete(run: Run, checkpoint: Checkpoint, progress: Progress) -> Solution:
 
 
 class Asked(TypedDict, total=False):
-    """What may be asked of `evolve` besides."""
+    """The options of `evolve`."""
 
     t_start: float
     rtol: float

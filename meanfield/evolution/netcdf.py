@@ -25,7 +25,7 @@ SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # kinds of variables, as NumPy names them
 _WRITTEN_NUMBERS, WORDS = "iuf", "OUT"
-# of the machine's memory, what the numbers of one file may take
+# the numbers of one file may take this share of the machine's memory
 SHARE_OF_MEMORY = 0.25
 # numbers of an array that are read at once, and packed at once
 BLOCK, _PACKED = 1 << 17, 1 << 15
@@ -39,20 +39,20 @@ _LARGEST_RATIO = 1032
 _LONGEST_REASON = 1000
 # attributes of a solution in its checksum
 _READ = ("dynamics", "energy", "measures", "status", "message", "case", "resumption")
-# what ends a file: a mark and a digest
+# a file ends with a mark and a digest
 _MARK = b"meanfield seal: "
 _DIGEST = 32
 _LENGTH = len(_MARK) + _DIGEST
 _CHUNK = 1 << 20
-# of the superblock of HDF5: where the end of the file is kept, for each version of it
+# each version of the superblock of HDF5 keeps the end of the file at this byte
 _END_AT = {0: 40, 1: 44, 2: 28, 3: 28}
 _VERSION_AT = 8
-# of NetCDF-4, before the name of a variable that has that of a dimension it is not along
+# NetCDF-4 puts this before a variable named as a dimension that it is not along
 _NO_COORDINATE = "_nc4_non_coord_"
 
 
 def seal(content: bytes | memoryview) -> bytes:
-    """What goes behind `content` in its file: a mark, and BLAKE2b of 32 bytes.
+    """The seal that goes behind `content` in its file: a mark, and BLAKE2b of 32 bytes.
 
     HDF5 keeps the length of its part and reads no further.
 
@@ -151,7 +151,7 @@ class Contents:
 
     @classmethod
     def of(cls, given: Contents | xr.Dataset) -> Contents:
-        """What a file keeps of a dataset, or what is given if it is that."""
+        """The contents of a dataset for a file; contents themselves are returned as they are."""
         if isinstance(given, Contents):
             return given
         from xarray.conventions import encode_dataset_coordinates
@@ -175,7 +175,7 @@ class Contents:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Those of the dimensions.
+        """The sizes of the dimensions.
 
         Raises
         ------

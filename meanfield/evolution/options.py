@@ -20,12 +20,12 @@ from meanfield.kernels.direct import float32_error
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, check_measure
 from meanfield.typing import Array
 
-# what a density does that its space does not resolve
+# a density that its space does not resolve does one of these
 STOP, FLOW_MAP = "stop", "flow-map"
 
 # least relative tolerance that steps take
 LEAST_RTOL = 3e-14
-# what the numbers of a run may be
+# the numbers of a run have these limits
 _LIMITS: dict[str, dict[str, float]] = {
     "t_start": {"low": 0},
     "rtol": {"low": LEAST_RTOL, "high": 1e-2},
@@ -35,7 +35,7 @@ _LIMITS: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """What the system of a run may do, and from when on: see the arguments of `evolve`."""
+    """The options of the system of a run, and its start: see the arguments of `evolve`."""
 
     rtol: float
     atol: float
@@ -195,7 +195,7 @@ def check_float32(measure: AnyMeasure, dynamics: Dynamics, tolerances: Mapping[s
 
 
 def choose_on_unresolved(measure: AnyMeasure, dynamics: Dynamics, choice: str | None) -> str:
-    """What a density does that its space does not resolve: as asked for, else as it can.
+    """Choose what an unresolved density does: as asked for, else as it can.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def _check_kind(dynamics: Any) -> None:
         names = ", ".join(kind.__name__ for kind in KNOWN)
         lacking = [name for name in ("name", "noise") if not hasattr(dynamics, name)]
         lacking += [] if told else ["a kernel, heads() or output()"]
-        # of what has none of them the rule says enough
+        # the rule says enough if all of them are missing
         without = f" without {' and '.join(lacking)}" if 0 < len(lacking) < 3 else ""
         raise ValueError(
             f"dynamics must be {names}, or have name, "

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # a monitor gives a number, a number with bounds `lower` and `upper`, or None
 Monitors = Mapping[str, Callable[[AnyMeasure], Any]]
 
-# of each variable its role, its name on an axis, and how it is computed; {E} is the symbol of the
+# each variable has its role, its name on an axis, and its formula; {E} is the symbol of the
 # dynamics' own energy
 VARIABLES = {
     "energy": ("energy", "energy {E}", "{formula}"),
@@ -101,15 +101,15 @@ VARIABLES = {
 }
 _UNITS = {"mean_phase": "radian"}
 _OF_COLLAPSES = "collapse_time", "collapse_n_atoms", "collapse_energy"
-# of what a row has in the unit of the run
+# numbers of a row with these roles are in the unit of the run
 _IN_UNIT_ROLES = "energy", "rate", "work"
 _IN_UNIT = {name for name, (role, *_) in VARIABLES.items() if role in _IN_UNIT_ROLES}
 
 _TAKEN = frozenset({*VARIABLES, *RESERVED, COLLAPSE, TERM})
 _OF_TERMS = "term_energy", "term_dissipation", "term_work"
-# of so many a table or a figure shows the energies
+# a table or a figure shows the energies of so many terms
 MOST_TERMS = 6
-# of a bracket, the variables beside its value, and what they are
+# a bracket has these variables beside its value
 LOWER, UPPER, PROVED = "_lower", "_upper", "_proved"
 _OF_BRACKET = {
     LOWER: "lower bound of {}",
@@ -155,7 +155,7 @@ class Recorder:
         self._energy, self._monitors, self._log_units = energy, monitors, log_units
         self._log_unit = max(log_units)
         self._asked = dict(monitors)
-        # of what errors are relative to, the largest so far
+        # errors are relative to the largest sizes so far
         self._sizes: dict[str, Array] = {}
         # names of what has left double precision
         self._overflowed: set[str] = set()
@@ -224,10 +224,10 @@ class Recorder:
                 del told[name]
         if energy is None or "energy" not in row:
             return told
-        # of an energy that a Dirac has none of, itself
+        # an energy that is 0 at a Dirac mass is recorded itself
         level, sign = ("energy_share" if energy.dirac else "energy"), np.copysign(1.0, energy.dirac)
         share = float(sign * energy.relative(row["energy"], self._log_unit))
-        # that of a Dirac mass may vary in time
+        # the energy of a Dirac mass may vary in time
         told[level] = row.get("energy_share", share)
         if "work" in row:
             told["balance_error"] = self._balance_error(told, row, level, energy)
@@ -285,7 +285,7 @@ class Recorder:
         self.hand_over = t, whole if np.isfinite(whole) else None
 
     def kept(self) -> dict[str, Any]:
-        """What the dataset does not hold to the bit."""
+        """The numbers that the dataset does not hold to the bit."""
         return {
             "hand_over": self.hand_over,
             "monitors": list(self._monitors),
@@ -311,7 +311,7 @@ class Recorder:
         self._overflowed = {str(name) for name in numbers["overflowed"]}
 
     def contents(self, collapses: Sequence[tuple[float, int, float]] = ()) -> Contents:
-        """What was saved, as variables over t; nan where a measure has no such number.
+        """The saved numbers as variables over t; nan where a measure has no such number.
 
         Parameters
         ----------
@@ -342,7 +342,7 @@ class Recorder:
         return Contents(found, attrs)
 
     def _over_terms(self, about: Mapping[str, Mapping[str, str]]) -> dict[str, Variable]:
-        """What was saved of each term, nan where a save has none."""
+        """The saved numbers of each term, nan where a save has none."""
         parts = self._energy.parts if self._energy else ()
         lacking = np.full(len(parts), np.nan)
         over = ("t", TERM)
@@ -405,7 +405,7 @@ class Recorder:
 
 
 def _column(name: str, term: int) -> str:
-    """What a column of a variable over t and terms is called among those that overflow."""
+    """The name of a column of a variable over t and terms, among those that overflow."""
     return f"{name} {term}"
 
 
@@ -446,7 +446,7 @@ def _read(name: str, given: Any) -> dict[str, float]:
 
 
 def taken_names(monitors: Iterable[str]) -> set[str]:
-    """What none of these monitors may be called: other variables, and bounds of these."""
+    """The names that none of these monitors may have: other variables, and their own bounds."""
     return {*_TAKEN, *(f"{name}{bound}" for name in monitors for bound in _OF_BRACKET)}
 
 

@@ -137,7 +137,7 @@ def resume_from(
         return complete(run, Checkpoint(place, saved.resumption), progress)
 
 
-# what a file that is not what it was may make of the code below
+# a file that has changed may raise any of these below
 _FAULTS = (
     *(ValueError, KeyError, TypeError, IndexError, AttributeError),
     *(OverflowError, ZeroDivisionError, StopIteration),
@@ -223,7 +223,7 @@ def _kept_or_given(name: str, saved: Solution, given: OwnDynamics | None) -> Any
 
 
 def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
-    """What was asked of the run, with all that is read checked."""
+    """The plan of the run, with everything that is read checked."""
     numbers = resumption.numbers
     times = real_array("times", resumption.times, 1)
     if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
@@ -274,7 +274,7 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
 
 
 def _beginning(final: AnyMeasure, law: Law | None) -> AnyMeasure:
-    """What the run is made from: on S^2 the flow map at t = 0, whose nodes are then replaced."""
+    """The measure that the run starts from: on S^2 the flow map at t = 0, with nodes to replace."""
     if not isinstance(final, (LineFlowMap, SphereFlowMap)):
         return final
     if not isinstance(final.law, ForgottenLaw):

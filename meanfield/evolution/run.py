@@ -71,7 +71,7 @@ class StallDetector:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked of a run, apart from its measure: see the arguments of `evolve`."""
+    """The plan of a run, apart from its measure: see the arguments of `evolve`."""
 
     dynamics: AnyDynamics
     times: Array
@@ -83,7 +83,7 @@ class Plan:
     about: Mapping[str, str | int | float] = field(default_factory=dict)
 
     def system(self, measure: AnyMeasure, rng: Any) -> System[Any]:
-        """What moves this measure.
+        """The system that moves this measure.
 
         Raises
         ------
@@ -256,13 +256,13 @@ class Run:
         try:
             gap = flow.scaled_energy() - density.scaled_energy()
         except Stop:
-            # of the density nothing but rounding is left
+            # nothing but rounding is left of the density
             gap = float("nan")
         self.recorder.take_over(density.t, gap)
         flow.log_unit, flow.log_units, self.system = density.log_unit, density.log_units, flow
 
     def solution(self, status: Status, message: str, resumption: Resumption | None) -> Solution:
-        """What the run has left so far."""
+        """The solution so far."""
         plan, system = self.plan, self.system
         contents, options = self.recorder.contents(system.collapses), plan.options
         attrs, first = contents.attrs, self.recorder.measures[0]
@@ -291,7 +291,7 @@ class Run:
         )
 
     def resumption(self) -> Resumption:
-        """What the run needs to continue from its present save."""
+        """The state from which the run can go on after its present save."""
         plan, system = self.plan, self.system
         numbers = vars(plan.options) | {
             "saves": len(self.recorder.measures),

@@ -49,7 +49,7 @@ _OF_GRID = "Conventions", "title", "references", "status", "message", "case"
 _WORDS_OF_NUMBERS = "role", "symbol", "long_name", "units", "comment"
 # packages that numbers depend on
 _PACKAGES = ("meanfield", "numpy", "scipy", "pyfftw", "ducc0", "shtns")
-# what may be missing, and what numbers on S^2 alone depend on
+# this library may be missing; only numbers on S^2 depend on it
 _OPTIONAL = "shtns"
 _SHA_256 = re.compile("[0-9a-f]{64}")
 
@@ -151,9 +151,9 @@ class Solution(ShownRun, Generic[M_co]):
     case: str = ""
     # the moments of a flow map at all times: what `pdf` needs
     history: History | None = None
-    # what `resume` needs
+    # `resume` needs this state
     resumption: Resumption | None = None
-    # of what made the run; its file keeps them
+    # the versions of the libraries that made the run; its file keeps them
     versions: dict[str, str] = field(default_factory=lambda: versions_of(versions()))
     # the `checkpoint` of the run, where it could be written at the end
     file: Path | None = None
@@ -449,7 +449,7 @@ class Solution(ShownRun, Generic[M_co]):
         }
 
     def records(self) -> Contents:
-        """What the dynamics, the measures and the rest of the run are made from."""
+        """The records that the dynamics, the measures and the rest of the run are made from."""
         found = self._records_of(self.measures)
         return found if self.resumption is None else found | self.resumption.contents()
 
@@ -471,7 +471,7 @@ def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def other_versions(versions: Mapping[str, str]) -> list[str]:
-    """Those of the packages that are other ones here, each with both."""
+    """The packages whose versions are other ones here, each with both versions."""
     here = {name: version_of(name) for name in versions}
     return [f"{k} {v} (here {here[k]})" for k, v in versions.items() if v != here[k]]
 

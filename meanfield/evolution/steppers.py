@@ -16,7 +16,7 @@ from meanfield.typing import Array, Indices
 
 # a margin, and how far the size of a step may fall
 _SAFETY, _LEAST = 0.9, 0.2
-# what the error before counts, in units of 1/k, and what it counts for at least
+# the error before counts with this exponent, in units of 1/k, and is at least the second number
 _BEFORE, _SMALLEST = 0.4, 0.01
 
 
@@ -57,7 +57,7 @@ class StepSizes:
 
 # how far the size of a step may rise
 MOST = 10.0
-# of the dense output of order 4
+# the dense output of order 4 has these powers
 _POWERS = np.arange(1.0, 5.0)
 
 
@@ -182,7 +182,7 @@ class _Pair(_FittedSteps, OdeSolver):  # type: ignore[misc]
         return self._error(h, y), y, self.K[-1].copy()
 
     def _error(self, h: float, y: Array) -> float:
-        """Of the last step, to y, in units of the tolerance."""
+        """The error of the last step, to y, in units of the tolerance."""
         scale, errors = self._stage, self._errors
         np.abs(self.y, out=scale)
         np.maximum(scale, np.abs(y, out=errors[0]), out=scale)
@@ -194,7 +194,7 @@ class _Pair(_FittedSteps, OdeSolver):  # type: ignore[misc]
 
     @abstractmethod
     def _estimate(self, errors: Array) -> float:
-        """Of the error per unit of time, from the entries of each row of `ESTIMATES`."""
+        """The estimates of the error per unit of time, one for each row of `ESTIMATES`."""
 
 
 class ExplicitSteps(_Pair, DOP853):  # type: ignore[misc]
@@ -225,7 +225,7 @@ class ExplicitSteps(_Pair, DOP853):  # type: ignore[misc]
         return fifth / math.sqrt(both * self.n) if both != 0.0 else 0.0
 
     def interpolant(self) -> Array:
-        """What the dense output of the last step is made of, shape (8, n); overwritten later.
+        """The coefficients of the dense output of the last step, shape (8, n); overwritten later.
 
         The rows are y and F_0 … F_6 of y + x (F_0 + (1 - x) (F_1 + x (F_2 + (1 - x) (F_3 + …, with
         x from 0 to 1 over the step. This needs three more rates.
@@ -272,7 +272,7 @@ class LargestErrorSteps(ExplicitSteps):
         fifth, third = np.abs(errors, out=errors)
         third *= 0.1
         np.hypot(fifth, third, out=third)
-        # where both are 0
+        # both may be 0
         np.maximum(third, np.finfo(np.float64).tiny, out=third)
         fifth *= fifth
         fifth /= third
@@ -294,7 +294,7 @@ class LooseSteps(_Pair, RK45):  # type: ignore[misc]
         return math.sqrt(float(np.einsum("ij,ij->i", errors, errors)[0]) / self.n)
 
     def interpolant(self) -> Array:
-        """What the dense output of the last step is made of, shape (8, n); overwritten later.
+        """The coefficients of the dense output of the last step, shape (8, n); overwritten later.
 
         The rows are y and the rates k_i of y + h Σ_i p_i(x) k_i, with x from 0 to 1 over the step.
         """
@@ -309,7 +309,7 @@ class LooseSteps(_Pair, RK45):  # type: ignore[misc]
 
 # terms of the series of φ_3 on [-1, 0] that reach rounding
 _TERMS = 18
-# of the error in the size of a step, and how far that may rise
+# the error has this order in the step, which may rise by no more than the factor
 _ORDER, _MOST = 4, 5.0
 
 

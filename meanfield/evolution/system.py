@@ -47,7 +47,7 @@ Kept = Mapping[str, Callable[[Any], Any]]
 
 
 class Verdict(Enum):
-    """What a system says of a step."""
+    """The verdict of a system on a step."""
 
     GO_ON = auto()
     # the step does not count: it is taken again, by another state for the same measure
@@ -111,7 +111,7 @@ class System(Generic[M]):
         self.layer = dynamics.layer_number(self.t)
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
-        # of what flow maps keep; others leave it empty
+        # flow maps keep their past here; others leave it empty
         self._history = History(options.t_start)
         self.log_units = [one.log_unit for _, one in self._energies] or [0.0]
         self.log_unit = max(self.log_units)
@@ -143,7 +143,7 @@ class System(Generic[M]):
 
     @property
     def works(self) -> Array:
-        """What each energy gained since the start, in its unit; ± that where there is one.
+        """The gain of each energy since the start, in its unit; ± that of a single one.
 
         Parts of a sum have their factors in it.
         """
@@ -253,7 +253,7 @@ class System(Generic[M]):
         return rate
 
     def gains(self, t: float, state: Array) -> Array | float:
-        """What each energy gains per time; of one alone, what it loses where its sign is -1.
+        """The gain of each energy per time; the loss of a single one whose sign is -1.
 
         It is told at the state that the equation was last asked for, which is this one.
         """
@@ -267,7 +267,7 @@ class System(Generic[M]):
         """The same by X alone."""
         rates: Array | float = self.equation.at(t).energy_rates()
         if self.dynamics.varies:
-            # what the equation of a time counts in
+            # the equation of a time counts in these units
             rates = np.atleast_1d(rates) * np.exp(self.units(t) - np.array(self.log_units))
         return self._sign * self._factors(t) * rates
 
@@ -303,11 +303,11 @@ class System(Generic[M]):
             self.evaluations -= 1
 
     def fault(self, error: Exception) -> Stop:
-        """What ends the run where there is no rate."""
+        """The message of a run that ends because there is no rate."""
         return self.failed(str(error))
 
     def failed(self, reason: str | None) -> Stop:
-        """What ends the run where there is no next step."""
+        """The message of a run that ends because there is no next step."""
         what = (reason or "the state is no longer finite").rstrip(".")
         return Stop(
             "failed",
@@ -316,7 +316,7 @@ class System(Generic[M]):
         )
 
     def out_of_room(self, what: str, limits: str, remedy: str = "") -> Stop:
-        """What ends the run where a larger space, mesh or tolerance may not."""
+        """The message of a run that ends because its space, mesh or tolerance may not grow."""
         return Stop(
             "under-resolved",
             f"under-resolved at t = {self.t:.6g}: {what}; try {remedy}a larger {limits} "
@@ -324,7 +324,7 @@ class System(Generic[M]):
         )
 
     def too_far(self, left: float) -> Stop:
-        """What ends the run where the next save is more steps away than anybody waits for."""
+        """The message of a run whose next save is more steps away than anybody waits for."""
         acting, of_usa = self.acting, ""
         if acting.log_size > 0.0:
             rate = np.exp(-acting.log_size)
@@ -444,7 +444,7 @@ class System(Generic[M]):
         return self.energy.sign * self._total(np.atleast_1d(self._dissipated(self.t)))  # type: ignore[union-attr]
 
     def _total(self, values: Array) -> float:
-        """What the energy gains in its unit, of what each gains, or loses, in its own."""
+        """The gain of the energy in its unit, from the gain, or loss, of each in its own."""
         return self._sign * self._sum_of(values)
 
     def scaled_energy(self) -> float:
@@ -488,5 +488,5 @@ class System(Generic[M]):
         return float(self.equation.at(self.t).speed())
 
     def numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
-        """What this kind of measure has besides."""
+        """The numbers that this kind of measure has besides."""
         return self._counts()

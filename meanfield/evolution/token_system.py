@@ -21,13 +21,13 @@ from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, Rng
 
-# of a step under noise in units of the fastest rate, and what a frequency counts as one
+# a step under noise, in units of the fastest rate, and the share of a frequency that is a rate
 _SHARE, _TURNED = 0.02, 0.1
 # from this tolerance on phases take steps of order 4 in which they turn for nothing
 _LOOSE = 1e-5
 # seconds of a right-hand side that is worth a word before a run
 _LONG = 3.0
-# of MT19937 and of Philox, in their arrays: numpy itself would read beyond them
+# positions in the arrays of MT19937 and Philox end here: numpy itself would read beyond them
 _LARGEST_POSITIONS = {"pos": 624, "buffer_pos": 4}
 _KINDS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
@@ -189,7 +189,7 @@ class TokenSystem(System[Particles]):
         return self._rotates and bool(self.equation.at(self.t).field.has_flow)
 
     def _pull(self, t: float, state: Array) -> complex:
-        """What tells X at a time, see `TokenTendency`."""
+        """The moments that fix X at a time, see `TokenTendency`."""
         self.evaluations += 1
         pull: complex = self.equation.at(t).pull(state[: self._size])
         return pull

@@ -93,7 +93,7 @@ def sobolev_kernel(dim: int, s: float, kmax: int) -> Kernel:
 # Gauss nodes for an interval, by its length times the wavenumber: each to the last digit
 _WAVES_BELOW, _NODES = np.array([3e-4, 0.06, 1.2]), np.array([2, 4, 8, 16])
 _LONGEST = 7.5
-# of a panel: its parts, and the waves that a part may hold
+# a panel is cut into this many parts, and a part may hold this many waves
 _PARTS, _WAVES = 4, 5.0
 
 

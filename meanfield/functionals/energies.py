@@ -32,7 +32,7 @@ from meanfield.spaces import Space, SphereAt
 from meanfield.spaces.geometry import asymmetry, circle_angles
 from meanfield.typing import Array, ArrayLike
 
-# of an energy, that rounding of a density may make
+# rounding of a density may make this share of an energy
 _LARGEST_SHARE = 1e-6
 # on a grid twice as fine a number has changed by rounding only, as a share of it or of its unit,
 # or by what rounding of long sums may make
@@ -200,7 +200,7 @@ def _check_digits(
     LostEnergyError
         If more than 1e-6 of it may be rounding.
     """
-    # what is everywhere 1e-16 of max f looks to G like a uniform measure
+    # values of 1e-16 of max f everywhere look to G like a uniform measure
     dust = ROUNDING * float(np.abs(masses / grid.weights).max())
     log_uniform, _ = grid_log_moment(grid, np.ones(len(grid.weights)), z)
     doubt = 2.0 * dust * float(np.abs(masses) @ np.exp(log_uniform - unit))
@@ -292,7 +292,7 @@ def _drift_of_beta(
         power, dim = _power(measure, kernel), measure.dim
         degrees = np.arange(len(power))
         series = kernel.series(dim, len(power))
-        # of t e^{βt}, by the recurrence of Gegenbauer polynomials
+        # the recurrence of Gegenbauer polynomials gives the series of t e^{βt}
         above, here = series.potential[1:], series.potential[:-1]
         below = np.append(0.0, here[:-1])
         both = (degrees + dim - 2.0) * above + degrees * below
@@ -544,7 +544,7 @@ def with_energy(
     if known is None:
         known = SA(number("beta, or a dynamics,", given, low=0))
     then = known.at(number("t", t, low=0))
-    # what weights that vary add up to changes its sign with them
+    # a sum whose weights vary may change its sign with them
     known = then if isinstance(known.own_weights, TimeDependent) else adapt(then)
     own = getattr(known, "_form_energy", known.energy_functional)
     if own is None:
@@ -592,7 +592,7 @@ def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -
 
 
 def with_flow(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dynamics, Energy]:
-    """What `with_energy` has, where the energy's gradient is all that moves the measure.
+    """The dynamics of `with_energy` that the gradient of the energy alone moves.
 
     Raises
     ------

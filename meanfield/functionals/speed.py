@@ -296,7 +296,7 @@ def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
         measure = measure.resolve(dynamics.reach)
         points, masses = measure.quadrature
         return root_mean_square(dynamics.tangents(measure, points), masses)
-    # what moves densities and flow maps knows its speed
+    # right-hand sides of densities and flow maps know their speed
     rate: Any = tendency(measure, dynamics)
     with more_than_rounding(measure):
         rate(rate.initial_state, np.empty_like(rate.initial_state))
@@ -304,7 +304,7 @@ def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
 
 
 def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
-    """What gives G(βx) up to its mass, and the log of the mass.
+    """The measure that gives G(βx) up to its mass, and the log of that mass.
 
     Points that integrate f e^{β<x,y>} exactly, which are summed as tokens are, in O(n) on the
     circle and on S^2; a measure that is stored by its latitudes itself.

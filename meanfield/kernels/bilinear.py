@@ -96,7 +96,7 @@ class Coordinates:
         l, m = self.degrees, self.orders
         wide = lmax + 1
         self._here = positions(l, m, wide)
-        # of each pair of neighbours: what multiplies them, and where they are, anywhere for 0
+        # each pair of neighbours has a factor and a place, which is any where the factor is 0
         below, above = np.maximum(l - 1, 0), l + 1
         self._polar = (
             (np.sqrt((l * l - m * m) / (4.0 * l * l - 1.0)), positions(below, m, wide)),
@@ -127,7 +127,7 @@ class Coordinates:
 
 
 class Bilinear:
-    """What both have; the arguments and attributes are theirs."""
+    """The part that both have; arguments and attributes are theirs."""
 
     dim: ClassVar[int]
     largest_score: ClassVar[float]
@@ -253,7 +253,7 @@ class CircleBilinear(Bilinear):
         return np.asarray(sources @ self._kernel.T)
 
     def scale(self, moments: Coefficients) -> float:
-        """What the series' errors are relative to: e^{-s} ∫∫ e^{s<x,y>} dmu dmu."""
+        """The size that errors of the series are relative to: e^{-s} ∫∫ e^{s<x,y>} dmu dmu."""
         squares = np.abs(moments[: self.degree + 1]) ** 2
         return float(2.0 * (self._isotropic @ squares) - self._isotropic[0] * squares[0])
 
@@ -330,7 +330,7 @@ class SphereBilinear(Bilinear):
         longitudes = 0.5 * np.pi / count * (np.arange(count) + 0.5)
         cosine, longitude = np.repeat(cosines, count), np.tile(longitudes, len(cosines))
         sine = np.sqrt((1.0 - cosine) * (1.0 + cosine))
-        # of eight octants
+        # all eight octants count
         weight = np.repeat(8.0 / (4.0 * count) * weights, count)
         x = np.stack([sine * np.cos(longitude), sine * np.sin(longitude), cosine])
         z = np.abs(lengths)[:, None] * x
@@ -393,7 +393,7 @@ class SphereBilinear(Bilinear):
         return np.asarray(series)
 
     def scale(self, moments: Coefficients) -> float:
-        """What the series' errors are relative to: e^{-s} ∫∫ e^{s<x,y>} dmu dmu."""
+        """The size that errors of the series are relative to: e^{-s} ∫∫ e^{s<x,y>} dmu dmu."""
         degrees, orders = layout(self.source_degree)
         squares = np.where(orders > 0, 2.0, 1.0) * np.abs(moments) ** 2
         inside = degrees <= self.degree

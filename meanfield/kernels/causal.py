@@ -24,7 +24,7 @@ from meanfield.typing import Array, Indices
 _PAIRS = 1 << 17
 # tokens whose moments are made at once, and those of them that are summed pair by pair
 _CHUNK, _BLOCK = 4096, 16
-# of S^2, where transforms take some milliseconds
+# on S^2 transforms take some milliseconds
 _SPHERE_CHUNK = 1024
 _EARLIER = np.tri(_BLOCK, k=-1)
 # e^{λ(s_j - s_k)} of two tokens of a chunk stays within e^{500}

@@ -47,7 +47,7 @@ def blocks(rows: int, columns: int, most: int = 1 << 20) -> Iterator[slice]:
 
 
 class Lost(NamedTuple):
-    """Where a series of G has lost the digits that a softmax divides by, and what is done there.
+    """The places where G, as a series, has no digits for a softmax to divide by; their remedy.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Lost(NamedTuple):
     always: float = 0.0
 
     def places(self, potential: Array, scale: float | Array, sources: int = 0) -> Indices:
-        """Where G is lost, of potentials (n,); `sources` terms would be summed for each."""
+        """The places where G (n,) is lost; `sources` terms would be summed for each."""
         found = np.flatnonzero(potential < self.below * scale)
         if len(found) * sources > self.most_pairs:
             found = found[np.argsort(potential[found], kind="stable")]
@@ -73,7 +73,7 @@ class Lost(NamedTuple):
         return found
 
     def settle(self, potential: Array, scale: float | Array, then: str, where: str) -> Indices:
-        """Where G is lost; the potential may be divided by from now on.
+        """Make the potential one to divide by, and return the places where G is lost.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ def _products(queries: NDArray[Any], keys: NDArray[Any]) -> NDArray[Any]:
 def pull_of_others(
     points: Array, masses: Array, beta: float, precision: Precision = np.float64
 ) -> tuple[Array, Array, Array]:
-    """What each token is pulled with by the others, P_x Σ_{j≠i} m_j e^{β<x_i, x_j>} x_j.
+    """The pull of the others on each token, P_x Σ_{j≠i} m_j e^{β<x_i, x_j>} x_j.
 
     A token's pull on itself is radial and P_x removes it, up to rounding of 1e-16 e^β, which
     is more than all others pull with where these are far.

@@ -145,7 +145,7 @@ class Exponential(PotentialKernel):
         beta = self.beta
         # the first table, over β; none for t
         row = (0, 1.0 / beta) if beta > 0.0 else None
-        # where that underflows it is not 0, which would tell of two signs
+        # an underflow does not become 0, which would mean two signs
         least = max(math.exp(-2.0 * beta), sys.float_info.min)
         freeze(self, log_unit=beta, reach=beta, growth=beta, least_share=least, primitive_row=row)
 
@@ -319,7 +319,7 @@ class SmoothKernel(PotentialKernel):
 
     @cached_property
     def least(self) -> tuple[float, float]:
-        """Where s is least beside its rounding, and s there: 0 where that is not known to 1e-10."""
+        """The t of the least s beside its rounding, and s there: 0 if not known to 1e-10."""
         at = self._turns(self.slope)
         values = self(at)
         # neither positive nor negative for certain
@@ -354,7 +354,7 @@ class SmoothKernel(PotentialKernel):
 
     @abstractmethod
     def _rounding(self, t: Array) -> Array:
-        """What rounding may make of s(t)."""
+        """A bound of the rounding in s(t)."""
 
     def line(self, dim: int) -> line.Line:
         """Cells, and K, its pull, div of pull, derivative and primitive between them."""
@@ -440,9 +440,9 @@ class SmoothKernel(PotentialKernel):
         return velocity, spread / potential
 
 
-# of the largest value: what is left of a series that is resolved
+# a series is resolved if this share of its largest value is left
 _TAIL = 4e-15
-# of a value that is divided by, its rounding at most; the largest value, so that squares are held
+# a divisor may have this rounding; values are at most so large that squares are held
 _RELATIVE, _LARGEST = 1e-10, 1e100
 # irregular places at which a series must be the function, and how near
 _BETWEEN = np.cos(np.pi * np.mod(np.arange(1.0, 4096.0) * (0.5 * (5.0**0.5 - 1.0)), 1.0))
@@ -553,7 +553,7 @@ class Sampled(tuple[Function, Function], SmoothKernel):
         return super().__new__(cls, (function, derivative))
 
     def __init__(self, function: Function, derivative: Function) -> None:  # noqa: ARG002 (above)
-        # where functions have their gaps
+        # functions have their gaps here
         ends = np.array([-1.0, 0.0, 1.0])
         self(ends), self.slope(ends)
         self._series = self._resolved()

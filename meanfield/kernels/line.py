@@ -445,7 +445,7 @@ def latitude_line(
             f"{name} must be <= {LARGEST_ZONAL_BETA:g} for {of} about an axis, in dim = {dim}, "
             f"got {tell_apart(reach, LARGEST_ZONAL_BETA)[0]}: take Particles"
         )
-    # of the circle about an axis, too
+    # the circle about an axis is one of these
     return DenseLine(max(dim, 3), reach, kernel)
 
 
@@ -490,7 +490,7 @@ class Interpolation:
         """Masses at the first angles as charges at the nodes, shape (size,)."""
         size, (room, share, index) = self._cells.size, self._cells.rooms
         moments = np.zeros(size)
-        # of each polynomial, its moments in all cells
+        # each polynomial has its moments in all cells
         first = ORDER[:, None] * (size // NODES)
         for part, cell, terms in self._kept or self._made(room):
             given = masses[part]
@@ -503,7 +503,7 @@ class Interpolation:
 
     def evaluate(self, fields: Array) -> Array:
         """Values (tables, n) at the angles of what has values (size, tables) at the nodes."""
-        # of each table the Chebyshev series of a cell side by side
+        # each table has the Chebyshev series of its cells side by side
         cells = LAGRANGE @ fields.reshape(len(fields) // NODES, NODES, fields.shape[1])
         series = np.ascontiguousarray(cells.transpose(2, 0, 1))
         values = np.empty((fields.shape[1], len(self._angles)))
@@ -548,7 +548,7 @@ class LineSums:
 
     @classmethod
     def repeated(cls, cells: Line, angles: Array, gathered: int | None = None) -> Self:
-        """Those that will be asked for many masses: one by one where that is less work."""
+        """The sums for many sets of masses: one by one where that is less work."""
         # a table of pairs costs some ten sums through the cells' nodes for as many angles as these
         few = 2 * len(angles) <= cells.size and len(angles) ** 2 <= _MOST_KEPT
         if few and cells.dim == 2:

@@ -46,7 +46,7 @@ def counted(beta: float, dim: int, kmax: int) -> tuple[int, Array]:
 
 
 def starting_degree(beta: float, dim: int, last: int) -> int:
-    """Where Miller's recurrence starts for ratios that are right to rounding below `last`."""
+    """The start of Miller's recurrence for ratios that are right to rounding below `last`."""
     # the starting error shrinks by the square of the ratio at each step down
     start, log_error = last, 0.0
     while log_error > -40.0:

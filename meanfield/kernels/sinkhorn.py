@@ -29,7 +29,7 @@ from meanfield.typing import Array, ArrayLike
 # steps whose residuals are combined; more of them gain nothing where the best rate is 0.17 a step
 _MEMORY = 6
 _MOST = 200
-# of the eigenvalues 1 … 2 of the linearised equation, the step that damps all by 1/3
+# the linearised equation has eigenvalues 1 … 2, and this step damps all by 1/3
 _STEP = 2.0 / 3.0
 _ROUNDING = 5e-15
 # sums may have errors of their own: the iteration ends where it has ceased to gain
@@ -275,7 +275,7 @@ class Balanced:
         sums: PairSums | SphereNodes | LineSums,
         axis: Array | None = None,
     ) -> Balanced:
-        """That of masses >= 0 at points, by the sums over them."""
+        """Scale masses >= 0 at points by the sums over them."""
         if beta == 0.0:
             return cls(points, masses, np.zeros(len(masses)), axis)
         # sums are in units of e^β

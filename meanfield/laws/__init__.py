@@ -9,5 +9,5 @@ from meanfield.laws.series import FourierSeries, ZonalSeries
 from meanfield.laws.tabulated import Tabulated
 from meanfield.laws.von_mises_fisher import VonMisesFisher
 
-# those that a case and a file can tell
+# cases and files know these laws
 LAWS = (Uniform, VonMisesFisher, FourierSeries, ZonalSeries, PointCloud, Tabulated, Mixture)

@@ -222,7 +222,7 @@ def checked_pdf(law: Law, points: Array) -> NDArray[Any]:
 
 # smaller values of a pdf lose digits and then underflow
 _LEAST_HELD = 1e-290
-# of log f, by which a logpdf may differ from the logarithm of its pdf
+# a logpdf may differ by this from the logarithm of its pdf
 _LOG_TOLERANCE = 1e-6
 
 

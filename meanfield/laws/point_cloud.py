@@ -276,7 +276,7 @@ class PointCloud(KnownLaw):
 
     @cached_property
     def _kernel(self) -> Pieces:
-        """What smooths a token."""
+        """The kernel that smooths a token."""
         return heat_kernel(self._smoothing, self.dim)
 
     @property

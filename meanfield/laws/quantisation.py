@@ -65,7 +65,7 @@ class Pieces:
         return np.asarray(totals, dtype=np.float64)
 
     def quantiles(self, line: Integers, levels: Array) -> tuple[Array, Array]:
-        """Where the share `levels` (n,) of the mass of lines (n,) is reached; the density there."""
+        """The places where lines (n,) reach shares `levels` (n,) of their mass; density there."""
         masses = self.masses
         ends = np.cumsum(masses)
         first = np.searchsorted(self.line, line)

@@ -34,12 +34,12 @@ from meanfield.typing import Array, ArrayLike, Coefficients
 _TURN = 2.0 * np.pi
 # angles nearer than this are one
 _SAME_ANGLE = 1e-12
-# of a series at the data: the share of π/gap that its degree may take, and its condition then
+# the degree of a series may be this share of π/gap of the data; its condition is then
 _SHARE = 0.9
 _CONDITION = ((1.0 + _SHARE) / (1.0 - _SHARE)) ** 2
 # on S^2 data are at least so many times the coefficients; the first degrees that are tried
 _OVERSAMPLING, _NEXT_DEGREE = 4.0, 0.8
-# of the largest value, what a series may fall below 0
+# a series may fall this share of its largest value below 0
 _SIGN_TOLERANCE = 1e-8
 # a relative misfit above this is reported, and where a degree smooths values above this
 _SMALL_MISFIT, _LARGE_MISFIT = 1e-3, 0.25
@@ -58,7 +58,7 @@ class _Line:
         angles[angles > _TURN - _SAME_ANGLE] = 0.0
         order = np.argsort(angles, kind="stable")
         angles, values = angles[order], values[order]
-        # what is given twice counts once
+        # an angle that is given twice counts once
         first = np.flatnonzero(np.diff(angles, prepend=-1.0) > _SAME_ANGLE)
         self.angles = angles[first]
         self.values = np.add.reduceat(values, first) / np.diff(first, append=len(angles))
@@ -80,7 +80,7 @@ class _Line:
             count = len(self.angles)
             found = np.fft.rfft(self.values)[: degree + 1] / count
             found *= np.exp(-1j * np.arange(degree + 1) * self.angles[0])
-            # of an even number the last one is cos(nθ/2) alone
+            # the last mode of an even number is cos(nθ/2) alone
             found[1 : (count + 1) // 2] *= 2.0
         else:
             masses = 0.5 * (self.gaps + np.roll(self.gaps, 1)) / _TURN
@@ -97,7 +97,7 @@ class _Line:
         self.kmax = len(others)
 
         def series(rows: Array) -> Array:
-            # those of half a turn are one half of a row
+            # rows of half a turn are one half of a whole row
             whole = rows if self.axis is None else np.hstack([rows, rows + np.pi])
             return np.asarray(first + fourier_rows(others, whole)[:, : rows.shape[1]])
 

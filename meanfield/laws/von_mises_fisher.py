@@ -17,7 +17,7 @@ from meanfield.typing import Array, ArrayLike
 
 _LARGEST_KAPPA = 1e6
 _LARGEST_EXPONENT = 709.0
-# of log κ
+# log κ is found to this
 _XTOL = 1e-15
 
 
@@ -181,7 +181,7 @@ class VonMisesFisher(KnownLaw):
         return points_around(self.mean, angles, rng)
 
     def _accepted(self, n: int, rng: np.random.Generator) -> Array:
-        """Those of n proposed polar angles that are accepted: some two thirds or more."""
+        """The polar angles that are accepted of n proposals: some two thirds or more."""
         degrees = self.dim - 1.0
         b = degrees / (2.0 * self.kappa + np.hypot(2.0 * self.kappa, degrees))
         z = rng.beta(0.5 * degrees, 0.5 * degrees, n)

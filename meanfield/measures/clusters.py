@@ -88,7 +88,7 @@ class Clusters(ShownFields):
 
 
 def clusters(measure: Measure, radius: float | None = None, *, min_mass: float = 0.0) -> Clusters:
-    """Where the mass of a measure is concentrated on the scale of `radius`.
+    """Find the places where the mass of a measure is concentrated on the scale of `radius`.
 
     A point is dense if the density there, smoothed over `radius`, is at least 2, twice that of the
     uniform measure. Dense points no further apart than `radius` belong to one cluster, and other
@@ -304,7 +304,7 @@ class _Neighbours:
             row, column = np.nonzero(joined)
             edges.append(np.stack([rows[row], columns[column]]))
             count += len(row)
-            # what is one by now has no more edges: a blob of many places has few
+            # clusters that are joined have no more edges: a blob of many places has few
             if count > len(labels):
                 labels, edges, count = _united(labels, edges), edges[:1], 0
         return _united(labels, edges)

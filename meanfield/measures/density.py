@@ -63,7 +63,7 @@ def spectral_tail(power: Array) -> float:
 
 
 FIT_TOLERANCE = 1e-8
-# of a law's series, before a run finds the space that it needs
+# a series of a law may miss this before a run finds the space that it needs
 _COARSEST_FIT = 1e-2
 SIGN_TOLERANCE = 1e-12
 # coefficients of a uniform density differ from 0 by rounding only
@@ -153,7 +153,7 @@ def _checked_mass(space: Space, mass: float, law: Law | None, unit_mass: bool, o
 def _checked_fit(
     space: Space, coefficients: NDArray[Any], values: Array, law: Law | None, off: float
 ) -> float:
-    """What a series misses of the values on its grid and of the law between, relative in L².
+    """The relative error in L² of a series, on its grid and against the law between.
 
     Raises
     ------
@@ -578,7 +578,7 @@ class Density(Measure):
         return Density.from_coefficients(space, self.coefficients_on(space))
 
     def coefficients_on(self, space: Space) -> Coefficients:
-        """Those of the series in the layout of another space of its kind."""
+        """The coefficients of the series in the layout of another space of its kind."""
         return self.space.embed(self.coefficients, space)
 
 
@@ -602,7 +602,7 @@ class SeriesLaw:
 
     @property
     def symmetry_axis(self) -> Array | None:
-        """That of the space."""
+        """The axis of the space."""
         return self.density.axis
 
     @cached_property

@@ -341,7 +341,7 @@ class FlowMap(Measure):
         return found, last / max(float(multipliers @ basis.power(found)), _LEAST_POWER)
 
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
-        """Those of all but the atoms, and Σ multipliers · power of their last degrees."""
+        """The moments of all but the atoms, and Σ multipliers · power of their last degrees."""
         return basis.point_moments(self.points, self.weights), 0.0
 
     def balance(self, beta: float) -> Balanced:
@@ -366,10 +366,10 @@ REACH = 8.0
 _MOST = 4_000_000
 # terms of a sum over all latitudes, a few GB
 _MOST_SOURCES = 50_000_000
-# what rounding allows in the mass of a law on a line
+# rounding moves the mass of a law on a line by this
 _LAW_TOLERANCE = 1e-14
 
-# of an array with a row for each panel
+# arrays have a row for each panel
 _PANELS = (-1, panels.NODES)
 # smaller masses lose digits and then underflow
 _LEAST_WEIGHT = 1e-290
@@ -792,7 +792,7 @@ _APART = 0.3
 _MESH_WAVES = 3.8, 10.0
 # one more than the degrees in a row that a finite symmetry empties: 1 to 5 for an icosahedron's
 _WINDOW = 6
-# of a density in place of a mesh: degrees, and what it may be off in W_1
+# a density in place of a mesh has at most this degree, and may be off by this in W_1
 _LARGEST_DEGREE, _COARSE = 255, 1e-3
 
 
@@ -1000,7 +1000,7 @@ class SphereFlowMap(FlowMap):
         return self.points[held], self.weights[held]
 
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
-        """Those of the nodes, cut where their error takes over.
+        """The moments of the nodes, cut where their error takes over.
 
         A patch of 10 × 10 Gauss nodes and side h gives degree l with an error of 1e-24 (lh/2)^20.
         So from some degree on the power that is found grows; up to the least of it, in windows
@@ -1021,7 +1021,7 @@ class SphereFlowMap(FlowMap):
         starts = np.arange(min(first, highest), highest + 1)
         windows = [power[start : start + _WINDOW].sum() / (start + 1.0) for start in starts]
         start = int(starts[np.argmin(windows)])
-        # where no growth is seen, all are the measure's
+        # all degrees are the measure's if no growth is seen
         cut = start if start + _WINDOW <= basis.kmax else basis.kmax
         moments = np.zeros(len(basis.degrees), dtype=np.complex128)
         moments[basis.degrees <= cut] = found[part.degrees <= cut]

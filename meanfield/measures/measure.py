@@ -62,7 +62,7 @@ class Measure(ShownMeasure, ABC):
 
     @property
     def run_limits(self) -> dict[str, Any]:
-        """What a run of it may do: arguments that its measures hand on."""
+        """The limits of a run: arguments that its measures hand on."""
         return {}
 
     def __len__(self) -> int:
@@ -107,7 +107,7 @@ class Measure(ShownMeasure, ABC):
         return are_parallel(self.axis, axis)
 
     def for_transport(self, p: float) -> tuple[Any, float]:  # noqa: ARG002 (of meshes)
-        """What W_p moves in its place, and an estimate of W_p between both, or inf."""
+        """The measure that W_p moves in its place, and an estimate of W_p between both, or inf."""
         return self, 0.0
 
     @abstractmethod

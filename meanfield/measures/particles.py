@@ -260,7 +260,7 @@ class Particles(Measure):
 
     @property
     def _precision(self) -> Precision:
-        """Of sums of e^{<z,y>} over all pairs."""
+        """The precision of sums of e^{<z,y>} over all pairs."""
         return np.float32 if self.sums == "float32" else np.float64
 
     def way_of_sums(self, is_fast: bool) -> str:
@@ -328,7 +328,7 @@ class Particles(Measure):
         counted = self.weights > 0.0
         support = self
         if not counted.all():
-            # what has no mass may be where u overflows, and scales nothing
+            # a token without mass may be where u overflows, and scales nothing
             support = Particles(self.points[counted], self.weights[counted], sums=self.sums)
         found = Balanced.of(support.points, support.weights, beta, support.node_sums(beta))
         return _BalancedTokens(found.points, found.masses, found.log_u, sums=self.sums)
@@ -392,7 +392,7 @@ class Oscillators(Particles):
         unit_mass: bool = False,
     ) -> None:
         turns = np.mod(real_array("angles", angles, 1), 2.0 * np.pi)
-        # of an angle just below 0 rounding makes a whole turn
+        # rounding makes a whole turn of an angle just below 0
         turns[turns >= 2.0 * np.pi] = 0.0
         self.frequencies: Array = read_only(real_array("frequencies", frequencies, 1))
         self.natural_frequencies = self.frequencies

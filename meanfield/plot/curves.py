@@ -85,7 +85,7 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
 
 
 def _gains(sol: Solution, ax: Axes | None) -> Axes:
-    """What the energy of a sum, and of each term, has gained since the start.
+    """Draw the gain of the energy of a sum, and of each term, since the start.
 
     The energies of terms may be far apart where they gain as much as each other.
     """
@@ -112,7 +112,7 @@ def energy_name(sol: Solution) -> str | None:
 
 
 def title(sol: Solution, name: str) -> str:
-    """What a variable is called, with the symbol of its energy if it has one."""
+    """The title of a variable, with the symbol of its energy if it has one."""
     about, called = sol.numbers[name].attrs, name.replace("_", " ")
     if about.get("role") in ("energy", "share"):
         return f"{called} {about['symbol']}{followed_beta(sol)}"
@@ -122,7 +122,7 @@ def title(sol: Solution, name: str) -> str:
     if about.get("role") != "rate" or sol.dynamics.noise > 0.0 or not is_constant:
         return called
     rate = f"d{about['symbol']}/dt"
-    # of a sum whose terms have metrics of their own, or along another flow, it has either sign
+    # dE/dt has either sign if terms have metrics of their own, or along another flow
     has_both_signs = (sol.numbers[name].values < 0.0).any()
     return f"{called} {f'±{rate}' if has_both_signs else f'|{rate}|'}{followed_beta(sol)}"
 
@@ -136,7 +136,7 @@ def followed_beta(sol: Solution) -> str:
 
 
 def bounded_title(sol: Solution, name: str) -> str:
-    """What an energy is called, between its bounds if it has any."""
+    """The title of an energy, between its bounds if it has any."""
     low, high = (f"{end:.4g}" if np.isfinite(end) else "" for end in bounds(sol, name)[:2])
     about = sol.numbers[name].attrs
     if not low + high:
@@ -367,7 +367,7 @@ def panel(sol: Solution, ax: Axes | None, title: str) -> Axes:
 
 
 def along(ax: Axes, t: ArrayLike) -> Array:
-    """Where times are on the axis of t, from 0 at its left end to 1; those before it at its end."""
+    """The places of times on the axis of t, from 0 at its left end to 1; earlier ones at 0."""
     ends = np.array(ax.get_xlim())
     times, scale = np.clip(t, *ends), np.log if ax.get_xscale() == "log" else np.asarray
     left, right = scale(ends)
@@ -436,16 +436,16 @@ def bounds(sol: Solution, name: str) -> Bounds:
 
 
 _NAME = re.compile(r"w(\d|_|$)")
-# what `DistanceTo` says that it measures
+# the words of `DistanceTo` for its distance
 _WASSERSTEIN = re.compile(r"Wasserstein distance W_(\S+) to (.+)", re.DOTALL)
 _TARGETS = {"uniform": "σ", "centre": "δ(mean)", "start": "the start"}
 # curves that lie on each other still show
 LINES = (frames.BLUE, "-"), (frames.ORANGE, "--"), (frames.GREEN, "-."), (frames.PINK, ":")
-# of terms, beside the whole in blue
+# terms have these lines, beside the whole in blue
 _TERM_LINES = *LINES[1:], (frames.SKY, "-"), (frames.GREY, "--"), ("black", "-.")
-# of the name of a term, in characters
+# the name of a term has at most so many characters
 _LONGEST = 40
-# of the height of an energy, that an entry of a legend takes
+# an entry of a legend takes this share of the height of an energy
 _ENTRY = 0.1
 # distances below are rounding, and no reason for a logarithmic scale
 _ROUNDING = 1e-12

@@ -13,7 +13,7 @@ from meanfield.plot import frames
 from meanfield.typing import Array
 
 _LINES = ("-", "--")
-# what is drawn of a comparison, and of a sweep by default
+# a comparison is drawn by these, and a sweep by default
 _DISTANCES = {"w1": "$W_1$", "mmd": "mmd", "mean_difference": "distance of the means"}
 _FIRST = (
     *("final_energy_share", "final_order_parameter", "final_energy", "value"),
@@ -142,13 +142,13 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
 
 
 def _called(found: Any) -> str:
-    """What a number is called, with its subscripts."""
+    """The title of a number, with its subscripts."""
     name = str(found.name).replace("_", " ")
     return frames.subscripts(str(found.attrs.get("long_name", name)), "$_{%s}$")
 
 
 def _key(found: Any, which: int) -> str:
-    """What an axis is called: the key of the case, or the time."""
+    """The title of an axis: the key of the case, or the time."""
     dim = found.dims[which]
     return str(found[dim].attrs.get("long_name", dim))
 

@@ -26,7 +26,7 @@ from meanfield.typing import Array, Integers
 # colours that colour-blind readers can tell apart (Okabe and Ito)
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 YELLOW, SKY, GREY = "#e69f00", "#56b4e9", "0.45"
-# of curves, one after another
+# curves have these colours, one after another
 CYCLE = BLUE, ORANGE, GREEN, PINK, SKY, YELLOW
 SMALL, NORMAL = 7.0, 8.0
 # narrower figures, in inches, are for one column of a paper
@@ -42,7 +42,7 @@ _EMPTY = 0.1
 _WIDE = 30.0
 # times of which half are before this part of the last are closer to geometric than to even ones
 _CROWDED = 5.0
-# where a scale of densities ends: a flow map's density has no bound, and 1e30 would hide all others
+# a scale of densities ends here: a flow map's has no bound, and 1e30 would hide all others
 CAP = 1e4
 # half the angle that a number on the scale takes, and the margin beside the poles of a profile
 _LABEL, _MARGIN = np.pi / 10, 0.02 * np.pi
@@ -51,7 +51,7 @@ QUARTERS = (np.pi / 2 * np.arange(5)).tolist(), ["0", "π/2", "π", "3π/2", "2�
 
 
 def to_bytes(figure: Figure, **how: Any) -> bytes:
-    """What a file of the figure would hold; `how` is as for `savefig`."""
+    """The bytes of a file of the figure; `how` is as for `savefig`."""
     drawn = io.BytesIO()
     figure.savefig(drawn, **how)
     return drawn.getvalue()
@@ -275,7 +275,7 @@ def is_decades(t: Array) -> bool:
 
 
 def height(values: Array, scale: Normalize) -> Array:
-    """Where a density stands between the bottom 0 and the top 1 of its scale."""
+    """The place of a density between the bottom 0 and the top 1 of its scale."""
     return np.asarray(scale(np.clip(values, scale.vmin or 0.0, scale.vmax)))
 
 
@@ -297,7 +297,7 @@ def thinned(count: int, most: int) -> Integers:
 
 
 def heading(name: str, beta: float | None, sign: int = 1, noise: float = 0.0) -> str:
-    """What a dynamics is called in the title of a figure.
+    """The name of a dynamics in the title of a figure.
 
     Examples
     --------

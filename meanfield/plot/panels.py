@@ -33,7 +33,7 @@ _MOST_NAMES = 4
 _APART = 0.28
 
 
-# of the histogram of tokens on the circle
+# the histogram of tokens on the circle has so many bins
 BINS = 90
 _ROOT8 = float(np.sqrt(8.0))
 _PIXELS = 180
@@ -54,7 +54,7 @@ class Plane(NamedTuple):
 
 @dataclass(frozen=True)
 class Look:
-    """What panels share: the scale of densities, the plane tokens are seen in, the resolution."""
+    """The look that panels share: scale of densities, plane that tokens are seen in, resolution."""
 
     scale: Normalize
     plane: Plane
@@ -302,7 +302,7 @@ def curve(measure: Any, most: int | None = None) -> tuple[Array, Array]:
 
 
 def _extent(measure: AnyMeasure) -> tuple[float, int]:
-    """Where its angles end, and the fewest of them that a curve is drawn at."""
+    """The end of its angles, and the fewest of them that a curve is drawn at."""
     return (_TURN, 721) if measure.axis is None else (np.pi, 361)
 
 
@@ -357,7 +357,7 @@ def _(measure: SphereFlowMap, ax: Any, shared: Look) -> None:
 
 @_extremes.register
 def _(measure: LineFlowMap, axis: Array | None) -> tuple[float, float]:  # noqa: ARG001 (of tokens)
-    """Of the curve, or twice the uniform one where that is more."""
+    """The top of the scale: that of the curve, or twice the uniform density if that is more."""
     _, logs = log_curve(measure)
     equator, least = np.array([np.pi / 2]), 0.0
     if measure.axis is not None:

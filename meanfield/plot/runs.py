@@ -240,7 +240,7 @@ def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "
     about = {"Keywords": source} if source else None
     drawn = frames.to_bytes(whole, dpi=200, format=path.suffix[1:].lower(), metadata=about)
     remove_leftovers(path)
-    # of a full disk, Python's own message is enough
+    # Python's own message is enough for a full disk
     with whole_file(path) as beside:
         beside.write_bytes(drawn)
 

@@ -22,7 +22,7 @@ from meanfield.plot import frames
 from meanfield.theory import orthogonal_arrival
 from meanfield.typing import Array
 
-# of the colours, the part that is seen on white
+# this part of the colours is seen on white
 _DARK, _LIGHT = 0.05, 0.85
 
 
@@ -335,7 +335,7 @@ def _plateaus(axes: Any, starts: Array, ends: Array, counts: Array) -> None:
             frames.write(axes[0], f"{count:g}{noun}", place, frame, ha="center", va="top")
 
 
-# of verdicts
+# verdicts have these colours
 _VERDICTS = {"refuted": frames.ORANGE, "undecided": frames.GREY}
 # below it logarithmic axes end, and beyond a bound by more is no rounding
 _FLOOR, _BEYOND = 1e-18, 1e-12
@@ -377,7 +377,7 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
         "share": _search,
         "flow_gap": _flows,
     }
-    # of several β, one may lack what another has
+    # one of several β may lack what another has
     present = [
         draw for name, draw in panels.items() if name in one and bool(one[name].notnull().any())
     ]
@@ -433,7 +433,7 @@ def _search(ax: Axes, one: Any) -> None:
     for kind, colour in zip(dict.fromkeys(kinds), _COLOURS, strict=False):
         here = kinds == kind
         ax.plot(share[here], defect[here], ".", color=colour, ms=3, label=kind)
-    # what gradients reach from below and from above; both margins of a measure have one sum
+    # gradients reach so far from below and from above; both margins of a measure have one sum
     (down, up), whole = one["margin"].values, share[0] + defect[0]
     ax.plot([down, whole - up], [whole - down, up], "x", color="black", ms=5, label="gradients")
     unit = "U = E(δ) − E(σ)" if np.isfinite(float(one["beta"])) else "U = max |W − Λ₀|/2"
@@ -701,7 +701,7 @@ def _arrival_of(ds: Any, beta: float) -> float:
 
 
 def _common(given: list[Any]) -> str:
-    """What all panels have in common."""
+    """The parts that all panels share."""
     texts = []
     for name, text in (
         ("dynamics", "{}"),
@@ -839,7 +839,7 @@ def causal_limit(ds: Any) -> Figure:
 
 
 def _power(letter: str, slope: float, half: float) -> str:
-    """What a legend says of a fitted power; nothing where there is none."""
+    """The words of a legend for a fitted power; none without one."""
     interval = rf" \pm {half:.2f}" if np.isfinite(half) else ""
     return f": ${letter}^{{{slope:.2f}{interval}}}$" if np.isfinite(slope) else ""
 
@@ -1005,7 +1005,7 @@ def _draw_mode(ax: Axes, one: Any) -> None:
 
 
 def _instants(ds: Any) -> list[int]:
-    """Where the first and the last closure break, and the end of kirkwood; ends for no breaks."""
+    """The times when the first and last closure break and kirkwood ends; its end for no break."""
     t, breaks, reached = (ds[name].values for name in ("t", "breaks", "reached"))
     places = np.where(np.isfinite(breaks), breaks, reached)
     end = float(ds["reached"].sel(closure="kirkwood"))

@@ -195,7 +195,7 @@ def _energy(figure: Figure | SubFigure, ds: Any) -> None:
 
 
 def _parts(figure: Figure | SubFigure, ds: Any) -> None:
-    """What each half of a layer does to the energy, and the residual of first order."""
+    """Draw the change of energy by each half of a layer, and the residual of first order."""
     part = at_known_beta(ds).sel(subset=SUBSETS[0])
     beta = float(part["beta"])
     title = f"change of $E_β$ / $E_β$(δ) by each half of a layer, β = {beta:.3g}"

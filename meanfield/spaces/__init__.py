@@ -6,6 +6,6 @@ from meanfield.spaces.sphere_fields import FINEST, Places, SphereAt, SphereField
 from meanfield.spaces.zonal import Zonal, ZonalAt, ZonalTransforms
 
 Space = Circle | Sphere | Zonal
-# of series at arbitrary points
+# each of them has series at arbitrary points
 Harmonics = CircleAt | SphereAt | ZonalAt
 Transforms = CircleTransforms | SphereTransforms | ZonalTransforms

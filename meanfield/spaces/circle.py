@@ -316,7 +316,7 @@ def _places(angles: Array) -> dict[str, Any]:
 
 
 def added(sums: Callable[[slice], Coefficients], count: int) -> Coefficients:
-    """What so many angles or points sum to: many of them in two halves at a time.
+    """The sum over so many angles or points: many are summed in two halves.
 
     Threads of a transform add in the order in which they end, and its sums would not repeat.
     """

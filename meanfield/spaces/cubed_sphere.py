@@ -29,7 +29,7 @@ _TO_LEGENDRE = (
     * _WEIGHTS
     * (np.arange(ORDER)[:, None] + 0.5)
 )
-# of the tolerance of a density on a leaf, what it may miss of a drift
+# a drift on a leaf may miss this share of the tolerance of its density
 DRIFT_SHARE = 2e-3
 # a cell about each node, as wide as its weight, has a few Gauss points of its own each way
 _IN_CELL = 3

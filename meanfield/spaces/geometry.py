@@ -9,7 +9,7 @@ from scipy.special import gammaln
 
 from meanfield.typing import Array, ArrayLike
 
-# where between two points of a grid a series is looked at: no alias comes back to where it was
+# a series is looked at here between two points of a grid, where no alias is what it was
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
@@ -227,9 +227,9 @@ def logarithm(points: Array, targets: Array) -> Array:
 
 # unit vectors nearer than this are one; their cosine could tell no angle below 1e-8
 _PARALLEL = 1e-14
-# of a matrix, by which it may miss its symmetry
+# a matrix may miss its symmetry by this share of itself
 _ALIKE = 1e-12
-# of its maximum, by which a function may differ between two meridians
+# a function may differ by this share of its maximum between two meridians
 _EVEN = 1e-9
 
 

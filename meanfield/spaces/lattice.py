@@ -113,7 +113,7 @@ class Lattice:
         return np.asarray(SQRT_4PI * found)
 
     def overshoot(self, degree: int) -> float:
-        """Of a series of this degree, the largest value over the largest at the points.
+        """A bound of the largest value of a series of this degree over the largest at the points.
 
         Raises
         ------

@@ -129,7 +129,7 @@ def invert(series: Array, slopes: Array, values: Array) -> Array:
 
 
 def quantiles(masses: Array, values: Array, levels: Array) -> tuple[Array, Array]:
-    """What functions on panels are where shares of the whole mass are reached; and which panel.
+    """The values of functions on panels where shares of the whole mass are reached, and the panels.
 
     Parameters
     ----------

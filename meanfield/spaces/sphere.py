@@ -35,7 +35,7 @@ def layout(lmax: int) -> tuple[Integers, Integers]:
 
 
 def positions(degrees: Integers, orders: Integers, lmax: int) -> Integers:
-    """Where c_lm stands in the layout of degree lmax."""
+    """The index of c_lm in the layout of degree lmax."""
     return np.asarray(orders * (2 * lmax + 1 - orders) // 2 + degrees)
 
 
@@ -98,9 +98,9 @@ class DuccPlan:
 
 # fewer rings may be too few for its vectors, and it then ends the process
 _LEAST_RINGS = 32
-# where it was seen to be the faster one
+# SHTns was seen to be faster up to this degree
 _LARGEST = 127
-# those of OpenMP wait by turning, which is slow beside other processes, and do not survive a fork
+# threads of OpenMP wait in a loop, slow beside other processes, and do not survive a fork
 _THREADS = 1
 # bytes to which its arrays must lie
 _ALIGNMENT = 16
@@ -182,7 +182,7 @@ class ShtnsPlan:
 
     def weak_divergence(self, field: Array, out: Coefficients, room: Any = None) -> None:
         """out_lm = ∫ field · ∇ conj(Y_lm) dσ, minus the divergence, by way of a room (2, n)."""
-        # of transforms with a room the field is theirs, too
+        # transforms that have a room own the field, too
         south, east = _aligned(field, np.float64) if room is None else field
         size = 2, len(self._laplacian)
         found, rest = np.empty(size, dtype=np.complex128) if room is None else room

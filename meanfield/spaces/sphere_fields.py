@@ -104,7 +104,7 @@ _AT_POLE = 1e-150
 
 @dataclass(frozen=True)
 class Places:
-    """Where points (n, 3) lie: angles for the transforms, and the frame along θ and φ.
+    """Points (n, 3) on S²: their angles for the transforms, and their frames along θ and φ.
 
     At a pole the longitude is taken as 0; the frame turns with it, so that tangent vectors in
     Cartesian components have no singularity.

@@ -37,7 +37,7 @@ from meanfield.studies.executors import labelled
 from meanfield.typing import Array, ArrayLike
 
 DISTANCES = ("mmd", "w1")
-# where W_1 is below it, which no figure shows, two runs are said to be the same
+# two runs are the same if W_1 is below this, which no figure shows
 _SAME = 1e-3
 _NUMBERS = {"energy": energy, "energy_share": energy_share, "dissipation": dissipation}
 _ABOUT = {
@@ -186,7 +186,7 @@ def _asked_times(a: Solution, b: Solution, save_at: int | ArrayLike) -> Array:
 
 
 def _energy_of(dynamics: Any, dim: int) -> tuple[Any, ...]:
-    """What tells the functional of a dynamics from others, which is the same with noise."""
+    """The record that tells the functional of a dynamics from others; noise does not change it."""
     own = dynamics.energy_functional
     if own is None:
         return ()
@@ -209,7 +209,7 @@ def _owner(sol: Solution) -> AnyDynamics:
 
 
 def _number(name: str, sol: Solution, measure: AnyMeasure, t: float) -> float:
-    """What a run has recorded; between its saves the same of its measure; nan where it has none."""
+    """A number that a run has recorded, computed between its saves; nan if it has none."""
     if name not in sol.dataset:
         return float("nan")
     save = int(np.abs(sol.t - t).argmin())

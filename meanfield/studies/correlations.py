@@ -125,9 +125,9 @@ def pairs_of(gram: Array, kmax: int) -> Array:
     return means
 
 
-# of each of a thousand coefficients, whose errors may add up in f
+# a thousand coefficients have this error each, and their errors may add up in f
 RTOL, ATOL = 1e-12, 1e-14
-# of coefficients of which that of degree 0 is 1; rounding in 8192 values of f stays below it
+# the coefficient of degree 0 is 1; rounding in 8192 values of f stays below this
 TAIL_TOL = 1e-11
 FIRST_SIZE, LAST_SIZE = 128, 1 << 13
 # |E cos kx| <= 1, up to rounding
@@ -150,7 +150,7 @@ class _Limit:
 
 @dataclass(frozen=True)
 class Closed:
-    """What a closed equation gives at the times that it reached.
+    """The solution of a closed equation at the times that it reached.
 
     Attributes
     ----------
@@ -254,7 +254,7 @@ def _breaks(
 
     def first(values: Array, is_impossible: bool) -> Array:
         off = np.abs(values - means) > allowed
-        # what is above 1 is off, too
+        # a value above 1 is off, too
         off |= np.isnan(values) & is_impossible
         off &= (times > 0.0)[:, None]
         return np.where(off.any(axis=0), times[off.argmax(axis=0)], np.nan)

@@ -38,7 +38,7 @@ from meanfield.typing import Array
 
 _log = logging.getLogger(__name__)
 PROCESSES = "processes"
-# what a lost worker raises, by name, since no cluster's library is imported here
+# a lost worker raises these, by name, since no cluster's library is imported here
 _LOST = {"KilledWorker", "CommClosedError"}
 # how many threads a user wants for products of matrices
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
@@ -115,7 +115,7 @@ def mapped_by(
             sys.exit(_NO_GUARD)
         try:
             ForkingPickler.dumps((run, tasks[:1]))
-        # what can not travel may say so in any way
+        # an object that can not travel may raise anything
         except Exception as error:
             raise ValueError(
                 f"executor {PROCESSES!r} must be sent functions of a module and values that can be "
@@ -146,7 +146,7 @@ def _do(home: tuple[str, int], run: Callable[[Any], Any], number: int, task: Any
     try:
         return run(task)
     except Interrupted:
-        # what one task has so far need not travel from its worker
+        # the state of one task need not travel from its worker
         raise KeyboardInterrupt from None
     except Exception as error:
         error.add_note(f"in task {number} of the study: {task!r:.200}")
@@ -345,7 +345,7 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
     except ImportError as error:
         raise ValueError(f"executor 'dask' {_INSTALLED.format('cluster')}, got: {error}") from error
     with ExitStack() as stack:
-        # what is lost is said in one line
+        # a loss is said in one line
         stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))
         if scheduler is None:
             scheduler = stack.enter_context(_local_cluster(distributed, workers))
@@ -399,7 +399,7 @@ def _mpi() -> Any:
 
 
 def drawn_entropy(rng: np.random.Generator) -> list[int]:
-    """What seeds are made of, drawn from a generator."""
+    """The entropy that seeds are made of, drawn from a generator."""
     return [int(word) for word in rng.integers(1 << 32, size=8)]
 
 

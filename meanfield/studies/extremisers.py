@@ -45,11 +45,11 @@ _LARGEST_EXPONENT = 350.0
 _LEAST_EXPONENT = 1e-12
 # last coefficients of a complete series, and what a density may be below 0 by rounding
 _COMPLETE, _ROUNDING = 1e-12, 1e-12
-# of its maximum, what no rounding makes of a density
+# rounding makes a density no more negative than this share of its maximum
 _NEGATIVE = 1e-6
 # variation of the potential beyond which rounding of the density is more than that
 _LARGEST_RESIDUAL = 1e-6
-# of a potential above 1/(2β), what lies beyond its degree N; N times the covering radius
+# a potential above 1/(2β) has this tail beyond its degree N; the cover is N times its radius
 _TAIL, _COVER = 1e-17, 0.5
 # a term's own rounding, that of e^x, of Gauss weights and of Λ_0, in eps
 _OF_A_TERM = 500.0
@@ -260,7 +260,7 @@ class ZonalBasis:
 
     @cached_property
     def degrees(self) -> Indices:
-        """Of each function, ascending."""
+        """The degree of each function, ascending."""
         return np.arange(0, self.kmax + 1, 2)
 
     def at(self, points: Array) -> Array:
@@ -335,7 +335,7 @@ class SphereBasis:
 
     @cached_property
     def degrees(self) -> Indices:
-        """Of each function, ascending."""
+        """The degree of each function, ascending."""
         return np.concatenate([np.full(k // 2 + 1, k) for k in range(0, self.kmax + 1, 2)])
 
     def at(self, points: Array) -> Array:
@@ -444,7 +444,7 @@ def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
     A routine for dense matrices leaves rounding of the largest coefficient in all; the recurrences
     run in the direction in which they are stable, and keep the digits of small ones.
     """
-    # of a matrix graded from small to large, QR iterations keep the digits of small eigenvalues
+    # QR iterations keep small eigenvalues of a matrix that is graded from small to large
     energies, dense = eigh(matrix, driver="ev")
     stops = np.append(starts[1:], len(matrix))
     blocks = [slice(a, b) for a, b in zip(starts, stops, strict=True)]
@@ -614,7 +614,7 @@ def search_largest(matrix: Array, beta: float, repeats: int, rng: np.random.Gene
 
 
 def four_points(values: Array, beta: float) -> tuple[float, float]:
-    """Of points (±x_1, ±x_2) in the eigenframe on the circle, the x_1² of least energy, and that.
+    """The x_1² of least energy, and that energy, of points (±x_1, ±x_2) in the circle's eigenframe.
 
     E = cosh(βλ_1 x_1²) cosh(βλ_2 x_2²)/(2β) is least where λ_1 tanh(βλ_1 x_1²) = λ_2 tanh(βλ_2
     x_2²), Burger et al., arXiv 2501.03096.

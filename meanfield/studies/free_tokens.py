@@ -25,7 +25,7 @@ TIES = ("average", "first", "last")
 # scores that differ by this share of the largest are tied
 _TIED = 1e-12
 _LARGEST = 1e150
-# of a step, unless a caller gives others
+# a step has these tolerances unless a caller gives others
 _RTOL, _ATOL = 1e-9, 1e-12
 # so many switches within this share of the time, or of each token: tokens slide along a tie
 _QUICK_SWITCHES, _NO_TIME = 200, 1e-6
@@ -257,7 +257,7 @@ def _stalls(switches: list[float], n: int, t_end: float) -> bool:
 
 
 class _Targets:
-    """Where tokens z go under 'hardmax', and how far ahead that is.
+    """The points to which tokens z go under 'hardmax', and how far ahead of others they are.
 
     Parameters
     ----------

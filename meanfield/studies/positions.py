@@ -130,7 +130,7 @@ def characteristic_steps(law: Law, dynamics: AnyDynamics, run: Solution[Any]) ->
 
 
 def follow_characteristics(dynamics: Any, steps: list[Step], points: Array) -> Array:
-    """Where unit rows (n, d) are carried to, by the method of Dormand and Prince of order 8."""
+    """Follow unit rows (n, d) along X by the method of Dormand and Prince of order 8."""
     for length, stages in steps:
         velocities: list[Array] = []
         for row, (t, measure) in zip(DOP853.A, stages, strict=True):
@@ -292,7 +292,7 @@ _ABOUT = {
 
 
 def _by_window(counts: list[int], errors: Array) -> dict[str, Any]:
-    """What is told of errors (n, repeat, window, t): their root mean squares, and slopes."""
+    """The root mean squares of errors (n, repeat, window, t), and their slopes."""
     size, repeats, windows, times = errors.shape
     last, tokens = np.full((2, size, windows), np.nan)
     slopes = np.empty((size, 2, times))

@@ -33,7 +33,7 @@ from meanfield.typing import Array, Rng
 
 PARTS = ("coefficients", "identity", "search", "flows")
 FAULT = "a fault of this package or its libraries, not of the proposition"
-# those that ask the potential only, neither measures nor runs of the package
+# these parts ask the potential only, neither measures nor runs of the package
 _OF_POTENTIALS = ("coefficients", "search")
 _LARGEST_BETA, _LARGEST_DIM = 1e3, 1024
 # below it E(mu)/E(σ) has few digits, and degrees k >= 2 linger for times of order β^(1-k)
@@ -50,7 +50,7 @@ _ABOUT = {
     "margin": ("distance from the bound", "over U"),
     "flow_gap": ("gap to the bound", ""),
 }
-# of a part: 'differs' says that numbers disagree that must not, 'fails' that there is a witness
+# verdicts of a part: 'differs' if numbers disagree that must not, 'fails' if there is a witness
 PROVED, HOLDS, OPEN, DIFFERS, FAILS = "proved", "holds", "open", "differs", "fails"
 
 
@@ -239,7 +239,7 @@ def verdict(found: Sequence[tuple[str, Evidence]]) -> dict[str, str]:
 
 
 def _statement(interval: tuple[float, float], dim: int, is_potential: bool) -> str:
-    """What the verdict is about."""
+    """The statement that the verdict is about."""
     text = (
         f"σ is the only minimiser and Diracs are the only maximisers of the energy on S^{dim - 1}"
     )
@@ -256,7 +256,7 @@ def _statement(interval: tuple[float, float], dim: int, is_potential: bool) -> s
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one part of the study found for one β.
+    """The findings of one part of the study for one β.
 
     Attributes
     ----------
@@ -280,13 +280,13 @@ class Evidence:
     note: str = ""
 
 
-# what rounding may hide, as a share of the sum of absolute terms
+# rounding may hide this share of the sum of absolute terms
 ROUNDING = 1e-13
 # below it e^{βt} - 1 leaves double precision
 _SMALLEST_BETA = 1e-290
 # digits of a bound of Λ_k
 _DIGITS = 50
-# of a potential: its coefficients, or its degrees if it is a function
+# a potential has at most so many coefficients, or degrees if it is a function
 _MOST, _DEGREES = 257, 48
 # cosines at which potentials are compared
 _COSINES = 4001

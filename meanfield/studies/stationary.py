@@ -27,7 +27,7 @@ from meanfield.studies.executors import labelled, run_tasks
 from meanfield.theory import check_attention, critical_noise, energy_uniform
 from meanfield.typing import Array, ArrayLike, NDArray
 
-# where W * mu has no digits left, and its density far fewer than none
+# W * mu has no digits left here, and its density far fewer than none
 _SMALLEST = 1e-300
 # points of a cap, and the logarithm of the factor by which a density may rise in it
 _IN_CAP, _STEEP = 16, 3.0
@@ -51,7 +51,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class State:
-    """What f = e^{ρφ(h)}/Z is on a grid: masses f·w, potential φ, φ'(h), log Z."""
+    """The state f = e^{ρφ(h)}/Z on a grid: masses f·w, potential φ, φ'(h), log Z."""
 
     masses: Array
     potential: Array
@@ -657,7 +657,7 @@ def dataset(
     noise = ds["noise"]
     ds["bifurcation_noise"] = noise[:, :, 0]
     ds["fold_noise"] = noise.where(ds["event"] == "fold").max("point")
-    # what the branches of degree 1 say of the transition from the uniform state
+    # the branches of degree 1 tell the transition from the uniform state
     tau_1 = xr.DataArray([critical_noise(one, dim) for one in runs], dims="beta")
     is_first = ds["fold_noise"][:, 0].fillna(0.0) > tau_1
     ds["critical_noise"] = tau_1
@@ -804,7 +804,7 @@ def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Data
     """One branch from the uniform state on: the numbers of each point, and how it ended."""
     dynamics, degree, direction = task
     equation = Equation(dynamics, dim, degree)
-    # where τ turns the last entry of the tangent is 0
+    # the last entry of the tangent is 0 at a turn of τ
     events: dict[str, Callable[[Point], float]] = {"fold": lambda one: float(one.tangent[-1])}
     if not dynamics.normalised:
         events[EQUAL] = lambda one: equation.numbers(one)["excess"]

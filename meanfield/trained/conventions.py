@@ -13,11 +13,11 @@ import numpy as np
 from meanfield.trained.matrices import KINDS, PAIRINGS, LayerMatrices, Norm, Rotary, softmax
 from meanfield.typing import Array, NDArray
 
-# of a number that is stored as float32
+# rounding of a number that is stored as float32
 _UNIT = float(np.finfo(np.float32).eps) / 2.0
 # rounding errors of a sum of products |q||k| that come together, with room for those of q and k
 _SUM = 8.0
-# of a number that is stored as bfloat16, over that as float32
+# rounding of a number stored as bfloat16 over that of float32
 _HALF = 2.0**16
 # another convention explains a difference that it makes so many times smaller
 _FAR = 10.0
@@ -42,7 +42,7 @@ class Difference(NamedTuple):
     remedy: str
 
     def __str__(self) -> str:
-        """What can be said of a difference that rounding to float32 does not explain."""
+        """The sentence for a difference that rounding to float32 does not explain."""
         error = float(np.max(self.errors))
         head = f" in head {int(np.argmax(self.errors))}" if self.errors.ndim else ""
         is_half = error <= self.rounding * _HALF / _SUM
@@ -211,7 +211,7 @@ def compare_residual(
 
 
 def _rest_of_fit(rows: Array, target: Array) -> Array:
-    """What a gain and a shift for each coordinate leave of the target."""
+    """The rest of the target after a gain and a shift for each coordinate."""
     centred, wanted = rows - rows.mean(axis=0), target - target.mean(axis=0)
     squares = np.einsum("ij,ij->j", centred, centred)
     gains = np.einsum("ij,ij->j", centred, wanted) / np.where(squares > 0.0, squares, 1.0)

@@ -109,7 +109,7 @@ def energy_gradient(points: ArrayLike, beta: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """What a move of the tokens did to E_β/E_β(δ): change = Σ of_tokens + residual.
+    """The effect of a move of the tokens on E_β/E_β(δ): change = Σ of_tokens + residual.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Attribution:
 
 
 def attribute_energy(before: ArrayLike, after: ArrayLike, beta: float) -> Attribution:
-    """What each token's move does to E_β/E_β(δ), to first order, with what that leaves.
+    """The effect of each token's move on E_β/E_β(δ), to first order, and the residual.
 
     Δx_i is after − before, of which the gradient sees the tangent part: to first order the geodesic
     between them. Each half of a layer is attributed by itself, so that attention and feed-forward

@@ -174,7 +174,7 @@ def _in_npz(path: Path) -> dict[str, FileArray | str]:
 
 
 def _first_of(path: Path, header: int) -> int:
-    """Where the content of a member of an archive begins: behind its name and extra fields."""
+    """The first byte of the content of a member of an archive: behind its name and extra fields."""
     with path.open("rb") as file:
         file.seek(header)
         local = file.read(30)

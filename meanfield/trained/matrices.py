@@ -224,7 +224,7 @@ class LayerMatrices(Record):
         )
 
     def inputs(self, states: Array, norm: Norm) -> Array:
-        """What attention is given of states (n, d): through the norm, if it is before attention."""
+        """The input of attention for states (n, d): through the norm, if it is before attention."""
         return states if norm.position == "after" else self.with_gains(norm.normalise(states))
 
     def with_gains(self, states: Array) -> Array:

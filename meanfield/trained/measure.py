@@ -116,7 +116,7 @@ _UNITS = {"own_distance": "radian", "optimal_distance": "radian"}
 
 @runtime_checkable
 class Layered(Protocol):
-    """What `measure_layers` asks of states: `LayerStates` and `SyntheticLayers` answer it."""
+    """The states that `measure_layers` measures: `LayerStates` and `SyntheticLayers` are some."""
 
     @property
     def n_layers(self) -> int:
@@ -245,7 +245,7 @@ def measure_layers(
             f"states must have at least {_FEWEST} tokens that are no sinks, got {len(others)}"
         )
     if states.n_tokens > max_tokens:
-        # of no more tokens than are measured nothing is drawn
+        # nothing is drawn if all tokens are measured
         count = max(_FEWEST, max_tokens - int(sink.sum()))
         others = random.permutation(others)[:count]
     sample = _Sample(states, np.sort(np.concatenate([np.flatnonzero(sink), others])))
@@ -288,7 +288,7 @@ def measure_layers(
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Those tokens of a model that are measured; of a layer no others are kept."""
+    """The tokens of a model that are measured; no others are kept of a layer."""
 
     states: Layered
     index: Indices
@@ -430,7 +430,7 @@ def _model_beta(fits: list[EffectiveBeta]) -> float | None:
 
 
 def _figures(points: Array, betas: Array) -> Numbers:
-    """What is measured of some tokens, of their halves and of all their nulls."""
+    """The figures of some tokens, of their halves and of all their nulls."""
     measure = Particles(points)
     pairs = (points @ points.T)[np.triu_indices(len(points), 1)]
     return {
@@ -534,7 +534,7 @@ def _states(
 
 
 def _moves(sample: _Sample, kept: list[Indices], betas: Array, progress: bool) -> dict[str, Any]:
-    """What each part of each layer did to the energy, and how far it moved the tokens."""
+    """The effect of each part of each layer on the energy, and how far it moved the tokens."""
     states = sample.states
     has_halves = states.after_attention_at(0) is not None
     names = ("change", "residual", "tokens", "own", "optimal")
@@ -704,7 +704,7 @@ def _verdict(value: float, error: float, excess: float, excess_error: float, rep
 
 @dataclass(frozen=True)
 class _Rise:
-    """What a number gains from the first state to the last, and what its drift to the mean does."""
+    """The gain of a number from the first state to the last, and that of the drift to the mean."""
 
     value: float
     error: float

@@ -22,7 +22,7 @@ from meanfield.typing import Array, ArrayLike, NDArray
 
 # twice what rounding of a row to bfloat16 makes of its sum
 _SUM_TOLERANCE = 2.0**-8
-# of root mean squares that are 1: of a normalised row, up to rounding to bfloat16
+# the root mean square of a normalised row is 1 up to this, after rounding to bfloat16
 _UNIT_TOLERANCE = 1e-2
 
 
@@ -295,7 +295,7 @@ class LayerStates:
         mask, kept = self._masks()
         name = f"attention of layer {layer}"
         heads = self._attention[(layer, *self._place())]
-        # what padding looks at is nobody's, and may be nan
+        # attention of padding is nobody's, and may be nan
         heads = _finite(name, heads if kept.all() else heads[:, kept])
         _check_attention(name, heads, mask[kept], np.flatnonzero(kept))
         return heads if kept.all() else heads[:, :, kept]
@@ -386,7 +386,7 @@ class LayerStates:
         return bool(off.max() < _UNIT_TOLERANCE)
 
     def stage(self, layer: int) -> str:
-        """Where in the model a state is, in words.
+        """The place of a state in the model, in words.
 
         Parameters
         ----------
@@ -471,7 +471,7 @@ class LayerStates:
         return (self._prompt,) if self._prompts else ()
 
     def _masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """What a token may see, shape (n, n), and which are no padding, shape (n,)."""
+        """The tokens that each may see, shape (n, n), and those that are no padding, (n,)."""
         place, n = self._place(), self._n
         mask = np.asarray(self._mask)
         if mask.ndim == 0:

@@ -65,7 +65,7 @@ def curve_views(sol: Solution) -> list[View]:
 
 
 def comparison_views(ds: Any, labels: Sequence[str]) -> list[View]:
-    """What two runs have each, a curve for each, and how far they are apart."""
+    """The numbers of two runs, a curve for each, and the distance between the runs."""
     found = []
     untold = {f"{name}{end}" for name in ds.data_vars for end in (LOWER, UPPER, PROVED)}
     untold |= {"energy_share"} if "energy" in ds else set()
@@ -96,7 +96,7 @@ def drawn_energies(sol: Solution) -> list[str]:
 def _energy(sol: Solution, name: str) -> View:
     values, limits = sol.dataset[name].values, curves.bounds(sol, name)
     if name == "energy" and (terms := _of_terms(sol, "term_energy")):
-        # those of terms may be far apart where they gain as much as each other
+        # terms may be far apart although they gain as much as each other
         symbol = sol.dataset[name].attrs["symbol"]
         gains = {"the sum": values - values[0]} | {of: e - e[0] for of, e in terms.items()}
         title = f"energy {symbol}(t) − {symbol}(0), {symbol}(0) = {values[0]:.4g}"
@@ -139,7 +139,7 @@ def _rate(sol: Solution) -> View:
 
 
 def scale_of(values: Array) -> dict[str, Any]:
-    """Of an axis: logarithmic where positive values are wide apart, else from 0."""
+    """The scale of an axis: logarithmic if positive values are wide apart, else from 0."""
     known = values[np.isfinite(values)]
     if frames.is_wide(known):
         return log_axis(known.min() / _MARGIN, known.max() * _MARGIN)
@@ -185,7 +185,7 @@ def _tail(sol: Solution) -> View:
 
 
 def tolerances(sol: Solution) -> Array:
-    """What the tail of each measure may be: `tail_tol` of series, `tol` of flow maps."""
+    """The tolerance of the tail of each measure: `tail_tol` of series, `tol` of flow maps."""
     of_series = float(sol.dataset.attrs.get("tail_tol", np.nan))
     return np.array([getattr(measure, "tol", of_series) for measure in sol.measures])
 

@@ -73,7 +73,7 @@ def plotly_script() -> str:
 
 
 _MOST_TIMES = 61
-# of the measures' numbers, in characters: with plotly.js the page stays below 10 MB
+# the measures' numbers take so many characters: with plotly.js the page stays below 10 MB
 _ROOM = 3_000_000
 
 
@@ -195,7 +195,7 @@ def write(place: Path, text: str) -> None:
 
 
 def source_of_page(sols: Sequence[Solution]) -> str:
-    """What a page was made from."""
+    """The digest of the runs that a page was made from."""
     sources = [sol.source for sol in sols]
     return sources[0] if len(sols) == 1 else source_of("report", *sources)
 
@@ -257,7 +257,7 @@ def _drawn(measures: Sequence[Any], shared: Look, axis: Array | None) -> Drawn:
 
 
 def _outcome(sol: Solution) -> str:
-    """What was run, what f = 1 means, and what came out, as HTML."""
+    """The run, the meaning of f = 1, and the outcome, as HTML."""
     first = sol.measures[0]
     sphere = {2: "the circle", 3: "the sphere S²"}.get(first.dim, f"the sphere in d = {first.dim}")
     what = f"{len(first.weights)} tokens" if isinstance(first, Particles) else "a density f"
@@ -377,7 +377,7 @@ def _without_folders(value: Any) -> Any:
     return value
 
 
-# of the record: told elsewhere on the page, or of no meaning to a reader
+# the page says these entries of the record elsewhere, or they mean nothing to a reader
 _UNSHOWN = "source_sha256", "t_start", "t_end"
 
 
@@ -438,7 +438,7 @@ def filled(name: str, /, **parts: str) -> str:
     return Template(part_of_page(name)).substitute(parts)
 
 
-# of a figure in print
+# the resolution of a figure in print
 _DPI = 150
 # clusters whose masses the page names
 _MOST_NAMED = 6
@@ -501,14 +501,14 @@ def _tolerance(sol: Solution) -> float:
 
 
 def _per_step(sol: Solution) -> float:
-    """What tolerances allow in an energy, a sum over pairs of the mass: twice that of each step."""
+    """The error that tolerances allow in an energy, a sum over pairs: twice that of each step."""
     steps = float(sol.dataset["steps"].values[-1]) if "steps" in sol.dataset else len(sol.t)
     rtol = float(sol.dataset.attrs.get("rtol", 0.0))
     return 2.0 * (steps + 1.0) * max(rtol, _tolerance(sol)) + _ROUNDING
 
 
 def _balance(sol: Solution, error: float) -> Check:
-    # of an energy that a Dirac has none of, the error is not relative
+    # an energy that is 0 at a Dirac mass has no relative error
     names = with_role(sol.dataset, "share", "energy")
     allowed = _per_step(sol) * float(np.nanmax(np.abs(sol.dataset[names[0]].values)))
     symbol = sol.dataset[with_role(sol.dataset, "error")[0]].attrs["symbol"]
@@ -520,7 +520,7 @@ def _balance(sol: Solution, error: float) -> Check:
     label = f"balance error |{symbol}(t) − {symbol}(0) − work|{of}"
     if "term_balance_error" in sol.dataset:
         # each relative to its own size, which the energies of terms do not exceed, but the sum of
-        # those that cancel is far below
+        # terms that cancel give an energy far below their size
         label, allowed = "balance error |E(t) − E(0) − work| / size of each term", _per_step(sol)
     return _below(label, error, allowed, why)
 

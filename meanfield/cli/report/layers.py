@@ -22,7 +22,7 @@ from meanfield.trained.measure import SUBSETS, at_known_beta
 from meanfield.trained.temperature import LEAST_R2
 from meanfield.typing import NDArray
 
-# what each panel shows, below it
+# the caption below each panel
 _CAPTIONS = {
     "heads": "Effective β of each head. A cross: R² is below 0.1, and no β describes the head.",
     "fit": "How much of log A a multiple of ⟨x, y⟩ explains, and how much that of another layer.",

@@ -179,7 +179,7 @@ def sphere_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     }
     drawn = [_sphere_frame(measure, scale) for measure in measures]
     if any(_SURFACE in frame for frame in drawn):
-        # where points tell the measure it has one colour, that of the bottom of the scale
+        # a measure that its points show has one colour, that of the bottom of the scale
         empty[_SURFACE] = {"surfacecolor": packed(np.zeros(_SHAPE))}
     shown = [empty | frame for frame in drawn]
     return data, _sphere_layout(), shown, _sphere_notes(measures, scale)
@@ -197,7 +197,7 @@ def _sphere_layout() -> dict[str, Any]:
 
 
 def eye(measure: AnyMeasure) -> dict[str, float]:
-    """Where to stand to see the most of the mass, near the equator, in plotly's units."""
+    """The point from which most of the mass is seen, near the equator, in plotly's units."""
     points, masses = measure.quadrature
     polar, longitudes = np.meshgrid(np.pi * np.array([0.33, 0.5, 0.67]), np.pi / 12 * np.arange(24))
     sides = sphere_points(polar.ravel(), longitudes.ravel())
@@ -252,7 +252,7 @@ def _graticule(colour: str) -> dict[str, Any]:
 
 @singledispatch
 def _sphere_frame(measure: Any, scale: Normalize) -> Frame:  # noqa: ARG001 (as it is called)
-    """What a measure has at its time: a coloured surface, nodes, rings; tokens alone points."""
+    """The traces of a measure at its time: a coloured surface, nodes, rings; of tokens points."""
     kept = frames.thinned(len(measure.weights), MOST_TOKENS)
     shares = measure.weights[kept] / measure.weights.max()
     return {_POINTS: _points(measure.points[kept], shares, 4.0)}

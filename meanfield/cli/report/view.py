@@ -10,7 +10,7 @@ import numpy as np
 
 from meanfield.typing import Array, ArrayLike
 
-# of one time: the properties of some traces, by the number of the trace
+# the properties of some traces at one time, by the number of the trace
 Frame = dict[int, dict[str, Any]]
 
 FONT = {"family": "system-ui, sans-serif", "size": 12, "color": "#222"}
@@ -55,7 +55,7 @@ class View:
         return bool(self.layout.get("legend", {}).get("orientation") == "v")
 
     def as_read(self) -> dict[str, Any]:
-        """What the program of the page reads."""
+        """The view as the program of the page reads it."""
         return {name: getattr(self, name) for name in ("name", "data", "layout", "frames")}
 
 
@@ -86,7 +86,7 @@ def weight(frame: Frame) -> int:
 
 
 def base_layout(**further: Any) -> dict[str, Any]:
-    """What the figures of the page have in common."""
+    """The layout that the figures of the page share."""
     return {
         "font": FONT,
         "paper_bgcolor": "rgba(0,0,0,0)",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from meanfield._checks import boolean, freeze, number_in, shown
 from meanfield._shown import Shown
 
-# of sums in double precision, relative to what is summed; bounds are widened by it
+# sums in double precision miss this share of their terms; bounds are widened by it
 ROUNDING = 1e-12
 # the powers that there are on S^2, with the relative gaps asked for where the caller asks for none
 ON_SPHERE = {1.0: 2e-3, 2.0: 1e-2}

@@ -258,7 +258,7 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
         # a plan that is best to rounding needs only finer potentials
         resolve = gap > _NEARLY_BEST * upper or (is_slow and not resolve)
         unit = _power_of_two(min(reach * gap, largest))
-    # of shares and products that underflow
+    # shares and products that underflow lose no more than this
     lost = _LEAST * len(flow.shares) if flow.total(np.sign(costs)) > 0.0 else 0.0
     lower = upper * (1.0 - _ROUNDING) - gap * (1.0 + _ROUNDING) - lost
     plan = scipy.sparse.coo_array((flow.shares, (flow.rows, flow.columns)), shape=costs.shape)

@@ -124,7 +124,7 @@ def wasserstein(
     if min(off_mu, off_nu) > 0.0 and all(map(np.array_equal, mu.quadrature, nu.quadrature)):
         return exact(0.0)
     if off > 0.0 and None not in (first.degree, second.degree):
-        # that norm is at least W_1: a bracket that is narrower than `off` gains nothing
+        # the norm of `sobolev` is at least W_1: a bracket narrower than `off` gains nothing
         least_gap = off / max(sobolev(first, second), off)
     found = _without_attempts(first, second, p)
     if found is None:
@@ -219,7 +219,7 @@ def _single_point(measure: AnyMeasure) -> Array | None:
         return None
     heavy = np.flatnonzero(measure.weights)
     first, last = measure.points[heavy[[0, -1]]]
-    # of nearly all clouds two tokens decide
+    # two tokens decide for nearly all clouds
     is_one = (first == last).all() and (measure.points[heavy] == first).all()
     return np.asarray(first) if is_one else None
 
@@ -576,7 +576,7 @@ class DistanceTo:
 
     @property
     def long_name(self) -> str:
-        """What it measures, in words."""
+        """Words that say which distance this is."""
         is_wasserstein = self.distance == "wasserstein"
         name = f"Wasserstein distance W_{self.p:g}" if is_wasserstein else self.distance
         return f"{name} to {self.to if isinstance(self.to, str) else repr(self.to)}"
@@ -589,7 +589,7 @@ class DistanceTo:
     def begin(
         self, start: AnyMeasure | None, calls: int
     ) -> Callable[[AnyMeasure], Distance | None]:
-        """What a run calls at its saves, from the beginning, or from where it is resumed.
+        """Make the function that a run calls at its saves, from its start or where it is resumed.
 
         Parameters
         ----------
@@ -645,7 +645,7 @@ class _Watch:
         return wasserstein(measure, other, monitor.p, gap=monitor.gap)
 
     def _other(self, measure: AnyMeasure) -> AnyMeasure | None:
-        """What the measure is compared with, if there is one."""
+        """The measure to compare with, if there is one."""
         to = self._monitor.to
         if to == "start":
             return self._start
@@ -705,7 +705,7 @@ def _density(law: Law) -> Density:
     space = Sphere(_DEGREE)
     while True:
         coefficients = space.analysis(np.asarray(checked_pdf(law, space.points), dtype=np.float64))
-        # where a coarse grid misses a narrow law altogether, 0/0
+        # a coarse grid that misses a narrow law altogether gives 0/0
         with np.errstate(invalid="ignore"):
             tail = spectral_tail(space.power(coefficients))
         if tail < _TAIL and abs(float(coefficients[0].real) - 1.0) < _MASS:

@@ -74,7 +74,7 @@ def bracketed_roots(
 
 
 def _steps(x: Array, f: Array, tolerance: Array) -> Array:
-    """Where to look next, as a fraction of the way from a to b."""
+    """The next place to look at, as a fraction of the way from a to b."""
     (a, b, c), (fa, fb, fc) = x, f
     with np.errstate(all="ignore"):
         xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
@@ -98,7 +98,7 @@ _TABLE_AT = np.linspace(-1.0, 1.0, _TABLE + 1)
 
 
 def _ascending(angles: Array) -> Indices:
-    """What sorts them, and keeps the order of equal ones."""
+    """The indices that sort values and keep the order of equal ones."""
     # the fastest sort of numpy leaves the order of equal ones to the processor
     order = np.argsort(angles)
     ties = np.any(np.diff(angles[order]) == 0.0)
@@ -137,7 +137,7 @@ class Atoms:
 
     @classmethod
     def on_circle(cls, points: Array, masses: Array) -> Atoms:
-        """Of masses (n,) at points (n, 2) of any length but 0."""
+        """Make it from masses (n,) at points (n, 2) of any length but 0."""
         return cls(circle_angles(points), masses, TURN)
 
     @property
@@ -147,7 +147,7 @@ class Atoms:
 
     @cached_property
     def stairs(self) -> tuple[Array, Array]:
-        """Where the steps of Q begin, apart beyond rounding, and what it is there.
+        """The starts of the steps of Q, apart beyond rounding, and its values there.
 
         An atom so light that its step may have no length leaves its mass to the one before, or
         to the first that is not.
@@ -372,7 +372,7 @@ def _of_flow(flow: LineFlowMap, angles: Array, turn: float) -> Quantiles:
     angles, masses = angles.reshape(-1, NODES), flow.weights.reshape(-1, NODES)
     if angles[0, 0] > angles[-1, -1]:
         angles, masses = angles[::-1, ::-1], masses[::-1, ::-1]
-    # where atoms on both sides have torn a panel, its polynomial swings; its mass is below tol
+    # atoms on both sides tear a panel, whose polynomial swings then; its mass is below tol
     torn = (angles @ _TO_SLOPES < -_SWING).any(axis=1) & (masses.sum(axis=1) <= flow.tol)
     return Curve(angles[~torn], masses[~torn], turn)
 

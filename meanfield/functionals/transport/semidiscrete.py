@@ -25,7 +25,7 @@ from meanfield.typing import Array
 
 # rows of the lattice on which every token is looked at in every cell
 _ROOT = 4
-# of an arc cosine near 1 and -1
+# an arc cosine near 1 and -1 is right to this
 _ARCCOS = 1e-7
 
 
@@ -131,7 +131,8 @@ class Plan(NamedTuple):
 # move before nearest tokens are searched again
 _REACH, _MOVE = 6.0, 10.0
 _MOST_SEARCHES, _MOST_STEPS, _MOST_CUTS = 40, 60, 10
-# of the Hessian: of what a token lacks, as cells without mass have none, and of the constants
+# the Hessian is damped by the mass that a token lacks, as cells without mass have none, and is
+# shifted along the constants
 _DAMPING, _SHIFT = 1e-2, 1e-9
 _MOST_CG_STEPS, _CG_TOLERANCE, _LEAST_SHARE = 300, 0.1, 1e-4
 
@@ -287,7 +288,7 @@ class Semidiscrete:
         return Bracket(0.5 * (low + high), low, high, proved=True)
 
     def _climb(self, atoms: Atoms, lack: float) -> float:
-        """What the plan from the atoms costs; ε falls to what this lattice resolves."""
+        """The cost of the plan from the atoms; ε falls to what this lattice resolves."""
         p, masses, step = self._p, self._tokens.masses, np.pi / self._rows
         while True:
             # slacks of neighbours differ by so much more at the next point

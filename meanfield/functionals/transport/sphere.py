@@ -225,7 +225,7 @@ class _Splitting:
             lattice = Lattice(rows_a_degree * (size + 1))
             steepest = steepest_of(potential, size, lattice)
             upper = length_of(straight, self._stream, size, lattice) * (1.0 + ROUNDING)
-            # of sums in double precision
+            # sums in double precision are rounded
             lower = drop / steepest * (1.0 - ROUNDING) if steepest > 0.0 else 0.0
             if self.upper - self.lower > gap * self.upper or upper - lower <= gap * upper:
                 break
@@ -379,7 +379,7 @@ T = TypeVar("T")
 
 
 def attempts(given: Sequence[T], budget: int | None, progress: bool) -> tqdm[T]:
-    """Those of a solver's attempts, each larger than the last, that a budget lets it make."""
+    """The attempts of a solver, each larger than the last, for which a budget has room."""
     return tqdm(given[:budget], desc="wasserstein", unit="attempt", disable=not progress)
 
 

@@ -19,7 +19,7 @@ from meanfield.typing import Array, Coefficients, Indices, NDArray
 
 # targets at a time: their slacks with some thousand points stay in a cache
 _BLOCK = 32
-# of slacks in single precision, which are below 10
+# slacks are below 10, and single precision rounds them by this
 _SINGLE_ROUNDING = 1e-5
 
 
@@ -157,17 +157,17 @@ _ARRIVED = 1e-7
 _ROWS = (64, 128, 256, 512)
 # rows that a ball about a cell of the last lattice may reach into
 _BALL = 3
-# of an inner product of unit vectors
+# the rounding of an inner product of unit vectors
 _EPS = 4e-16
-# what arccos loses of dist²/2 near -x
+# arccos loses this much of dist²/2 near -x
 _OPPOSITE = 1e-7
-# of inner products in single precision; beyond a cost dist²/2 they lose more of it, near -x most
+# inner products lose this in single precision; beyond a cost dist²/2 more of it, near -x most
 _SINGLE, _FAR, _LOST = 4e-7, 4.0, 6e-3
 
 
 @dataclass(frozen=True)
 class Minima:
-    """Where Newton's iteration finds a least slack dist²(x, y)/2 - φ(x) towards n points y.
+    """Newton's iteration for the least slack dist²(x, y)/2 - φ(x) towards n points y.
 
     Attributes
     ----------
@@ -477,7 +477,7 @@ def _under_hats(
     left = np.zeros(len(masses), dtype=np.bool_)
     left[order] = np.cumsum(np.abs(masses[order])) < _LEFT * tolerance
     conjugate = potential.conjugate(lattice.corners[~left], tolerance)
-    # where it is left, any bounds of the least slack will do: -max φ, and -φ at the point itself
+    # points that are left need any bounds of the least slack: -max φ, and -φ at the point itself
     lower, upper = np.full(len(masses), -potential.top), np.full(len(masses), potential.highest)
     lower[~left], upper[~left] = conjugate.lower, conjugate.upper
     middle = float(masses @ upper) / mass
@@ -508,7 +508,7 @@ def _between(lattice: Lattice, found: Hats, potential: Potential, upper: Array) 
 
 
 def _second_differences(lattice: Lattice, masses: Array, upper: Array) -> float:
-    """What linear interpolation lacks, from the second differences of ψ, but beside the poles."""
+    """The error of linear interpolation, from second differences of ψ, but beside the poles."""
     shape = lattice.n - 1, lattice.n_lon
     values, weights = upper[1:-1].reshape(shape), masses[1:-1].reshape(shape)
     along = values[2:] - 2.0 * values[1:-1] + values[:-2]
