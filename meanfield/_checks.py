@@ -159,11 +159,11 @@ def tell_apart(value: float, limit: float) -> tuple[str, str]:
     # a short number stays as it is
     least = 6 if _exact(value) == f"{value:g}" else 3
     for digits in range(least, 18):
-        one, other = f"{value:.{digits}g}", f"{limit:.{max(digits, 6)}g}"
-        shown = float(one), float(other)
+        text, other = f"{value:.{digits}g}", f"{limit:.{max(digits, 6)}g}"
+        shown = float(text), float(other)
         if (shown[0] > shown[1], shown[0] < shown[1]) == (value > limit, value < limit):
             break
-    return one, other
+    return text, other
 
 
 def _exact(number: float) -> str:
@@ -259,10 +259,10 @@ def some_of(name: str, values: Any, allowed: Collection[str]) -> list[str]:
     ValueError
         Otherwise, with all of them.
     """
-    given = [] if is_single(values) else list(values)
-    if not given or not all(isinstance(one, str) and one in allowed for one in given):
+    members = [] if is_single(values) else list(values)
+    if not members or not all(isinstance(member, str) and member in allowed for member in members):
         raise ValueError(f"{name} must be among {allowed}, at least one, got {shown(values)}")
-    return given
+    return members
 
 
 def is_single(value: Any) -> bool:
@@ -296,10 +296,10 @@ def several(name: str, values: Any) -> list[Any]:
     >>> several("n", 4), several("n", (4, 8))
     ([4], [4, 8])
     """
-    given = [values] if is_single(values) else list(values)
-    if not given:
+    members = [values] if is_single(values) else list(values)
+    if not members:
         raise ValueError(f"{name} must be one or a sequence of at least one, got {shown(values)}")
-    return given
+    return members
 
 
 def unmasked(name: str, values: Any) -> NDArray[Any]:
@@ -526,8 +526,8 @@ def rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
     if array.shape[1] < 2 or (dim is not None and array.shape[1] != dim):
         allowed = ">= 2" if dim is None else f"= {dim}"
         remedy = f": take {name}.T" if len(array) == dim else ""
-        told = f"got shape {array.shape}{remedy}"
-        raise ValueError(f"{name} must have rows of length {allowed}, {told}")
+        fault = f"got shape {array.shape}{remedy}"
+        raise ValueError(f"{name} must have rows of length {allowed}, {fault}")
     return array
 
 
@@ -594,18 +594,18 @@ def unit_vector(name: str, vector: ArrayLike, dim: int | None = None) -> Array:
     if is_number(vector) and dim in (None, 2):
         rows = _at_angle(name, vector)
     else:
-        given = real_array(name, vector, 1)
-        if len(given) < 2 or dim not in (None, len(given)):
+        entries = real_array(name, vector, 1)
+        if len(entries) < 2 or dim not in (None, len(entries)):
             allowed = ">= 2" if dim is None else f"= {dim}"
-            raise ValueError(f"{name} must have length {allowed}, got shape {given.shape}")
-        norms = np.sqrt(np.einsum("ij,ij->i", given[None], given[None]))
-        tolerance = norm_tolerance(vector, len(given))
+            raise ValueError(f"{name} must have length {allowed}, got shape {entries.shape}")
+        norms = np.sqrt(np.einsum("ij,ij->i", entries[None], entries[None]))
+        tolerance = norm_tolerance(vector, len(entries))
         if abs(norms[0] - 1.0) > tolerance:
             raise ValueError(
                 f"{name} must have norm 1 (within {tolerance:.2g}), got norm "
                 f"{_told_norm(norms[0], tolerance)}"
             )
-        rows = given[None]
+        rows = entries[None]
         _normalise(rows, norms)
     unit: Array = rows[0]
     return unit
@@ -879,12 +879,12 @@ def to_record(
             case None | bool() | int() | float() | str() | np.ndarray():
                 return value
             case tuple() | list():
-                return [plain(one) for one in value]
+                return [plain(part) for part in value]
         if type(value) in left_out:
             return repr(value)
         if type(value) not in kinds:
             raise ValueError(f"what a file keeps must be of {_names(kinds)}, got {shown(value)}")
-        about = {name: plain(one) for name, one in arguments_of(value).items()}
+        about = {name: plain(part) for name, part in arguments_of(value).items()}
         return {"type": type(value).__name__} | about
 
     record: dict[str, Any] = plain(thing)
@@ -918,10 +918,10 @@ def from_record(record: Any, kinds: Collection[type], parts: Collection[type] = 
     def made(value: Any) -> Any:
         match value:
             case dict():
-                about = {name: made(one) for name, one in value.items()}
+                about = {name: made(part) for name, part in value.items()}
                 return classes[about.pop("type")](**about)
             case list():
-                return [made(one) for one in value]
+                return [made(part) for part in value]
         return value
 
     try:

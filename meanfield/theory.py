@@ -373,14 +373,14 @@ def _each(name: str, function: Callable[[float], Any], given: Any) -> Any:
     if is_single(given):
         return function(given)
     values = real_array(name, given, None)
-    found = np.array([function(value) for value in values.ravel().tolist()])
-    return found.reshape(values.shape + found.shape[1:])
+    results = np.array([function(value) for value in values.ravel().tolist()])
+    return results.reshape(values.shape + results.shape[1:])
 
 
 def _over_2_beta(value: Any, beta: float) -> float:
-    found = float(value) / (2.0 * beta)
-    if math.isfinite(found):
-        return found
+    quotient = float(value) / (2.0 * beta)
+    if math.isfinite(quotient):
+        return quotient
     raise ValueError(f"beta must be 0 or from 1e-307 to 709 for an energy in float64, got {beta:g}")
 
 
@@ -774,20 +774,20 @@ def ott_antonsen(coupling: float, start: float, t: Any, *, width: float = 0.0) -
     rate, half = 0.5 * coupling - width, 0.5 * coupling
     # each sum is one of positive terms
     with np.errstate(under="ignore", over="ignore", divide="ignore"):
-        left, found = np.exp(-abs(rate) * times), np.full(times.shape, first)
+        left, modulus = np.exp(-abs(rate) * times), np.full(times.shape, first)
         # 0 stays, and 1 where nothing pulls phases apart but repulsion
         if first == 0.0 or (first == 1.0 and width == 0.0):
             pass
         elif rate == 0.0:
-            found = first / np.sqrt(1.0 + 2.0 * half * first**2 * times)
+            modulus = first / np.sqrt(1.0 + 2.0 * half * first**2 * times)
         elif rate > 0.0:
             gained = -half * np.expm1(-2.0 * rate * times) / rate
-            found = 1.0 / np.hypot(left / first, np.sqrt(gained))
+            modulus = 1.0 / np.hypot(left / first, np.sqrt(gained))
         elif half >= 0.0:
             grown = np.expm1(2.0 * rate * times) / rate
-            found = first * left / np.sqrt(1.0 + half * first**2 * grown)
+            modulus = first * left / np.sqrt(1.0 + half * first**2 * grown)
         else:
             lost = (1.0 - first) * (1.0 + first) - first**2 * width / rate
             kept = half / rate * first**2
-            found = first * left / np.hypot(math.sqrt(lost), math.sqrt(kept) * left)
-    return found if times.ndim else float(found)
+            modulus = first * left / np.hypot(math.sqrt(lost), math.sqrt(kept) * left)
+    return modulus if times.ndim else float(modulus)

@@ -602,8 +602,8 @@ BOUNDS = (
     Fault(
         "interpolation of a c-transform 25 % smaller",
         "meanfield/functionals/transport/sphere_dual.py",
-        "return along * found.between + of_parallels",
-        "return 0.75 * (along * found.between + of_parallels)",
+        "return along * hat_sums.between + of_parallels",
+        "return 0.75 * (along * hat_sums.between + of_parallels)",
         (SPHERE_DUAL + "test_interpolation_of_a_conjugate_is_bounded",),
     ),
     Fault(

@@ -226,10 +226,10 @@ class HeadsDynamics(Maskable):
     def combine(self, moments: Sequence[tuple[Array, Array]]) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d), of log G (n,) and ∇ log G (n, d) of each head."""
         total = np.zeros_like(moments[0][1])
-        for given, (log_g, mean) in zip(self.value_matrices, moments, strict=True):
+        for matrix, (log_g, mean) in zip(self.value_matrices, moments, strict=True):
             if not self.normalised:
                 mean = mean * np.exp(log_g)[:, None]
-            value = np.asarray(given)
+            value = np.asarray(matrix)
             total += mean @ value.T if value.ndim else value * mean
         return total
 

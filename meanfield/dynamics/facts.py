@@ -416,7 +416,9 @@ class Dynamics(ShownFields, ABC):
         layers = self.representatives
         terms = [term for layer in layers for _, term in layer.weighted_terms if term is not self]
         each = [term.steepness for term in terms if term.steepness is not None]
-        return (lambda sets: np.max([one(sets) for one in each], axis=0)) if each else None
+        return (
+            (lambda sets: np.max([steepness(sets) for steepness in each], axis=0)) if each else None
+        )
 
     @cached_property
     def varies(self) -> bool:
@@ -543,7 +545,7 @@ class Several(Dynamics):
         """The dynamics that it is made of."""
 
     def _of_all(self, name: str) -> bool:
-        return all(getattr(one, name) for one in self._each)
+        return all(getattr(part, name) for part in self._each)
 
     @property
     def is_isotropic(self) -> bool:  # type: ignore[override]
@@ -564,11 +566,11 @@ class Several(Dynamics):
     @property
     def is_balanced(self) -> bool:  # type: ignore[override]
         """Whether one has sources of its own."""
-        return any(one.is_balanced for one in self._each)
+        return any(part.is_balanced for part in self._each)
 
     @property
     def has_kernel_size(self) -> bool:
-        return any(one.has_kernel_size for one in self._each)
+        return any(part.has_kernel_size for part in self._each)
 
 
 @dataclass(frozen=True)
@@ -625,23 +627,24 @@ class Sum(Several):
     )
 
     def __post_init__(self) -> None:
-        given = parts_of(self.terms)
-        told: Any = self.weights
-        if (varied := varying("weights", told)) is not None:
-            self._weigh_in_time(given, varied)
+        terms_given = parts_of(self.terms)
+        weights_given: Any = self.weights
+        if (varied := varying("weights", weights_given)) is not None:
+            self._weigh_in_time(terms_given, varied)
             return
-        weights = np.ones(len(given))
-        if told is not None:
-            weights = real_array("weights", told, 1)
-        if not given:
+        weights = np.ones(len(terms_given))
+        if weights_given is not None:
+            weights = real_array("weights", weights_given, 1)
+        if not terms_given:
             raise ValueError(f"terms must be at least one dynamics, got {shown(self.terms)}")
-        if len(weights) != len(given):
+        if len(weights) != len(terms_given):
             raise ValueError(
-                f"weights must be one for each of the {len(given)} terms, got {shown(self.weights)}"
+                f"weights must be one for each of the {len(terms_given)} terms, got "
+                f"{shown(self.weights)}"
             )
         parts = [
             part
-            for weight, term in zip(weights, given, strict=True)
+            for weight, term in zip(weights, terms_given, strict=True)
             for part in _taken_apart(float(weight), term)
         ]
         if not parts:
@@ -679,7 +682,7 @@ class Sum(Several):
     def at(self, t: float) -> Dynamics:
         """The sum with its terms and weights at a time, of which none is dropped or turned."""
         known = [(term, known_term(term)) for term in self.terms]
-        terms = tuple(one.at(t) if one.varies else term for term, one in known)
+        terms = tuple(known_form.at(t) if known_form.varies else term for term, known_form in known)
         is_constant = all(map(operator.is_, terms, self.terms))
         if is_constant and not isinstance(self.weights, TimeDependent):
             return self
@@ -791,8 +794,8 @@ class Sum(Several):
         sign = signs.pop() if len(signs) == 1 else 1
         parts = [(weight * energy.sign * sign, energy) for weight, energy in energies]
         symbol = "E" if min(factor for factor, _ in parts) > 0.0 else "F"
-        told = [f"{factor:g} {energy.symbol}" for factor, energy in parts]
-        return energy_of(parts, sign, symbol, " + ".join(told).replace("+ -", "- "))
+        summands = [f"{factor:g} {energy.symbol}" for factor, energy in parts]
+        return energy_of(parts, sign, symbol, " + ".join(summands).replace("+ -", "- "))
 
     @property
     def has_mask(self) -> bool:

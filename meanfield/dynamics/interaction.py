@@ -77,8 +77,8 @@ class Interaction(KernelDynamics):
     @property
     def pair_kernel(self) -> PotentialKernel:  # type: ignore[override]
         """s."""
-        found: PotentialKernel = self.kernel
-        return found
+        kernel: PotentialKernel = self.kernel
+        return kernel
 
     @cached_property
     def energy_functional(self) -> Energy:

@@ -290,11 +290,11 @@ class FeedForward(Record, Dynamics):
     def output(self, measure: Any, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
         inner, outer, activation = np.asarray(self.A), np.asarray(self.W), self.activation
-        found = np.empty((len(points), len(outer)))
+        drift = np.empty((len(points), len(outer)))
         for part in blocks(len(points), len(inner)):
             hidden = _ACTIVATIONS[activation](points[part] @ inner.T + self.b)
-            np.matmul(hidden, outer.T, out=found[part])
-        return found
+            np.matmul(hidden, outer.T, out=drift[part])
+        return drift
 
     def divergence_at(self, measure: Any, at: ArrayLike) -> Array:  # noqa: ARG002
         """div X on the sphere, shape (n,), at unit rows `at`; it jumps at the kinks of 'relu'.
@@ -613,8 +613,8 @@ class RandomLayers(Record, InTurn):
 
     def __repr__(self) -> str:
         numbers = ("beta", "dim", "n_layers", "step", "rng", "scale")
-        told = ", ".join(f"{name}={getattr(self, name)}" for name in numbers)
-        return f"RandomLayers({self.ensemble!r}, {told})"
+        arguments = ", ".join(f"{name}={getattr(self, name)}" for name in numbers)
+        return f"RandomLayers({self.ensemble!r}, {arguments})"
 
     @cached_property
     def all_layers(self) -> Sequence[Attention]:

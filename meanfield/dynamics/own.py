@@ -174,13 +174,13 @@ class Adapted(Dynamics):
         OutputError
             If it is not of this shape, not real or not finite.
         """
-        told = f"{name} of {shown(self._own)}"
+        method = f"{name} of {shown(self._own)}"
         time = {"t": self._t} if name in self._timed else {}
         answer = getattr(self._own, name)(measure if self._reads else None, points, **time)
-        values = unmasked(told, answer)
+        values = unmasked(method, answer)
         if values.dtype.kind not in "iuf" or values.shape != shape or not np.isfinite(values).all():
             raise OutputError(
-                f"{told} must be real, finite and of shape {shape} at {len(points)} points, got "
+                f"{method} must be real, finite and of shape {shape} at {len(points)} points, got "
                 f"shape {values.shape}: {values.ravel()[:4]}"
             )
         return values
@@ -347,11 +347,11 @@ def _as_told(dynamics: Any) -> Dynamics:
                 f"{shown(getattr(dynamics, name))}"
             )
     names = [name for name in ("normalised", "sign") if hasattr(dynamics, name)]
-    told = {name: getattr(dynamics, name) for name in names}
+    attributes = {name: getattr(dynamics, name) for name in names}
     if kernel is not None:
-        return Interaction(kernel, noise=noise, **told)
+        return Interaction(kernel, noise=noise, **attributes)
     if callable(heads):
-        normalised = boolean("normalised", told.get("normalised", True))
+        normalised = boolean("normalised", attributes.get("normalised", True))
         known = Attention(1.0, heads(), normalised=normalised, noise=noise)
         if any(isinstance(each, FunctionOfTime) for each in schedules(known)):
             raise ValueError(

@@ -466,7 +466,7 @@ class ChebyshevSeries(TimeDependent):
         """A bound of |value| over all times, of matrices of the spectral norm."""
         values, factor = self._values(_COARSE if self.shape else _FINE)
         order = 2 if self.ndim == 2 else None
-        return factor * max(float(np.linalg.norm(np.atleast_1d(one), order)) for one in values)
+        return factor * max(float(np.linalg.norm(np.atleast_1d(value), order)) for value in values)
 
     def map_linear(self, change: Callable[[Array], Array]) -> ChebyshevSeries:
         """The series of what a linear map makes of the values."""
@@ -604,5 +604,5 @@ def refuse_schedules(name: str, things: Sequence[Any], why: str) -> None:
         Naming it, and why.
     """
     for thing in things:
-        if (found := next(schedules(thing), None)) is not None:
-            raise ValueError(f"{name} must not vary in time, since {why}, got {found}")
+        if (schedule := next(schedules(thing), None)) is not None:
+            raise ValueError(f"{name} must not vary in time, since {why}, got {schedule}")

@@ -54,8 +54,8 @@ class Varying(Several):
     def __init__(self, own: Dynamics) -> None:
         each = [np.asarray(schedule.times) for schedule in schedules(own)]
         # one of a user's own may know all times
-        first = max((one[0] for one in each), default=0.0)
-        last = min((one[-1] for one in each), default=np.inf)
+        first = max((own_times[0] for own_times in each), default=0.0)
+        last = min((own_times[-1] for own_times in each), default=np.inf)
         if not first < last:
             raise ValueError(f"schedules must have times in common, got {own!r}")
         times = np.unique(np.concatenate([[first], *each]))
@@ -121,7 +121,7 @@ class Varying(Several):
 
     @property
     def known_by_output(self) -> bool:
-        return any(one.known_by_output for one in self.instances)
+        return any(instance.known_by_output for instance in self.instances)
 
     @property
     def sum_method(self) -> str:  # type: ignore[override]
@@ -135,8 +135,8 @@ class Varying(Several):
     @property
     def steepness(self) -> Steepness | None:
         """The largest of all samples, which the parts of a flow map are to resolve."""
-        each = [one.steepness for one in self._samples if one.steepness is not None]
-        return (lambda sets: np.max([one(sets) for one in each], axis=0)) if each else None
+        each = [sample.steepness for sample in self._samples if sample.steepness is not None]
+        return (lambda sets: np.max([sample(sets) for sample in each], axis=0)) if each else None
 
     @property
     def log_size(self) -> float:
@@ -157,15 +157,15 @@ class Varying(Several):
 
     @cached_property
     def is_gradient(self) -> bool:
-        return all(one.is_gradient for one in self._samples)
+        return all(sample.is_gradient for sample in self._samples)
 
     @property
     def why_no_gradient(self) -> str:  # type: ignore[override]
-        return next(one.why_no_gradient for one in self._samples if not one.is_gradient)
+        return next(sample.why_no_gradient for sample in self._samples if not sample.is_gradient)
 
     @property
     def why_no_energy(self) -> str:  # type: ignore[override]
-        lacking = [one for one in self._samples if one.energy_functional is None]
+        lacking = [sample for sample in self._samples if sample.energy_functional is None]
         return lacking[0].why_no_energy if lacking else "its sign changes"
 
     @cached_property
@@ -191,12 +191,12 @@ class Varying(Several):
         parts = [max(part, key=lambda one: _log_size(*one)) for part in each]
         if not self._weights_vary:
             return energy_of(parts, first.sign, first.symbol, first.formula)
-        told = [f"w_{i}(t) {one.symbol}" for i, (_, one) in enumerate(parts)]
+        summands = [f"w_{i}(t) {one.symbol}" for i, (_, one) in enumerate(parts)]
         parts = [
             (factor, replace(one, formula=f"{one.formula}, with the largest w_{i}(t)"))
             for i, (factor, one) in enumerate(parts)
         ]
-        return energy_of(parts, first.sign, "F", " + ".join(told))
+        return energy_of(parts, first.sign, "F", " + ".join(summands))
 
     @property
     def depth(self) -> float:

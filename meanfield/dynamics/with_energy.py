@@ -91,8 +91,8 @@ class WithEnergy(Dynamics):
     @property
     def knots(self) -> Array:  # type: ignore[override]
         """The times of all schedules of both, as far as all of them go."""
-        each = [one.knots for one in (self._moves, self._asked) if one.varies]
-        times, first = np.unique(np.concatenate(each)), max(one[0] for one in each)
+        each = [part.knots for part in (self._moves, self._asked) if part.varies]
+        times, first = np.unique(np.concatenate(each)), max(part[0] for part in each)
         return np.asarray(times[(times >= first) & (times <= self.depth)])
 
     @property

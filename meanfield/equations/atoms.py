@@ -94,7 +94,7 @@ def _with_new_atoms(
     starts = np.flatnonzero(np.diff(place, prepend=-np.inf) > radius)
     ends = np.append(starts[1:], len(place))
     # the run across the seam of the circle is cut there: its halves soon merge
-    owners, found = owners.copy(), list(atoms)
+    owners, all_atoms = owners.copy(), list(atoms)
     for start, end in zip(starts, ends, strict=True):
         if end - start < _FEWEST:
             continue
@@ -105,9 +105,9 @@ def _with_new_atoms(
         centre = float(np.average(place[start:end], weights=mass))
         inside = np.abs(place[start:end] - centre) < radius
         if inside.sum() >= _FEWEST and mass[inside].sum() > 0.5 * mass.sum():
-            owners[members[inside]] = len(found)
-            found.append(centre)
-    return owners, np.array(found)
+            owners[members[inside]] = len(all_atoms)
+            all_atoms.append(centre)
+    return owners, np.array(all_atoms)
 
 
 _HIGHEST_DEGREE = 16
@@ -159,8 +159,8 @@ def compressed(points: Array, masses: Array, scale: float, tol: float) -> tuple[
     basis = _polynomials(local, degree)
     if len(points) <= basis.shape[1]:
         return points, masses
-    index, found = _recombined(basis, masses)
-    return points[index], found
+    index, new_masses = _recombined(basis, masses)
+    return points[index], new_masses
 
 
 def _degree(points: Array, masses: Array, apart: Array, scale: float, tol: float) -> int:
@@ -269,14 +269,14 @@ def absorbed_particles(
     apart = np.linalg.norm(points[:, None] - absorption.centres, axis=2)
     nearest = np.argmin(apart, axis=1)
     close = apart.min(axis=1) < 2.0 * absorption.radius
-    found = [(points[~close], masses[~close])]
+    remaining = [(points[~close], masses[~close])]
     for j in range(len(absorption.centres)):
         taken = mesh.weights * mesh.values[1 + j]
         near = (taken > 0.0) & (
             np.linalg.norm(mesh.points - absorption.centres[j], axis=1) < 2.0 * absorption.radius
         )
         own = close & (nearest == j)
-        found.append(
+        remaining.append(
             compressed(
                 np.concatenate([mesh.points[near], points[own]]),
                 np.concatenate([taken[near], masses[own]]),
@@ -284,7 +284,7 @@ def absorbed_particles(
                 tol,
             )
         )
-    return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
+    return np.concatenate([f[0] for f in remaining]), np.concatenate([f[1] for f in remaining])
 
 
 def gathered(points: Array, masses: Array, densities: Array, atoms: Array, radius: float) -> Array:

@@ -697,7 +697,7 @@ class HeadsOnGrid(GridField):
         self._energy = dynamics.energy_functional
         log_unit = self._energy.log_unit if self._energy else 0.0
         self._log_unit = eigenvalues_in_unit(log_unit, self.grid.dim, 0)[1]
-        one = Density(self.grid, np.ones(len(self.grid.weights))).coefficients
+        unit_series = Density(self.grid, np.ones(len(self.grid.weights))).coefficients
         for name, scores, values in _matrices(dynamics):
             matrix = frame.matrix(f"KᵀQ of {name}", scores)
             # V takes a vector to these components along each tangent
@@ -708,7 +708,7 @@ class HeadsOnGrid(GridField):
                     kernel = SeriesScores(self.grid, matrix)
                 else:
                     kernel = ZonalScores(frame.latitudes, frame, matrix)
-                known = kernel, np.array(kernel(one)[0][0])
+                known = kernel, np.array(kernel(unit_series)[0][0])
             if tables is not None:
                 tables[matrix.tobytes()] = known
             self._heads.append((matrix, known[0], along))
@@ -1000,9 +1000,9 @@ class OscillatorDensityTendency(Steady):
 
     def measure(self, state: Array) -> OscillatorDensity:
         """The density of a real vector."""
-        given, parts = self.density, self._parts(self.at_rest(state))
-        nodes = given.frequencies, given.frequency_weights, given.widths
-        return OscillatorDensity.from_parts(self.space, parts, *nodes, **given.run_limits)
+        start, parts = self.density, self._parts(self.at_rest(state))
+        nodes = start.frequencies, start.frequency_weights, start.widths
+        return OscillatorDensity.from_parts(self.space, parts, *nodes, **start.run_limits)
 
     def tail(self, state: Array) -> float:
         """The largest spectral tail of the parts of a real vector."""

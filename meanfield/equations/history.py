@@ -163,18 +163,18 @@ class History:
 
     def until(self, count: int) -> History:
         """The history after so many steps."""
-        found = History(self.edges[0])
-        found.edges, found.pieces = self.edges[: count + 1], self.pieces[:count]
-        found.absorptions = [a for a in self.absorptions if a.time <= found.edges[-1]]
-        found.labels = [one for one in self.labels if one.time <= found.edges[-1]]
-        return found
+        past = History(self.edges[0])
+        past.edges, past.pieces = self.edges[: count + 1], self.pieces[:count]
+        past.absorptions = [a for a in self.absorptions if a.time <= past.edges[-1]]
+        past.labels = [label_map for label_map in self.labels if label_map.time <= past.edges[-1]]
+        return past
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All of it as arrays, to be saved."""
         taken, maps = self.absorptions, self.labels
-        centres = [np.zeros((0, 3)), *(one.centres for one in taken)]
-        squares = [np.zeros((0, 4), dtype=np.int64), *(one.patches.squares for one in maps)]
-        values = [np.zeros((0, 5, PER_LEAF)), *(one.patches.values for one in maps)]
+        centres = [np.zeros((0, 3)), *(each.centres for each in taken)]
+        squares = [np.zeros((0, 4), dtype=np.int64), *(each.patches.squares for each in maps)]
+        values = [np.zeros((0, 5, PER_LEAF)), *(each.patches.values for each in maps)]
 
         def repeated(numbers: Iterable[float], parts: list[NDArray[Any]]) -> Array:
             # the first part is empty and gets no number
@@ -183,10 +183,10 @@ class History:
         return {
             "edges": np.asarray(self.edges),
             "moments": np.asarray(self.pieces),
-            "absorption_times": repeated((one.time for one in taken), centres),
-            "absorption_radii": repeated((one.radius for one in taken), centres),
+            "absorption_times": repeated((each.time for each in taken), centres),
+            "absorption_radii": repeated((each.radius for each in taken), centres),
             "absorption_centres": np.concatenate(centres),
-            "label_times": repeated((one.time for one in maps), squares),
+            "label_times": repeated((each.time for each in maps), squares),
             "label_squares": np.concatenate(squares),
             "label_values": np.concatenate(values),
         }
@@ -352,9 +352,9 @@ def origins(
     last = history.labels[-1]
     feet, stretch, kept = follow(field, history, points, t, last.time, absorbed=True)
     *labels, earlier, left = last.patches.at(feet)
-    found = np.stack(labels, axis=1)
-    found /= np.linalg.norm(found, axis=1, keepdims=True)
-    return found, stretch + earlier, kept * np.maximum(left, 0.0)
+    labels_of_points = np.stack(labels, axis=1)
+    labels_of_points /= np.linalg.norm(labels_of_points, axis=1, keepdims=True)
+    return labels_of_points, stretch + earlier, kept * np.maximum(left, 0.0)
 
 
 def transported(

@@ -251,8 +251,8 @@ class Meshes:
             return split | is_missed(leaves, masses, seeds, errors[-1]), error.sum(axis=0)
 
         limit = _LABEL_NODES * flow.n_nodes
-        told = "where points came from"
-        levels = refined(values, judge, coarsest=self._coarsest, limit=limit, told=told)
+        subject = "where points came from"
+        levels = refined(values, judge, coarsest=self._coarsest, limit=limit, told=subject)
         try:
             patches = Patches.of([(leaves, found[:5]) for leaves, _, _, found, _ in levels])
         except ArithmeticError:

@@ -95,7 +95,7 @@ def fields_of_layers(dynamics: Dynamics, make: Callable[[Dynamics], F]) -> Calla
     ValueError
         If there is none for a layer.
     """
-    instances = [one for layer in dynamics.representatives for one in layer.instances]
+    instances = [acting for layer in dynamics.representatives for acting in layer.instances]
     field_of = lru_cache(max(_KEPT, len(instances)))(make)
     for instance in instances:
         field_of(instance)

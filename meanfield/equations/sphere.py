@@ -243,11 +243,11 @@ class SphereHead:
         loose: bool,
     ) -> tuple[Array, Array, Array]:
         """v (n, 3), div P_x v (n,) and V ∇G(Mx), which is v times G, at unit rows."""
-        found = self._bilinear.coefficients(moments)
+        series_of_moments = self._bilinear.coefficients(moments)
         series = np.zeros((4, len(self._laplacian)), dtype=np.complex128)
-        series[0, self._inside] = found[0]
-        series[1:, self._inside] = self.value @ found[1:]
-        pull = np.stack([self._at.values(one, places) for one in series[1:]], axis=1)
+        series[0, self._inside] = series_of_moments[0]
+        series[1:, self._inside] = self.value @ series_of_moments[1:]
+        pull = np.stack([self._at.values(component, places) for component in series[1:]], axis=1)
         spread = self._at.values(self._divergence(series[1:]), places)
         if not self._normalised:
             return pull, spread, pull
@@ -397,11 +397,11 @@ class SphereSumField(ActingField):
         of = moments.reshape(-1, self._count)
 
         def part(field: ActingField, rows: Indices, i: int) -> Rates:
-            given = None if sources is None else (sources[0], np.atleast_2d(sources[1])[i])
-            return field.rates(of[i, rows], places, given, loose)
+            own_sources = None if sources is None else (sources[0], np.atleast_2d(sources[1])[i])
+            return field.rates(of[i, rows], places, own_sources, loose)
 
         # energies are followed where the measure is
-        asked = (one for one in self._parts if one[0] or sources is not None)
+        asked = (weighted for weighted in self._parts if weighted[0] or sources is not None)
         return added((weight, part(field, rows, i)) for weight, field, rows, i in asked)
 
 
@@ -443,8 +443,8 @@ class SphereDepthField:
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
-        instances = [one for layer in dynamics.representatives for one in layer.instances]
-        terms = [term for one in instances for _, term in one.weighted_terms]
+        instances = [instance for layer in dynamics.representatives for instance in layer.instances]
+        terms = [term for instance in instances for _, term in instance.weighted_terms]
         largest = max(
             (term.pair_kernel.degree(3) for term in terms if term.is_isotropic), default=0
         )

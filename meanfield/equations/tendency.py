@@ -82,7 +82,9 @@ def _on_one_chart(
     dynamics: Dynamics, each: _OfTerms, charts: Sequence[tokens.Chart]
 ) -> tuple[tokens.Chart, tokens.TokenField]:
     """The chart on which all fields can be asked for, and the sum of the fields there."""
-    chart = next((one for one in charts if isinstance(one, tokens.Angles)), charts[0])
+    chart = next(
+        (candidate for candidate in charts if isinstance(candidate, tokens.Angles)), charts[0]
+    )
     parts = [
         (weight, field if type(own) is type(chart) else tokens.AlongCircle(field))
         for (weight, _), (own, field) in zip(dynamics.weighted_terms, each, strict=True)
@@ -96,11 +98,11 @@ def _token_tendency_in_time(
 ) -> InTime:
     """The right-hand sides of all times, on one chart."""
     instances = dynamics.instances
-    each = [c for one in instances for c, _ in _of_terms(particles, one, may_span)]
+    each = [c for instance in instances for c, _ in _of_terms(particles, instance, may_span)]
     charts = _turning(particles) + each
     if particles.dim == 2 and not isinstance(charts[0], tokens.Span):
         # whether sums are along the circle hangs on β
-        terms = [term for one in instances for _, term in one.weighted_terms]
+        terms = [term for instance in instances for _, term in instance.weighted_terms]
         charts += [tokens.Angles() for term in terms if term.pair_kernel and not term.is_balanced]
 
     def at(time: float) -> tokens.TokenTendency:
@@ -199,8 +201,8 @@ def check_carried(measure: AnyMeasure, dynamics: Dynamics) -> None:
 
 def _terms_of(dynamics: Dynamics) -> list[tuple[float, Dynamics]]:
     """The terms of all layers, of what varies in time those at its knots."""
-    instances = [one for layer in dynamics.representatives for one in layer.instances]
-    return [term for one in instances for term in one.weighted_terms]
+    instances = [instance for layer in dynamics.representatives for instance in layer.instances]
+    return [term for instance in instances for term in instance.weighted_terms]
 
 
 def _check_moved(measure: AnyMeasure, dynamics: Dynamics) -> None:

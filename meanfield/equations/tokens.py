@@ -276,10 +276,10 @@ class OutputField(TokenField):
 
     def _moments(self, particles: Particles) -> list[tuple[Array, Array]]:
         """log G and ∇G/G of attention at the tokens, head by head."""
-        points, found = particles.points, []
+        points, moments = particles.points, []
         if any(self._is_fast):
-            found = self._sums.log_moments(points, particles.weights, points)
-        together = iter(found)
+            moments = self._sums.log_moments(points, particles.weights, points)
+        together = iter(moments)
         return [
             next(together) if is_fast else particles.log_moment(z)
             for is_fast, z in zip(self._is_fast, self.dynamics.queries(points), strict=True)

@@ -122,13 +122,13 @@ def sobolev_circle(mu: AnyMeasure, nu: AnyMeasure) -> float:
     D has Fourier coefficients Δ_k/(2πik), hence Σ_{k≠0} |Δ_k|²/k² = (2π)² Var D. D² is integrated
     by Gauss nodes between the breaks of both, tokens or ends of panels: no series is cut.
     """
-    one, other = distribution(mu), distribution(nu)
-    breaks = np.concatenate([[0.0], one.breaks, other.breaks])
+    first, other = distribution(mu), distribution(nu)
+    breaks = np.concatenate([[0.0], first.breaks, other.breaks])
     starts = np.unique(breaks)
     lengths = np.diff(starts, append=TURN)
-    waves = np.maximum(_after(one, starts), _after(other, starts)) * lengths
+    waves = np.maximum(_after(first, starts), _after(other, starts)) * lengths
     angles, shares = _gauss(starts, lengths, waves)
-    difference = one.at(angles) - other.at(angles)
+    difference = first.at(angles) - other.at(angles)
     shares /= TURN
     difference -= shares @ difference
     return TURN * float(np.sqrt(shares @ difference**2))
@@ -156,19 +156,22 @@ def distribution(measure: AnyMeasure) -> Distribution:
     """The distribution function of a measure on the circle."""
     if isinstance(measure, Density):
         return _of_density(measure)
-    found = quantiles(measure, None)
-    if not found.is_smooth:
-        return Distribution(found.angles, np.zeros(len(found.angles)), found.cumulative)
+    quantile = quantiles(measure, None)
+    if not quantile.is_smooth:
+        return Distribution(quantile.angles, np.zeros(len(quantile.angles)), quantile.cumulative)
     # parts of pieces; neighbours agree but for rounding and for what the tolerance leaves
-    pieces, cuts = np.arange(len(found.starts) - 1), np.linspace(-1.0, 1.0, _PARTS, endpoint=False)
-    ends = found.angle(*np.broadcast_arrays(pieces[:, None], cuts)).ravel()
+    pieces, cuts = (
+        np.arange(len(quantile.starts) - 1),
+        np.linspace(-1.0, 1.0, _PARTS, endpoint=False),
+    )
+    ends = quantile.angle(*np.broadcast_arrays(pieces[:, None], cuts)).ravel()
     parts = np.maximum.accumulate(ends)
     lengths = np.diff(parts, append=parts[0] + TURN)
     with np.errstate(divide="ignore"):
         waves = np.where(lengths > 0.0, _WAVES / lengths, 0.0)
     reduced = np.remainder(parts, TURN)
     order = np.argsort(reduced, kind="stable")
-    return Distribution(reduced[order], waves[order], found.cumulative)
+    return Distribution(reduced[order], waves[order], quantile.cumulative)
 
 
 def _of_density(density: Density) -> Distribution:

@@ -33,10 +33,10 @@ def score_matrix(matrix: ArrayLike, dim: int) -> Array:
     """
     if np.ndim(matrix) == 0:
         matrix = np.asarray(matrix, dtype=np.float64) * np.eye(dim)
-    given = real_array("matrix", matrix, 2)
-    if given.shape != (dim, dim):
-        raise ValueError(f"matrix must be a number or ({dim}, {dim}), got shape {given.shape}")
-    return given
+    scores = real_array("matrix", matrix, 2)
+    if scores.shape != (dim, dim):
+        raise ValueError(f"matrix must be a number or ({dim}, {dim}), got shape {scores.shape}")
+    return scores
 
 
 def largest_score(matrix: Array) -> float:

@@ -198,8 +198,8 @@ class CausalMeans(ABC):
         small = _LOST.places(potential, self._kernel.largest, len(places))
         if len(small) and self._kernel.least_share > 0.0:
             rows, points = np.sort(small), self._points(places)
-            found = kernel_means(self._kernel, points, masses, decay, rows)
-            potential[rows], pull[rows] = found[0], self._tangential(points[rows], found[1])
+            means = kernel_means(self._kernel, points, masses, decay, rows)
+            potential[rows], pull[rows] = means[0], self._tangential(points[rows], means[1])
         return potential, pull
 
     @abstractmethod

@@ -65,12 +65,12 @@ class Lost(NamedTuple):
 
     def places(self, potential: Array, scale: float | Array, sources: int = 0) -> Indices:
         """The places where G (n,) is lost; `sources` terms would be summed for each."""
-        found = np.flatnonzero(potential < self.below * scale)
-        if len(found) * sources > self.most_pairs:
-            found = found[np.argsort(potential[found], kind="stable")]
-            least = int(np.count_nonzero(potential[found] < self.always * scale))
-            found = found[: max(int(self.most_pairs // sources), least)]
-        return found
+        lost = np.flatnonzero(potential < self.below * scale)
+        if len(lost) * sources > self.most_pairs:
+            lost = lost[np.argsort(potential[lost], kind="stable")]
+            least = int(np.count_nonzero(potential[lost] < self.always * scale))
+            lost = lost[: max(int(self.most_pairs // sources), least)]
+        return lost
 
     def settle(self, potential: Array, scale: float | Array, then: str, where: str) -> Indices:
         """Make the potential one to divide by, and return the places where G is lost.
@@ -93,14 +93,14 @@ class Lost(NamedTuple):
         if then == "floor":
             np.maximum(potential, _NO_DIGITS * scale, out=potential)
             return np.zeros(0, dtype=np.intp)
-        found = self.places(potential, scale)
-        if len(found) and then == "refuse":
+        lost = self.places(potential, scale)
+        if len(lost) and then == "refuse":
             raise ArithmeticError(
-                f"at {len(found)} points G is down to {np.min(potential / scale):.3g} of its "
+                f"at {len(lost)} points G is down to {np.min(potential / scale):.3g} of its "
                 f"{where}: give the measure itself as sources"
             )
-        potential[found] = 1.0
-        return found
+        potential[lost] = 1.0
+        return lost
 
 
 def logs(masses: Array) -> Array:

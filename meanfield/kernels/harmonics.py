@@ -130,8 +130,8 @@ class SphereSums:
         mean = float(self.series.potential @ self.at.power(moments)) / float(masses.sum())
         small = small_places(self.kernel, potential, mean, len(points), most_pairs)
         if len(small):
-            found = self.kernel.sums(points, masses, at[small])
-            log_unit[small], potential[small], pull[small] = found
+            pair_sums = self.kernel.sums(points, masses, at[small])
+            log_unit[small], potential[small], pull[small] = pair_sums
         return moments, log_unit, potential, pull, small
 
 
@@ -257,7 +257,7 @@ class SphereScoreSums:
         """log G(Mx) (m,) and ∇ log G(Mx) (m, 3) of each head at unit rows `at` (m, 3)."""
         places = Places.of(at)
         sources = places if at is points else Places.of(points)
-        moments, found = self._sources.moments(sources, masses), []
+        moments, logs = self._sources.moments(sources, masses), []
         for head, rows, targets in zip(self._heads, self._rows, self._targets, strict=True):
             series, scale = head.coefficients(moments[rows]), head.scale(moments[rows])
             potential, *parts = (targets.values(row, places) for row in series)
@@ -270,5 +270,5 @@ class SphereScoreSums:
             small = lost.places(potential, scale, len(points))
             if len(small):
                 log_g[small], mean[small] = log_moment(points, masses, at[small] @ head.matrix.T)
-            found.append((log_g, mean))
-        return found
+            logs.append((log_g, mean))
+        return logs

@@ -474,12 +474,12 @@ class PowerSeries(tuple[float, ...], SmoothKernel):
 
     def __new__(cls, coefficients: Sequence[float]) -> Self:
         """Check the coefficients."""
-        given = real_array("kernel", coefficients, 1)
-        if not 1 <= len(given) <= _MOST_TERMS:
+        series = real_array("kernel", coefficients, 1)
+        if not 1 <= len(series) <= _MOST_TERMS:
             raise ValueError(
-                f"kernel must have 1 to {_MOST_TERMS} Taylor coefficients, got {len(given)}"
+                f"kernel must have 1 to {_MOST_TERMS} Taylor coefficients, got {len(series)}"
             )
-        return super().__new__(cls, given.tolist())
+        return super().__new__(cls, series.tolist())
 
     @property
     def highest(self) -> int:  # type: ignore[override]
@@ -510,14 +510,14 @@ class PowerSeries(tuple[float, ...], SmoothKernel):
 
 def _of_powers(coefficients: Sequence[float] | Array, dim: int, kmax: int) -> Array:
     """∫ Σ c_j t^j P_k(t) dν(t), ν the law of a coordinate under σ, k = 0 … kmax."""
-    found, half = np.zeros(kmax + 1), 0.5 * dim
+    result, half = np.zeros(kmax + 1), 0.5 * dim
     for j, coefficient in enumerate(coefficients):
         k = np.arange(j % 2, min(j, kmax) + 1, 2)
         m = (j - k) // 2
         logs = special.gammaln(j + 1.0) - j * np.log(2.0) - special.gammaln(m + 1.0)
         logs -= special.gammaln(half + k + m) - special.gammaln(half)
-        found[k] += coefficient * np.exp(logs)
-    return found
+        result[k] += coefficient * np.exp(logs)
+    return result
 
 
 class Sampled(tuple[Function, Function], SmoothKernel):
@@ -562,13 +562,17 @@ class Sampled(tuple[Function, Function], SmoothKernel):
         integral[0] -= chebyshev.chebval(0.0, integral)
         self._integral = integral
         t = _BETWEEN
-        told, found = self.slope(t), chebyshev.chebval(t, chebyshev.chebder(self._series))
-        gap = np.abs(told - found)
-        if gap.max() > 1e-7 * max(np.abs(told).max(), np.abs(self(t)).max()):
+        stated_slope, series_slope = (
+            self.slope(t),
+            chebyshev.chebval(t, chebyshev.chebder(self._series)),
+        )
+        gap = np.abs(stated_slope - series_slope)
+        if gap.max() > 1e-7 * max(np.abs(stated_slope).max(), np.abs(self(t)).max()):
             worst = int(gap.argmax())
             raise ValueError(
                 f"kernel must be a pair (s, s') with s' the derivative of s, got "
-                f"s'({t[worst]:.4g}) = {told[worst]:.6g} where s has the slope {found[worst]:.6g}"
+                f"s'({t[worst]:.4g}) = {stated_slope[worst]:.6g} where s has the slope "
+                f"{series_slope[worst]:.6g}"
             )
 
     def __getnewargs__(self) -> tuple[Function, Function]:
@@ -578,8 +582,8 @@ class Sampled(tuple[Function, Function], SmoothKernel):
     def __repr__(self) -> str:
         names = (getattr(f, "__name__", repr(f)) for f in self)
         # a resumed run recognises its kernel by these numbers
-        told = ", ".join(f"{value:.12g}" for value in self(np.array([-1.0, 0.0, 1.0])))
-        return "<{} and {}, {} at -1, 0, 1>".format(*names, told)
+        samples = ", ".join(f"{value:.12g}" for value in self(np.array([-1.0, 0.0, 1.0])))
+        return "<{} and {}, {} at -1, 0, 1>".format(*names, samples)
 
     def _resolved(self) -> Array:
         """The Chebyshev coefficients of s."""
@@ -594,11 +598,11 @@ class Sampled(tuple[Function, Function], SmoothKernel):
             series[0] *= 0.5
             if np.abs(series[-(count // 4) :]).max() <= _TAIL * largest:
                 counted = np.flatnonzero(np.abs(series) > 0.05 * _TAIL * largest)
-                found = np.asarray(series[: counted.max(initial=0) + 1])
+                leading = np.asarray(series[: counted.max(initial=0) + 1])
                 # nodes of powers of 2 may all miss the same
-                missed = np.abs(between - chebyshev.chebval(_BETWEEN, found)).max()
+                missed = np.abs(between - chebyshev.chebval(_BETWEEN, leading)).max()
                 if missed < _SAME * largest:
-                    return found
+                    return leading
             count *= 2
         share = float(np.abs(series[-(len(series) // 4) :]).max()) / largest
         raise ValueError(
@@ -638,17 +642,17 @@ class Sampled(tuple[Function, Function], SmoothKernel):
                 f"kernel must be given by Taylor coefficients in dim = {dim}, got {self!r}, of "
                 f"degree {self.highest}: rounding of its sums makes {rounding:.1e} of a potential"
             )
-        found = np.zeros((2, kmax + 1))
+        both = np.zeros((2, kmax + 1))
         if dim == 2:
-            for row, waves in zip(found, (self._series, self._integral), strict=True):
+            for row, waves in zip(both, (self._series, self._integral), strict=True):
                 row[: len(waves)] = 0.5 * waves[: kmax + 1]
                 row[0] *= 2.0
-            return Series(*found)
+            return Series(*both)
         nodes, weights = gauss_gegenbauer(dim, self.highest + 2)
         polynomials = gegenbauer(dim, count, nodes) * weights
-        for row, values in zip(found, (self(nodes), self.primitive(nodes)), strict=True):
+        for row, values in zip(both, (self(nodes), self.primitive(nodes)), strict=True):
             row[: count + 1] = polynomials @ values
-        return Series(*found)
+        return Series(*both)
 
 
 def _values(name: str, function: Function, t: Array) -> Array:
@@ -660,13 +664,13 @@ def _values(name: str, function: Function, t: Array) -> Array:
             f"kernel must be functions of arrays, got an {name} that raised {error!r} for an array "
             f"of shape {np.shape(t)}"
         ) from error
-    given = unmasked(f"{name} of kernel", returned)
-    if given.shape not in ((), np.shape(t)) or given.dtype.kind not in "fiu":
+    checked = unmasked(f"{name} of kernel", returned)
+    if checked.shape not in ((), np.shape(t)) or checked.dtype.kind not in "fiu":
         raise ValueError(
             f"kernel must be real functions of each number, got an {name} that gives shape "
-            f"{given.shape} of {given.dtype} for an array of shape {np.shape(t)}"
+            f"{checked.shape} of {checked.dtype} for an array of shape {np.shape(t)}"
         )
-    values = np.array(np.broadcast_to(given, np.shape(t)), dtype=np.float64)
+    values = np.array(np.broadcast_to(checked, np.shape(t)), dtype=np.float64)
     if not np.isfinite(values).all():
         where = float(np.asarray(t)[~np.isfinite(values)].ravel()[0])
         raise ValueError(f"kernel must be finite on [-1, 1], got {name}({where:.6g}) not finite")
@@ -690,10 +694,10 @@ class Phases(Kernel):
     least_share, primitive_row = 0.0, None
 
     def __post_init__(self) -> None:
-        given = np.array(self.multipliers)
+        factors = np.array(self.multipliers)
         # a bound of |X|, and the slope of -X where neighbours are
-        largest, at_one = 2.0 * np.abs(given).sum(), 2.0 * given.imag @ np.arange(len(given))
-        freeze(self, reach=len(given) - 1.0, largest=float(largest), at_one=float(at_one))
+        largest, at_one = 2.0 * np.abs(factors).sum(), 2.0 * factors.imag @ np.arange(len(factors))
+        freeze(self, reach=len(factors) - 1.0, largest=float(largest), at_one=float(at_one))
 
     def degree(self, dim: int) -> int:  # noqa: ARG002 (of the circle)
         """The largest k."""
@@ -701,8 +705,8 @@ class Phases(Kernel):
 
     def series(self, dim: int, kmax: int) -> Series:  # noqa: ARG002
         """c_k/(ik), since a space multiplies by ik."""
-        given, turned = np.array(self.multipliers[: kmax + 1]), np.zeros(kmax + 1, np.complex128)
-        turned[1 : len(given)] = given[1:] / (1j * np.arange(1, len(given)))
+        factors, turned = np.array(self.multipliers[: kmax + 1]), np.zeros(kmax + 1, np.complex128)
+        turned[1 : len(factors)] = factors[1:] / (1j * np.arange(1, len(factors)))
         return Series(np.eye(1, kmax + 1)[0], turned)
 
     @property
@@ -754,14 +758,14 @@ def kernel_of(given: Any) -> SmoothKernel:
     if isinstance(given, SmoothKernel):
         return given
     is_listed = isinstance(given, tuple | list | np.ndarray)
-    functions = [callable(one) for one in given] if isinstance(given, tuple | list) else []
+    functions = [callable(entry) for entry in given] if isinstance(given, tuple | list) else []
     if functions == [True, True]:
-        found: SmoothKernel = Sampled(*given)
+        kernel: SmoothKernel = Sampled(*given)
     elif is_listed and not any(functions):
-        found = PowerSeries(given)
+        kernel = PowerSeries(given)
     else:
         raise ValueError(
             f"kernel must be Taylor coefficients or a pair (s, s') of functions, got {shown(given)}"
         )
-    found.check_size()
-    return found
+    kernel.check_size()
+    return kernel

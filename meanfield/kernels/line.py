@@ -493,11 +493,11 @@ class Interpolation:
         # each polynomial has its moments in all cells
         first = ORDER[:, None] * (size // NODES)
         for part, cell, terms in self._kept or self._made(room):
-            given = masses[part]
-            count = NODES * len(given)
+            part_masses = masses[part]
+            count = NODES * len(part_masses)
             shares, near = share[:count], index.view(np.intp)[:count]
-            np.multiply(terms[:, : len(given)], given, out=shares.reshape(NODES, -1))
-            np.add(first, cell[: len(given)], out=near.reshape(NODES, -1))
+            np.multiply(terms[:, : len(part_masses)], part_masses, out=shares.reshape(NODES, -1))
+            np.add(first, cell[: len(part_masses)], out=near.reshape(NODES, -1))
             moments += np.bincount(near, shares, size)
         return np.asarray((moments.reshape(NODES, -1).T @ LAGRANGE).ravel())
 
@@ -511,8 +511,8 @@ class Interpolation:
         for part, cell, terms in self._kept or self._made(room):
             each, there = (r[: terms.size].reshape(-1, NODES) for r in (by_angle, near))
             each[:] = terms.T
-            for value, one in zip(values[:, part], series, strict=True):
-                np.vecdot(each, one.take(cell, axis=0, out=there, mode="clip"), out=value)
+            for value, coefficients in zip(values[:, part], series, strict=True):
+                np.vecdot(each, coefficients.take(cell, axis=0, out=there, mode="clip"), out=value)
         return values
 
 

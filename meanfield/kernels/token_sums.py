@@ -171,13 +171,13 @@ class CircleScoreSums:
 
         All digits are there, however small G is.
         """
-        found = {}
+        by_degree = {}
         for heads, line in self._lines:
             tables = _tables(line, points, masses, at).reshape(len(heads), 3, -1)
             for head, (potential, first, second) in zip(heads, tables, strict=True):
                 mean = np.column_stack([first, second]) / potential[:, None]
-                found[head] = np.log(potential) + self._units[head], mean
-        return [found[head] for head in range(len(found))]
+                by_degree[head] = np.log(potential) + self._units[head], mean
+        return [by_degree[head] for head in range(len(by_degree))]
 
 
 def _tables(line: Line, points: Array, masses: Array, at: Array) -> Array:

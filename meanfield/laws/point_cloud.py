@@ -144,9 +144,9 @@ def likelihood_bandwidth(points: Array, weights: Array) -> float:
         ends = grid[best + 1], grid[max(best - 1, 0)]
         search, to = scipy.optimize.minimize_scalar, {"xatol": 1e-3}
         within = search(misfit, bounds=ends, method="bounded", options=to)
-        found: float = math.exp(within.x) * (len(kept) / count) ** (2.0 / (dim + 3.0))
-        if found >= least:
-            return found
+        bandwidth: float = math.exp(within.x) * (len(kept) / count) ** (2.0 / (dim + 3.0))
+        if bandwidth >= least:
+            return bandwidth
     raise ValueError(
         f"bandwidth must be a number: that of the largest leave-one-out likelihood is below "
         f"{least:.3g}, the least one for points with dim = {dim}, as these points lie too close "

@@ -100,14 +100,14 @@ def resolved(
     half = np.full(len(line), 0.5 * end / panels)
     middle = np.tile((2.0 * np.arange(panels) + 1.0) * half[0], lines)
     done: list[Pieces] = []
-    found, count = np.zeros(lines), 0
+    totals, count = np.zeros(lines), 0
     for _ in range(_DEEPEST):
         values = density(line, middle[:, None] + half[:, None] * NODES)
         new = Pieces(line, middle, half, values)
         tails = np.abs(values @ TO_COEFFICIENTS[-_LAST:].T).max(axis=1) * 2.0 * half
-        split = tails > _SHARE * (_LITTLE + found + new.totals(lines))[line]
+        split = tails > _SHARE * (_LITTLE + totals + new.totals(lines))[line]
         kept = Pieces(line[~split], middle[~split], half[~split], values[~split])
-        found += kept.totals(lines)
+        totals += kept.totals(lines)
         done.append(kept)
         count += len(kept.line) + 2 * int(split.sum())
         if not split.any() or count > _MOST_PANELS:
@@ -174,7 +174,7 @@ def _latitudes(law: Law, panels: int) -> Callable[[Integers, Array], Array]:
 
 def _longitudes(law: Law, polar: Array, density: Array, turns: Array) -> Array | None:
     """Longitudes (n,) at shares of rings whose mass is that of the density of polar angles."""
-    found = np.empty(len(polar))
+    longitudes = np.empty(len(polar))
     for start in range(0, len(polar), _RINGS):
         left = np.arange(start, min(start + _RINGS, len(polar)))
         for panels in _RING_PANELS:
@@ -184,13 +184,13 @@ def _longitudes(law: Law, polar: Array, density: Array, turns: Array) -> Array |
             gap = np.abs(rings.totals(len(left)) - density[left])
             good = np.flatnonzero(gap <= _ALIKE * (density[left] + _LITTLE))
             if len(good):
-                found[left[good]], _ = rings.quantiles(good, turns[left[good]])
+                longitudes[left[good]], _ = rings.quantiles(good, turns[left[good]])
                 left = np.delete(left, good)
             if not len(left):
                 break
         if len(left):
             return None
-    return found
+    return longitudes
 
 
 _PANELS = 4096

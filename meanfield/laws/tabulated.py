@@ -78,18 +78,18 @@ class _Line:
         """c_0 … c_K of equispaced angles by a Fourier transform, else by weighted least squares."""
         if self.is_equispaced:
             count = len(self.angles)
-            found = np.fft.rfft(self.values)[: degree + 1] / count
-            found *= np.exp(-1j * np.arange(degree + 1) * self.angles[0])
+            modes = np.fft.rfft(self.values)[: degree + 1] / count
+            modes *= np.exp(-1j * np.arange(degree + 1) * self.angles[0])
             # the last mode of an even number is cos(nθ/2) alone
-            found[1 : (count + 1) // 2] *= 2.0
+            modes[1 : (count + 1) // 2] *= 2.0
         else:
             masses = 0.5 * (self.gaps + np.roll(self.gaps, 1)) / _TURN
             gram = CircleAt(2 * degree + 1).moments(self.angles, masses)[:-1]
             right = CircleAt(degree + 1).moments(self.angles, masses * self.values)[:-1]
             whole = np.concatenate([right[:0:-1].conj(), right])
-            found = scipy.linalg.solve_toeplitz(gram, whole)[degree:]
-            found[1:] *= 2.0
-        return np.asarray(found if self.axis is None else found.real + 0j)
+            modes = scipy.linalg.solve_toeplitz(gram, whole)[degree:]
+            modes[1:] *= 2.0
+        return np.asarray(modes if self.axis is None else modes.real + 0j)
 
     def take(self, coefficients: Coefficients) -> None:
         """Evaluate this series from now on."""
@@ -137,10 +137,10 @@ class _Whole:
 
     def degrees(self) -> list[int]:
         """The degrees that n points may carry, (L + 1)² <= n/4, the largest first."""
-        found = [max(1, int(np.sqrt(len(self.data) / _OVERSAMPLING)) - 1)]
-        while found[-1] > 1:
-            found.append(int(_NEXT_DEGREE * found[-1]))
-        return found
+        degrees = [max(1, int(np.sqrt(len(self.data) / _OVERSAMPLING)) - 1)]
+        while degrees[-1] > 1:
+            degrees.append(int(_NEXT_DEGREE * degrees[-1]))
+        return degrees
 
     def _normal(self, degree: int) -> tuple[SphereAt, Array, scipy.sparse.linalg.LinearOperator]:
         """Harmonics, masses of the points, and the operator of the normal equations."""
@@ -169,8 +169,8 @@ class _Whole:
         if ends.max() > _CONDITION * ends.min():
             return None
         right = _as_real(at.moments(self.places, masses * self.data), degree)
-        found, left = sparse.cg(normal, right, rtol=_CG_TOLERANCE, maxiter=_MOST_ITERATIONS)
-        return None if left else _as_complex(found, degree)
+        solution, left = sparse.cg(normal, right, rtol=_CG_TOLERANCE, maxiter=_MOST_ITERATIONS)
+        return None if left else _as_complex(solution, degree)
 
     def take(self, coefficients: Coefficients) -> None:
         """Evaluate this series from now on."""
@@ -224,8 +224,8 @@ def _as_real(complex_: Coefficients, degree: int) -> Array:
 
 def _as_complex(real: Array, degree: int) -> Coefficients:
     """The coefficients of such a vector."""
-    own, (one, other) = real[: degree + 1], np.split(real[degree + 1 :], 2)
-    return np.concatenate([own + 0j, np.sqrt(0.5) * (one + 1j * other)])
+    own, (real_part, other) = real[: degree + 1], np.split(real[degree + 1 :], 2)
+    return np.concatenate([own + 0j, np.sqrt(0.5) * (real_part + 1j * other)])
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -309,8 +309,8 @@ class Tabulated(KnownLaw):
     ) -> None:
         axis = None if axis is None else unit_vector("axis", axis)
         points = _checked_points(points, axis)
-        given, values = values, real_array("values", values, 1)
-        off = rounding(given, values.size)
+        values_given, values = values, real_array("values", values, 1)
+        off = rounding(values_given, values.size)
         if values.shape != (len(points),):
             raise ValueError(
                 f"values must have length {len(points)}, one for each of points, got {values.size}"
@@ -379,30 +379,30 @@ class Tabulated(KnownLaw):
 
 def _checked_points(points: ArrayLike, axis: Array | None) -> Array:
     """Angles (n,), or unit rows (n, d)."""
-    given = unmasked("points", points)
-    if given.ndim <= 1:
-        given = real_array("points", given, 1)
+    checked = unmasked("points", points)
+    if checked.ndim <= 1:
+        checked = real_array("points", checked, 1)
         if axis is not None:
-            given = snap_to_ends(given, points, 0.0, np.pi)
-        if axis is not None and (given.min() < 0.0 or given.max() > np.pi):
+            checked = snap_to_ends(checked, points, 0.0, np.pi)
+        if axis is not None and (checked.min() < 0.0 or checked.max() > np.pi):
             raise ValueError(
-                f"points must be angles to the axis, in [0, π], got {given.min():g} to "
-                f"{given.max():g}"
+                f"points must be angles to the axis, in [0, π], got {checked.min():g} to "
+                f"{checked.max():g}"
             )
         # a turn in single precision may be a little more
-        if np.ptp(given) > _TURN + 1e-6:
+        if np.ptp(checked) > _TURN + 1e-6:
             raise ValueError(
-                f"points must be angles in radians, within one turn, got {given.min():g} to "
-                f"{given.max():g}: of degrees take np.deg2rad"
+                f"points must be angles in radians, within one turn, got {checked.min():g} to "
+                f"{checked.max():g}: of degrees take np.deg2rad"
             )
-        return given
-    given = unit_rows("points", given, None if axis is None else axis.size)
-    if axis is None and given.shape[1] > 3:
+        return checked
+    checked = unit_rows("points", checked, None if axis is None else axis.size)
+    if axis is None and checked.shape[1] > 3:
         raise ValueError(
             f"points must be angles, or unit rows on the circle or S^2 where no axis is given, "
-            f"got shape {given.shape}"
+            f"got shape {checked.shape}"
         )
-    return given
+    return checked
 
 
 def _unrounded(
@@ -436,9 +436,9 @@ def _fitted(
     degrees = series.degrees()
     if degree is not None:
         degrees = [integer("degree", degree, low=min(1, degrees[0]), high=degrees[0])]
-    for one in degrees:
-        if (found := series.fit(one)) is not None:
-            return series, found, series.mass(found)
+    for candidate in degrees:
+        if (fit := series.fit(candidate)) is not None:
+            return series, fit, series.mass(fit)
     raise ValueError(
         f"points must determine a series of degree {degrees[-1]}, got {len(points)} that leave "
         f"parts of the sphere out"

@@ -46,8 +46,8 @@ def _concentration(length: float, shortfall: float, dim: int, low: float, high: 
         # the smaller of the two has its digits
         return math.log(mean / length) if length < shortfall else math.log(shortfall / rest)
 
-    found = scipy.optimize.brentq(excess, math.log(low), math.log(high), xtol=_XTOL, rtol=4.0 * EPS)
-    return math.exp(found)
+    root = scipy.optimize.brentq(excess, math.log(low), math.log(high), xtol=_XTOL, rtol=4.0 * EPS)
+    return math.exp(root)
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)

@@ -278,19 +278,19 @@ class Density(Measure):
         self.law: Law | None = None
         if isinstance(law_or_values, Law):
             self.law = law_or_values
-            given: Any = law_values(space, law_or_values)
-            values = np.asarray(given, dtype=np.float64)
+            law_or_grid_values: Any = law_values(space, law_or_values)
+            values = np.asarray(law_or_grid_values, dtype=np.float64)
         else:
-            given = law_or_values
-            if callable(given) and not isinstance(given, type):
-                given = given(space.points)
-                if is_number(given):
+            law_or_grid_values = law_or_values
+            if callable(law_or_grid_values) and not isinstance(law_or_grid_values, type):
+                law_or_grid_values = law_or_grid_values(space.points)
+                if is_number(law_or_grid_values):
                     raise ValueError(
                         f"the function must return n values for points (n, d), got one number, "
-                        f"{given}"
+                        f"{law_or_grid_values}"
                     )
-            values = _checked_values(space, given)
-        off, coefficients = rounding(given, len(values)), space.analysis(values)
+            values = _checked_values(space, law_or_grid_values)
+        off, coefficients = rounding(law_or_grid_values, len(values)), space.analysis(values)
         mass = float(coefficients[0].real)
         mass = _checked_mass(space, mass, self.law, boolean("unit_mass", unit_mass), off)
         self.misfit = _checked_fit(space, coefficients, values, self.law, off)
@@ -338,23 +338,23 @@ class Density(Measure):
         array([1.5])
         """
         checked_space(space)
-        given = unmasked("coefficients", coefficients)
-        is_numeric = given.dtype.kind in "iufc"
-        if not is_numeric or not np.can_cast(given.dtype, space.coefficient_type, "same_kind"):
+        series = unmasked("coefficients", coefficients)
+        is_numeric = series.dtype.kind in "iufc"
+        if not is_numeric or not np.can_cast(series.dtype, space.coefficient_type, "same_kind"):
             raise ValueError(
                 f"coefficients must be {space.coefficient_type.__name__} on {space}, got "
-                f"{given.dtype}"
+                f"{series.dtype}"
             )
-        off = max(SIGN_TOLERANCE, rounding(given.real, given.size))
-        given = np.array(given, dtype=space.coefficient_type)
-        if given.shape != (space.n_coefficients,) or not np.isfinite(given).all():
+        off = max(SIGN_TOLERANCE, rounding(series.real, series.size))
+        series = np.array(series, dtype=space.coefficient_type)
+        if series.shape != (space.n_coefficients,) or not np.isfinite(series).all():
             raise ValueError(
                 f"coefficients must be finite with shape ({space.n_coefficients},) on {space}, "
-                f"got shape {given.shape}"
+                f"got shape {series.shape}"
             )
-        if np.iscomplexobj(given):
-            own = given[: space.n_real].imag
-            if np.abs(own).max() > off * np.abs(given).max():
+        if np.iscomplexobj(series):
+            own = series[: space.n_real].imag
+            if np.abs(own).max() > off * np.abs(series).max():
                 raise ValueError(
                     f"coefficients must be real in the first {space.n_real} places on {space}, "
                     f"got an imaginary part of {np.abs(own).max():.3g}"
@@ -363,7 +363,7 @@ class Density(Measure):
         # coefficients alone make no other kind of density
         density = Density.__new__(Density)
         density.with_limits(space, tail_tol, max_size)
-        density.law, density.coefficients, density.misfit = None, read_only(given), 0.0
+        density.law, density.coefficients, density.misfit = None, read_only(series), 0.0
         return density
 
     @cached_property
@@ -501,21 +501,21 @@ class Density(Measure):
         if self.space.kind != Circle.kind:
             raise ValueError(f"space must be a Circle for moments in e^(ikθ), got {self.space}")
         kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
-        found = np.zeros(kmax + 1, dtype=np.complex128)
-        found[: len(self.coefficients)] = self.coefficients[: kmax + 1]
-        return found
+        moments = np.zeros(kmax + 1, dtype=np.complex128)
+        moments[: len(self.coefficients)] = self.coefficients[: kmax + 1]
+        return moments
 
     def harmonic_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
         """∫ f conj(Y) dσ for all Y of the basis, with nothing left out: see `Measure.moments`."""
-        given, axis = self.coefficients, self.axis
+        coefficients, axis = self.coefficients, self.axis
         if axis is not None and basis.axis is None:
-            return turned(given, axis, basis), 0.0
+            return turned(coefficients, axis, basis), 0.0
         if basis.axis is not None and (axis is None or self.is_uniform):
-            return np.eye(1, len(basis.degrees))[0] * given[0].real, 0.0
-        found = self.space.embed(given, basis)
+            return np.eye(1, len(basis.degrees))[0] * coefficients[0].real, 0.0
+        moments = self.space.embed(coefficients, basis)
         if axis is not None and basis.axis is not None and axis @ basis.axis < 0.0:
-            found[1::2] *= -1.0
-        return found, 0.0
+            moments[1::2] *= -1.0
+        return moments, 0.0
 
     def entropy(self) -> float:
         """∫ f log f dσ, 0 for the uniform measure and else positive; where f < 0 it counts as 0."""

@@ -117,20 +117,20 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
             raise ValueError(f"axis must be None on the circle, got {shown(axis)}")
         return None
     if axis is not None:
-        given = unit_vector("axis", axis, law.dim)
-        if gap := asymmetry(law, given):
+        stated_axis = unit_vector("axis", axis, law.dim)
+        if gap := asymmetry(law, stated_axis):
             raise ValueError(
-                f"axis must be one about which the law is symmetric, got {brief(given)}, but "
+                f"axis must be one about which the law is symmetric, got {brief(stated_axis)}, but "
                 f"{shown(law)} differs by {gap:.2g} between two meridians"
             )
-        return given
-    found = symmetry_axis(law)
-    if found is None:
+        return stated_axis
+    own_axis = symmetry_axis(law)
+    if own_axis is None:
         raise ValueError(
             f"law must be symmetric about an axis that its class knows, or axis be given, got "
             f"{shown(law)}"
         )
-    return found
+    return own_axis
 
 
 def _law_and_axis(law_or_density: Any, axis: ArrayLike | None) -> tuple[Law, ArrayLike | None]:
@@ -336,9 +336,9 @@ class FlowMap(Measure):
     def harmonic_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
         """∫ conj(Y) dmu for all Y of the basis, and what is left out: see `Measure.moments`."""
         smooth, last = self._smooth_moments(basis, multipliers)
-        found = basis.point_moments(*self.point_masses)
-        found += smooth
-        return found, last / max(float(multipliers @ basis.power(found)), _LEAST_POWER)
+        moments = basis.point_moments(*self.point_masses)
+        moments += smooth
+        return moments, last / max(float(multipliers @ basis.power(moments)), _LEAST_POWER)
 
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
         """The moments of all but the atoms, and Σ multipliers · power of their last degrees."""
@@ -583,9 +583,9 @@ class LineFlowMap(FlowMap):
             if low or last <= negligible * weighted[1:].sum() or size == basis.kmax:
                 break
             size = min(2 * size, basis.kmax)
-        found = np.zeros(len(basis.degrees), dtype=smooth.dtype)
-        found[basis.degrees <= size] = smooth
-        return found, 0.0 if low or has_ended else last
+        moments = np.zeros(len(basis.degrees), dtype=smooth.dtype)
+        moments[basis.degrees <= size] = smooth
+        return moments, 0.0 if low or has_ended else last
 
     def _node_moments(self, basis: Harmonics) -> Coefficients:
         """Moments of all but the atoms, of panels split until they resolve the basis."""
@@ -1015,8 +1015,8 @@ class SphereFlowMap(FlowMap):
         side = np.linalg.norm(patches[:, 0] - patches[:, -1], axis=1)[counted].max() / np.sqrt(2.0)
         first, last = (int(2.0 * waves / side) for waves in _MESH_WAVES)
         part = basis.resized(min(last + _WINDOW, basis.kmax))
-        found = part.point_moments(points, masses)
-        power = part.power(found)
+        node_moments = part.point_moments(points, masses)
+        power = part.power(node_moments)
         highest = max(len(power) - _WINDOW, 0)
         starts = np.arange(min(first, highest), highest + 1)
         windows = [power[start : start + _WINDOW].sum() / (start + 1.0) for start in starts]
@@ -1024,7 +1024,7 @@ class SphereFlowMap(FlowMap):
         # all degrees are the measure's if no growth is seen
         cut = start if start + _WINDOW <= basis.kmax else basis.kmax
         moments = np.zeros(len(basis.degrees), dtype=np.complex128)
-        moments[basis.degrees <= cut] = found[part.degrees <= cut]
+        moments[basis.degrees <= cut] = node_moments[part.degrees <= cut]
         weighted = multipliers[: len(power)] * power
         return moments, float(weighted[max(start, 1) : start + _WINDOW].sum())
 

@@ -83,10 +83,10 @@ class OscillatorDensity(Density):
         self.space: Circle = space
         self.with_limits(space, tail_tol, max_size)
         self._set_nodes(frequencies, frequency_weights, widths, unit_mass)
-        given = _one_each(laws_or_values, len(self.frequencies))
+        each_law = _one_each(laws_or_values, len(self.frequencies))
         # one law for all is expanded once
-        found = {id(each): Density(space, each, unit_mass=unit_mass) for each in given}
-        self._set_parts([found[id(each)] for each in given])
+        densities = {id(each): Density(space, each, unit_mass=unit_mass) for each in each_law}
+        self._set_parts([densities[id(each)] for each in each_law])
 
     @classmethod
     def from_parts(

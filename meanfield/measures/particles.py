@@ -98,13 +98,13 @@ class Particles(Measure):
     ) -> None:
         one_of("sums", sums, SUMS)
         self.sums = sums
-        given = unmasked("points", points)
-        if given.ndim == 1 and given.size:
+        unit_points = unmasked("points", points)
+        if unit_points.ndim == 1 and unit_points.size:
             raise ValueError(
-                f"points must be unit rows (n, d), got shape {given.shape}: of angles take "
+                f"points must be unit rows (n, d), got shape {unit_points.shape}: of angles take "
                 f"Particles.from_angles"
             )
-        self.points = read_only(unit_rows("points", given))
+        self.points = read_only(unit_rows("points", unit_points))
         self.weights = read_only(_checks.weights("weights", weights, len(self.points), unit_mass))
         self.dim = self.points.shape[1]
 
@@ -330,8 +330,8 @@ class Particles(Measure):
         if not counted.all():
             # a token without mass may be where u overflows, and scales nothing
             support = Particles(self.points[counted], self.weights[counted], sums=self.sums)
-        found = Balanced.of(support.points, support.weights, beta, support.node_sums(beta))
-        return _BalancedTokens(found.points, found.masses, found.log_u, sums=self.sums)
+        balanced = Balanced.of(support.points, support.weights, beta, support.node_sums(beta))
+        return _BalancedTokens(balanced.points, balanced.masses, balanced.log_u, sums=self.sums)
 
 
 @dataclass(frozen=True, eq=False)

@@ -146,10 +146,10 @@ class Leaves:
         scaled = (angles / (0.5 * np.pi) + 0.5) * side
         square = np.clip(np.floor(scaled), 0, side - 1)
         wanted = _key(face, self.level, *square.astype(np.int64))
-        found = np.minimum(np.searchsorted(keys[order], wanted), len(self) - 1)
-        place = np.flatnonzero(keys[order][found] == wanted)
+        places = np.minimum(np.searchsorted(keys[order], wanted), len(self) - 1)
+        place = np.flatnonzero(keys[order][places] == wanted)
         local = np.asarray(2.0 * (scaled - square)[:, place] - 1.0)
-        return order[found[place]], place, local
+        return order[places[place]], place, local
 
 
 def angles_on_faces(points: Array) -> tuple[Indices, Array]:
@@ -260,7 +260,7 @@ def spreads(points: Array, p: float) -> Array:
     Cells are as wide as the weights of their nodes. Wherever the nodes have moved to, what lies
     between them is where the polynomials through them say.
     """
-    found = np.empty(len(points))
+    widths = np.empty(len(points))
     for start in range(0, len(points), _LEAVES_BLOCK):
         nodes = points[start : start + _LEAVES_BLOCK].reshape(-1, ORDER, ORDER, 3)
         inside = np.einsum("ai,nijc,bj->nabc", _TO_CELLS, nodes, _TO_CELLS, optimize=True)
@@ -270,8 +270,8 @@ def spreads(points: Array, p: float) -> Array:
         costs = (2.0 * np.arcsin(np.minimum(0.5 * chords, 1.0))) ** p
         share = 0.5 * _CELL_WEIGHTS
         means = np.einsum("niajb,a,b->nij", costs, share, share)
-        found[start : start + _LEAVES_BLOCK] = means.ravel()
-    return found
+        widths[start : start + _LEAVES_BLOCK] = means.ravel()
+    return widths
 
 
 def _legendre(values: Array) -> Array:
@@ -309,12 +309,12 @@ def refined(
         if count > limit:
             raise ArithmeticError(f"limit = {limit} nodes do not resolve {told}")
         points, weights = current.nodes()
-        found = np.atleast_2d(values(points))
-        split, error = judge(current, points, weights, found)
+        samples = np.atleast_2d(values(points))
+        split, error = judge(current, points, weights, samples)
         split = np.asarray(split & (current.level < _DEEPEST))
         kept = np.repeat(~split, PER_LEAF)
         count -= int(split.sum()) * PER_LEAF
-        yield current.take(~split), points[kept], weights[kept], found[:, kept], error[~split]
+        yield current.take(~split), points[kept], weights[kept], samples[:, kept], error[~split]
         current = current.take(split).children()
 
 
@@ -337,15 +337,15 @@ class Patches:
     def of(cls, levels: list[tuple[Leaves, Array]]) -> Patches:
         """The patches of leaves with values (channels, 100 n)."""
         squares = [
-            np.stack([np.full(len(one), one.level), one.face, one.i, one.j], axis=1)
-            for one, _ in levels
+            np.stack([np.full(len(leaves), leaves.level), leaves.face, leaves.i, leaves.j], axis=1)
+            for leaves, _ in levels
         ]
         values = [v.reshape(len(v), -1, PER_LEAF).transpose(1, 0, 2) for _, v in levels]
         return cls(np.concatenate(squares), np.concatenate(values))
 
     def at(self, points: Array) -> Array:
         """The functions at unit rows (m, 3), shape (channels, m)."""
-        found = np.empty((self.values.shape[1], len(points)))
+        interpolated = np.empty((self.values.shape[1], len(points)))
         face, angles = angles_on_faces(points)
         for level in np.unique(self.squares[:, 0]):
             rows = np.flatnonzero(self.squares[:, 0] == level)
@@ -355,8 +355,8 @@ class Patches:
                 part = slice(start, start + _BLOCK)
                 a, b = np.polynomial.legendre.legvander(local[:, part], ORDER - 1)
                 here = self._coefficients[rows[leaf[part]]] @ b[:, None, :, None]
-                found[:, place[part]] = (a[:, None, None] @ here)[..., 0, 0].T
-        return found
+                interpolated[:, place[part]] = (a[:, None, None] @ here)[..., 0, 0].T
+        return interpolated
 
 
 def lay(
@@ -422,8 +422,8 @@ def lay(
         return split, errors.max(axis=0)
 
     resolved = "the density" if steepness is None else "the density and the drift"
-    told = f"{resolved} to tol = {tol.min():g}: take a larger limit or tol"
-    levels = refined(pdf, judge, coarsest=coarsest, limit=limit, told=told)
+    remedy = f"{resolved} to tol = {tol.min():g}: take a larger limit or tol"
+    levels = refined(pdf, judge, coarsest=coarsest, limit=limit, told=remedy)
     _, nodes, shares, densities, errors = zip(*levels, strict=True)
     mesh = Mesh(
         np.concatenate(nodes),

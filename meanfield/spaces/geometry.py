@@ -305,10 +305,10 @@ def axial_part(matrix: Array, axis: Array) -> tuple[float, complex]:
 
 def axial_matrix(along: float, across: complex, axis: Array) -> Array:
     """The matrix (d, d) of which `axial_part` is given; it commutes with turns about the axis."""
-    found = across.real * np.eye(len(axis)) + (along - across.real) * np.outer(axis, axis)
+    matrix = across.real * np.eye(len(axis)) + (along - across.real) * np.outer(axis, axis)
     if across.imag:
-        found += across.imag * _turn(axis)
-    return np.asarray(found)
+        matrix += across.imag * _turn(axis)
+    return np.asarray(matrix)
 
 
 def asymmetry(matrix: Array, axis: Array) -> float:

@@ -135,8 +135,8 @@ class Grid(Record, Listed, ABC):
     def resize(self, size: int) -> Self:
         """The space of another size."""
         own: Any = self
-        found: Self = replace(own, **{self.size_name: size})
-        return found
+        other: Self = replace(own, **{self.size_name: size})
+        return other
 
     def double(self) -> Self:
         """The space with twice as many degrees: twice the modes, or the largest degree 2k + 1."""
@@ -152,7 +152,7 @@ class Grid(Record, Listed, ABC):
         Shape (..., count), as of the coefficients.
         """
         shape = *coefficients.shape[:-1], len(space.degrees)
-        found = np.zeros(shape, dtype=self.coefficient_type)
+        embedded = np.zeros(shape, dtype=self.coefficient_type)
         # both layouts have the same order once degrees are cut at the smaller
-        found[..., space.degrees <= self.kmax] = coefficients[..., self.degrees <= space.kmax]
-        return found
+        embedded[..., space.degrees <= self.kmax] = coefficients[..., self.degrees <= space.kmax]
+        return embedded

@@ -89,8 +89,8 @@ class Lattice:
 
     def at_centres(self, coefficients: Coefficients, lmax: int) -> Array:
         """A series at the centres, shape (n, n_lon)."""
-        found = self._synthesis(coefficients[None], lmax, "F1", phi0=0.5 * self.step)
-        return np.asarray(found[0])
+        values = self._synthesis(coefficients[None], lmax, "F1", phi0=0.5 * self.step)
+        return np.asarray(values[0])
 
     def at_corners(self, coefficients: Coefficients, lmax: int) -> Array:
         """A series at the corners, shape (n + 1, n_lon)."""
@@ -109,8 +109,8 @@ class Lattice:
     def _synthesis(self, alm: Coefficients, lmax: int, geometry: str, **options: Any) -> Array:
         rows = self.n + (geometry == "CC")
         grid = {"geometry": geometry, "ntheta": rows, "nphi": self.n_lon}
-        found = ducc0.sht.synthesis_2d(alm=alm, lmax=lmax, **grid, **{"spin": 0, **options})
-        return np.asarray(SQRT_4PI * found)
+        values = ducc0.sht.synthesis_2d(alm=alm, lmax=lmax, **grid, **{"spin": 0, **options})
+        return np.asarray(SQRT_4PI * values)
 
     def overshoot(self, degree: int) -> float:
         """A bound of the largest value of a series of this degree over the largest at the points.
@@ -162,9 +162,9 @@ def hats(lattice: Lattice, coefficients: Coefficients, lmax: int) -> Hats:
     # ∫ hat e^{imφ} dφ = Δ sinc²(mΔ/2) e^{imφ_j}
     smooth = coefficients * np.sinc(layout(lmax)[1] * step / (2.0 * np.pi)) ** 2
     ahead, share, values = _between_rows(lattice, smooth, lmax, _NODES, 0.0)
-    found = np.zeros((n + 1, lattice.n_lon))
-    found[:-1] += np.einsum("ik,ikj->ij", share * (1.0 - ahead), values)
-    found[1:] += np.einsum("ik,ikj->ij", share * ahead, values)
+    sums = np.zeros((n + 1, lattice.n_lon))
+    sums[:-1] += np.einsum("ik,ikj->ij", share * (1.0 - ahead), values)
+    sums[1:] += np.einsum("ik,ikj->ij", share * ahead, values)
     between = np.einsum("ik,ikj->", share * (0.5 * step**2 * ahead * (1.0 - ahead)), values)
     sup = lattice.overshoot(lmax) * float(np.abs(lattice.at_corners(coefficients, lmax)).max())
     # two hats in a row; each is a linear factor of the polynomial
@@ -172,8 +172,8 @@ def hats(lattice: Lattice, coefficients: Coefficients, lmax: int) -> Hats:
     error = (
         2.0 * sup * n * _remainder(lattice, lmax, _NODES) * (1.0 + order / ((lmax + 1.0) * step))
     )
-    masses = np.concatenate([[found[0].sum()], found[1:-1].ravel(), [found[-1].sum()]])
-    return Hats(masses, found.sum(axis=1), float(between), float(error))
+    masses = np.concatenate([[sums[0].sum()], sums[1:-1].ravel(), [sums[-1].sum()]])
+    return Hats(masses, sums.sum(axis=1), float(between), float(error))
 
 
 def cell_integrals(
@@ -221,10 +221,10 @@ def _between_rows(
     ahead, step = 0.5 * (1.0 + nodes), lattice.step
     colatitudes = (lattice.edges[:-1, None] + step * ahead).ravel()
     grid = rings(colatitudes, lattice.n_lon, longitude)
-    found = ducc0.sht.synthesis(alm=coefficients[None], lmax=lmax, spin=0, **grid)
+    between = ducc0.sht.synthesis(alm=coefficients[None], lmax=lmax, spin=0, **grid)
     # dσ = sin θ dθ dφ/4π
     share = 0.5 * step * weights * np.sin(colatitudes).reshape(lattice.n, count)
-    values = found[0].reshape(lattice.n, count, lattice.n_lon)
+    values = between[0].reshape(lattice.n, count, lattice.n_lon)
     return ahead, share * (SQRT_4PI * step / (4.0 * np.pi)), values
 
 

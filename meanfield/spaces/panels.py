@@ -176,7 +176,7 @@ def lay(density: Masses, length: float, tol: float, largest: int) -> Array:
         If that takes more than `largest` nodes.
     """
     first = _FIRST_PANELS
-    found: list[tuple[Array, float]] = []
+    panels: list[tuple[Array, float]] = []
     while NODES * first <= largest:
         steps = np.linspace(0.0, length, first + 1)
         edges = _refined(density, np.stack([steps[:-1], steps[1:]], axis=1), tol, largest)
@@ -185,10 +185,10 @@ def lay(density: Masses, length: float, tol: float, largest: int) -> Array:
         mass = float((density(nodes(edges).ravel()) * weights(edges).ravel()).sum())
         if abs(mass - 1.0) < _MASS_ROUNDING:
             return edges
-        found.append((edges, mass))
+        panels.append((edges, mass))
         first *= 8
-    for edges, mass in found:
-        if abs(mass - 1.0) < _MASS_ERROR and abs(mass - found[-1][1]) < _MASS_ROUNDING:
+    for edges, mass in panels:
+        if abs(mass - 1.0) < _MASS_ERROR and abs(mass - panels[-1][1]) < _MASS_ROUNDING:
             return edges
     raise ValueError(
         f"law must be a probability density that {largest} nodes resolve, but it is not: its mass "

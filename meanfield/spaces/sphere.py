@@ -176,18 +176,18 @@ class ShtnsPlan:
 
     def analysis(self, field: Array, out: Coefficients) -> None:
         """out_lm = ∫ field conj(Y_lm) dσ."""
-        found = np.empty_like(out)
-        self._transforms.spat_to_SH(_aligned(field, np.float64), found)
-        out[:] = found
+        modes = np.empty_like(out)
+        self._transforms.spat_to_SH(_aligned(field, np.float64), modes)
+        out[:] = modes
 
     def weak_divergence(self, field: Array, out: Coefficients, room: Any = None) -> None:
         """out_lm = ∫ field · ∇ conj(Y_lm) dσ, minus the divergence, by way of a room (2, n)."""
         # transforms that have a room own the field, too
         south, east = _aligned(field, np.float64) if room is None else field
         size = 2, len(self._laplacian)
-        found, rest = np.empty(size, dtype=np.complex128) if room is None else room
-        self._transforms.spat_to_SHsphtor(south, east, found, rest)
-        np.multiply(self._laplacian, found, out=out)
+        modes, rest = np.empty(size, dtype=np.complex128) if room is None else room
+        self._transforms.spat_to_SHsphtor(south, east, modes, rest)
+        np.multiply(self._laplacian, modes, out=out)
 
     def of_degree(self, lmax: int) -> ShtnsPlan:
         """Transforms of a lower degree on the same grid, for coefficients times `unit`."""
@@ -287,8 +287,8 @@ class SphereTransforms:
 
     def integral(self, field: Array) -> float:
         """∫ `flux` · field dσ over the components of two vector fields, shape (2, N)."""
-        one, other = (each.reshape(2, *self._weights.shape) for each in (self.flux, field))
-        return float((np.vecdot(one, other) @ self._weights[:, 0]).sum())
+        flux, other = (each.reshape(2, *self._weights.shape) for each in (self.flux, field))
+        return float((np.vecdot(flux, other) @ self._weights[:, 0]).sum())
 
 
 def _inner(values: Array) -> Array:
@@ -422,9 +422,9 @@ class Sphere(Grid):
 
     def analysis(self, values: Array) -> Coefficients:
         """Coefficients c_lm = ∫ f conj(Y_lm) dσ of the values (N,) on the grid."""
-        found = np.empty(self.n_coefficients, dtype=np.complex128)
-        self._plan.analysis(np.ascontiguousarray(values), found)
-        return found
+        coefficients = np.empty(self.n_coefficients, dtype=np.complex128)
+        self._plan.analysis(np.ascontiguousarray(values), coefficients)
+        return coefficients
 
     def synthesis(self, coefficients: Coefficients) -> Array:
         """Values (N,) on the grid of the coefficients."""
@@ -482,10 +482,10 @@ def available(library: object) -> Library:
 
 
 def _checked_library(library: Library | None) -> Library:
-    found = available("shtns" if library is None else library)
-    if library is not None and found != library:
+    name = available("shtns" if library is None else library)
+    if library is not None and name != library:
         raise ValueError(
             f'library must be "ducc0" or None where SHTns is not installed, got {shown(library)}: '
             f'pip install "meanfield-attention[shtns]"'
         )
-    return found
+    return name

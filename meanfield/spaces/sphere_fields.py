@@ -93,9 +93,9 @@ class SphereFields:
 
     def weak_divergence(self, field: Array) -> Coefficients:
         """∫ field · ∇ conj(Y_lm) dσ, that is minus the divergence, of components (2, N)."""
-        found = np.empty(len(self._multiplicity), dtype=np.complex128)
-        self._plan.weak_divergence(field, found)
-        return found
+        modes = np.empty(len(self._multiplicity), dtype=np.complex128)
+        self._plan.weak_divergence(field, modes)
+        return modes
 
 
 # points this near a pole are there; squares of less are no longer numbers of full precision
@@ -199,12 +199,12 @@ class SphereAt:
 
     def moments(self, places: Places, masses: Array) -> Coefficients:
         """c_lm = Σ_j m_j conj(Y_lm(x_j)), shape (n_coefficients,), of masses (n,) at places."""
-        given = np.ascontiguousarray(masses, dtype=np.float64)[None]
+        maps = np.ascontiguousarray(masses, dtype=np.float64)[None]
 
         def sums(part: slice) -> Coefficients:
             where = self._transform(places) | {"loc": places.angles[part], "nthreads": 1}
-            found = ducc0.sht.adjoint_synthesis_general(map=given[:, part], spin=0, **where)
-            return np.asarray(found[0])
+            modes = ducc0.sht.adjoint_synthesis_general(map=maps[:, part], spin=0, **where)
+            return np.asarray(modes[0])
 
         return added(sums, len(masses)) * SQRT_4PI
 

@@ -26,7 +26,9 @@ class _Rule(NamedTuple):
 
     @classmethod
     def of(cls, count: int) -> _Rule:
-        nodes, weights = (np.asarray(found, dtype=np.float64) for found in legendre.leggauss(count))
+        nodes, weights = (
+            np.asarray(column, dtype=np.float64) for column in legendre.leggauss(count)
+        )
         return cls(nodes, weights, to_legendre(nodes)[-3:].T)
 
 
@@ -199,7 +201,7 @@ def _gauss(
     integrand: Integrand, piece: Indices, low: Array, high: Array, is_smooth: bool
 ) -> tuple[Array, Array, Array]:
     """Sum, tail of the Legendre series times length, and weight of each interval."""
-    found = np.empty((3, len(low)))
+    integrals = np.empty((3, len(low)))
     short = is_smooth & (high - low < _SHORT)
     for rule, chosen in ((_RULE_ON_SHORT, short), (_RULE, ~short)):
         inside = np.flatnonzero(chosen)
@@ -209,10 +211,10 @@ def _gauss(
             sigma = 0.5 * (high[part] + low[part])[:, None] + half[:, None] * rule.nodes
             places = np.repeat(piece[part], len(rule.nodes)).reshape(sigma.shape)
             values, weight = integrand(places, sigma)
-            found[0, part] = half * (values @ rule.weights)
-            found[1, part] = half * np.abs(values @ rule.last_modes).max(axis=1)
-            found[2, part] = half * (weight @ rule.weights)
-    return found[0], found[1], found[2]
+            integrals[0, part] = half * (values @ rule.weights)
+            integrals[1, part] = half * np.abs(values @ rule.last_modes).max(axis=1)
+            integrals[2, part] = half * (weight @ rule.weights)
+    return integrals[0], integrals[1], integrals[2]
 
 
 # angles start in [0, 2π) and end below 4π: beyond these shifts the difference has one sign
@@ -290,15 +292,15 @@ def _first_shifts(mu: Quantiles, nu: Quantiles, p: float) -> _Shifts:
     shift, reach = float(np.median(shifts)), _SHORTEST
     spread = float(np.abs(shifts - shift).mean())
     slope = cost_slope(mu, nu, shift, p)
-    found = _Shifts(shift, shift, slope, slope)
+    bracket = _Shifts(shift, shift, slope, slope)
     # to where the slope has the other sign
-    while slope != 0.0 and not found.has_root() and abs(shift) < _FARTHEST:
+    while slope != 0.0 and not bracket.has_root() and abs(shift) < _FARTHEST:
         ahead = shift - reach if slope > 0.0 else shift + reach
         at_ahead = cost_slope(mu, nu, ahead, p)
         ends = (ahead, shift, at_ahead, slope) if slope > 0.0 else (shift, ahead, slope, at_ahead)
-        found, shift, slope = _Shifts(*ends), ahead, at_ahead
+        bracket, shift, slope = _Shifts(*ends), ahead, at_ahead
         reach = max(8.0 * reach, spread)
-    return found
+    return bracket
 
 
 def _narrowed(

@@ -208,7 +208,9 @@ class _Dual(NamedTuple):
         lowest = reduced.min(axis=1)
         while (low := np.flatnonzero(lowest < 0.0)).size:
             u[low] -= step * np.ceil(-lowest[low] / step)
-            reduced[low] = _reduced_costs(costs[low], [(one[low], other) for one, other in parts])
+            reduced[low] = _reduced_costs(
+                costs[low], [(left_side[low], other) for left_side, other in parts]
+            )
             lowest[low] = reduced[low].min(axis=1)
         return _Dual(parts, reduced)
 
@@ -237,9 +239,9 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
     for _ in range(_MOST_ROUNDS):
         before, scaled = gap, np.minimum(dual.reduced / unit, 1.0)
         if resolve:
-            found, u = _solve(masses, scaled)
-            if (total := found.total(costs)) < upper or upper == math.inf:
-                flow, upper = found, total
+            optimal, u = _solve(masses, scaled)
+            if (total := optimal.total(costs)) < upper or upper == math.inf:
+                flow, upper = optimal, total
         else:
             u = _tighten(flow, scaled)
         u, v = _transform(scaled, u)

@@ -126,31 +126,31 @@ def wasserstein(
     if off > 0.0 and None not in (first.degree, second.degree):
         # the norm of `sobolev` is at least W_1: a bracket narrower than `off` gains nothing
         least_gap = off / max(sobolev(first, second), off)
-    found = _without_attempts(first, second, p)
-    if found is None:
+    bracket = _without_attempts(first, second, p)
+    if bracket is None:
         # slow to import, and most runs have no such monitor
         from meanfield.functionals.transport.sphere import sphere_distance
 
         tries = 1 if least_gap > _WIDE else budget
-        found = sphere_distance(first, second, p, gap, tries, progress, least_gap)
+        bracket = sphere_distance(first, second, p, gap, tries, progress, least_gap)
     elif budget is not None:
         raise ValueError(
             f"budget must be None but for measures on S^2 without a shared axis, got {budget} for "
             f"{shown(mu)} and {shown(nu)}"
         )
     if off == 0.0:
-        return found
-    return Bracket(found.value, max(found.lower - off, 0.0), found.upper + off)
+        return bracket
+    return Bracket(bracket.value, max(bracket.lower - off, 0.0), bracket.upper + off)
 
 
 def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | None:
     """W_p by one computation, None where only the bounds on S^2 are left."""
-    for one, other in (mu, nu), (nu, mu):
-        point = _single_point(one)
+    for source, other in (mu, nu), (nu, mu):
+        point = _single_point(source)
         if point is not None and isinstance(other, Particles):
             return exact(_distance_to(point, other, p))
         if point is not None and isinstance(other, Density) and mu.dim > 2:
-            angles = quantiles(one, point), quantiles(_average_about(other, point), point)
+            angles = quantiles(source, point), quantiles(_average_about(other, point), point)
             return exact(distance_of_angles(*angles, p))
     axis = shared_axis(mu, nu)
     if mu.dim == 2 or axis is not None:

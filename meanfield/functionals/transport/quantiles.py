@@ -50,7 +50,7 @@ def bracketed_roots(
     index = np.arange(len(low))
     a, b = high.astype(np.float64), low.astype(np.float64)
     fa, fb = function(index, a), function(index, b)
-    found = np.where(np.abs(fa) < np.abs(fb), a, b)
+    roots = np.where(np.abs(fa) < np.abs(fb), a, b)
     c, fc = a, fa
     step = np.full(len(a), 0.5)
     live = (np.sign(fa) * np.sign(fb)) < 0.0
@@ -66,11 +66,11 @@ def bracketed_roots(
         b, fb = np.where(same, b, a), np.where(same, fb, fa)
         a, fa = x, fx
         best = np.abs(fa) < np.abs(fb)
-        found[index] = np.where(best, a, b)
-        tolerance = accuracy * (np.abs(found[index]) + 0.5) / np.maximum(np.abs(b - a), 1e-300)
+        roots[index] = np.where(best, a, b)
+        tolerance = accuracy * (np.abs(roots[index]) + 0.5) / np.maximum(np.abs(b - a), 1e-300)
         live = (tolerance < 0.5) & (fa != 0.0)
         step = _steps(np.stack([a, b, c]), np.stack([fa, fb, fc]), np.minimum(tolerance, 0.5))
-    return found
+    return roots
 
 
 def _steps(x: Array, f: Array, tolerance: Array) -> Array:

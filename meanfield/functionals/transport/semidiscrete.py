@@ -333,7 +333,7 @@ def dual_value(
     own = series(density.series, lmax)
     nearest = Nearest(tokens.points, weights, p, rows)
     lattice, step = nearest.lattice, nearest.lattice.step
-    found, least = hats(lattice, own, lmax), np.empty(len(lattice.corners))
+    hat_sums, least = hats(lattice, own, lmax), np.empty(len(lattice.corners))
     for first in range(0, len(least), _BLOCK):
         arcs = Arcs(lattice.corners[first : first + _BLOCK], tokens.points, nearest)
         slack = arcs.distance**p / p - weights[arcs.token]
@@ -348,6 +348,6 @@ def dual_value(
     across = np.minimum(wide**2 * bent + turning * steep, 4.0 * wide * steep / step)
     bulges = cell_bulges(lattice, own, lmax)
     between = float(np.sum(along * bulges[0] + across * bulges[1]))
-    value = tokens.masses @ weights + (found.masses @ least - between) / float(own[0].real)
-    lost = 2.0 * (density.negative + found.error) * np.pi**p
+    value = tokens.masses @ weights + (hat_sums.masses @ least - between) / float(own[0].real)
+    lost = 2.0 * (density.negative + hat_sums.error) * np.pi**p
     return float(p * value - lost - p * ROUNDING * highest)

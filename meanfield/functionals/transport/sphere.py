@@ -342,7 +342,7 @@ def _kept_by_nu(mu: Spread, nu: Spread, at_nu: Minima) -> Array:
     """min(1, f(T y) / (g(y) |det DS(T y)|)), the share of nu's mass at y that S brings there."""
     slack = at_nu.slack
     brought = nu.density(nu.points) * slack.jacobian
-    safe = np.where(at_nu.found & (brought > 0.0), brought, np.inf)
+    safe = np.where(at_nu.converged & (brought > 0.0), brought, np.inf)
     return np.asarray(np.minimum(mu.density(at_nu.sources) / safe, 1.0))
 
 
@@ -441,11 +441,11 @@ def sphere_distance(
             solver = Semidiscrete(tokens, smooth, p, wanted)
             lattices = attempts(rows_for(smooth), budget, progress)
             for rows in lattices:
-                found = solver.refine(rows)
-                show_ends(lattices, found.lower, found.upper)
-                if found.lower >= (1.0 - wanted) * found.upper:
+                bracket = solver.refine(rows)
+                show_ends(lattices, bracket.lower, bracket.upper)
+                if bracket.lower >= (1.0 - wanted) * bracket.upper:
                     break
-            return found
+            return bracket
     tries = attempts(_ATTEMPTS, budget, progress)
     return (_first_power if p == 1.0 else _second_power)(first, second, narrow, tries)
 

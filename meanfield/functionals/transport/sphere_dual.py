@@ -177,14 +177,14 @@ class Minima:
         The x, T(y).
     slack : Slack
         There.
-    found : ndarray of bool, shape (n,)
+    converged : ndarray of bool, shape (n,)
         Where the iteration has arrived at a minimum.
     """
 
     values: Array
     sources: Array
     slack: Slack
-    found: NDArray[np.bool_]
+    converged: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -304,9 +304,9 @@ class Potential:
             if len(moving) == 0:
                 break
         slack, _ = self.slack(sources, targets)
-        found = (np.hypot(*slack.slope) < _ARRIVED) & (slack.least_curvature > 0.0)
+        has_arrived = (np.hypot(*slack.slope) < _ARRIVED) & (slack.least_curvature > 0.0)
         values = 0.5 * slack.distance**2 - self.values(sources)
-        return Minima(values, sources, slack, found)
+        return Minima(values, sources, slack, has_arrived)
 
     def conjugate(self, targets: Array, tolerance: float) -> Conjugate:
         """ψ at points (n, 3), by branch and bound, at best to the tolerance.
@@ -396,16 +396,16 @@ class Potential:
 
 def _largest_around(cells: Array, lattice: Lattice, rows: int) -> Array:
     """The largest value of the cells that come nearer than (rows - 1) steps to each cell."""
-    found = maximum_filter(cells, size=(2 * rows + 1, 1), mode="nearest")
+    maxima = maximum_filter(cells, size=(2 * rows + 1, 1), mode="nearest")
     for i in range(lattice.n):
         low, high = max(i - rows, 0), min(i + 1 + rows, lattice.n)
         least = min(np.sin(lattice.edges[low]), np.sin(lattice.edges[high]))
         wide = int(np.ceil(rows / least)) + 1 if least > 1e-9 else lattice.n_lon
         if 2 * wide + 1 < lattice.n_lon:
-            found[i] = maximum_filter1d(found[i], 2 * wide + 1, mode="wrap")
+            maxima[i] = maximum_filter1d(maxima[i], 2 * wide + 1, mode="wrap")
         else:
-            found[i] = found[i].max()
-    return np.asarray(found)
+            maxima[i] = maxima[i].max()
+    return np.asarray(maxima)
 
 
 def quarters(target: Indices, cell: Indices, lattice: Lattice) -> tuple[Indices, Indices]:
@@ -471,8 +471,8 @@ def _under_hats(
     while rows <= lmax + 1:
         rows *= 2
     lattice = Lattice(rows)
-    found = hats(lattice, own, lmax)
-    masses, mass = found.masses, float(own[0].real)
+    hat_sums = hats(lattice, own, lmax)
+    masses, mass = hat_sums.masses, float(own[0].real)
     order = np.argsort(np.abs(masses))
     left = np.zeros(len(masses), dtype=np.bool_)
     left[order] = np.cumsum(np.abs(masses[order])) < _LEFT * tolerance
@@ -482,12 +482,12 @@ def _under_hats(
     lower[~left], upper[~left] = conjugate.lower, conjugate.upper
     middle = float(masses @ upper) / mass
     below = np.where(masses > 0.0, lower, upper) - middle
-    lost = _between(lattice, found, potential, upper) + found.error * _RANGE
+    lost = _between(lattice, hat_sums, potential, upper) + hat_sums.error * _RANGE
     estimate = middle - _second_differences(lattice, masses, upper) / mass
     return middle + (float(masses @ below) - lost) / mass, estimate
 
 
-def _between(lattice: Lattice, found: Hats, potential: Potential, upper: Array) -> float:
+def _between(lattice: Lattice, hat_sums: Hats, potential: Potential, upper: Array) -> float:
     """By how much interpolation between the corners exceeds ∫ ψ at most.
 
     Along a parallel second derivatives of ψ are at most sin²θ + |∇ψ| sin θ |cos θ|, and |∇ψ| is the
@@ -503,8 +503,8 @@ def _between(lattice: Lattice, found: Hats, potential: Potential, upper: Array) 
     across = np.minimum(sines**2 + far * sines * cosines, turning)
     along = min(1.0, turning)
     # the mean of (φ - φ_j)(φ_{j+1} - φ)/2 over a cell is Δ²/12, of each harmonic of order < n_lon
-    of_parallels = step**2 / 12.0 * float(np.maximum(found.of_rows, 0.0) @ across)
-    return along * found.between + of_parallels
+    of_parallels = step**2 / 12.0 * float(np.maximum(hat_sums.of_rows, 0.0) @ across)
+    return along * hat_sums.between + of_parallels
 
 
 def _second_differences(lattice: Lattice, masses: Array, upper: Array) -> float:
@@ -567,7 +567,7 @@ class DualAscent:
 
         place = np.divide(start, self._unit, out=np.zeros_like(start), where=self._unit > 0.0)
         ends = {"maxiter": most_steps, "ftol": _LEAST_GAIN * goal, "gtol": 0.0}
-        found = minimize(
+        optimum = minimize(
             fall,
             place.view(np.float64),
             jac=True,
@@ -575,7 +575,7 @@ class DualAscent:
             callback=end,
             options={"maxcor": _MEMORY, **ends},
         )
-        return np.asarray(self._unit * found.x.view(np.complex128))
+        return np.asarray(self._unit * optimum.x.view(np.complex128))
 
     def _dual(self, potential: Coefficients) -> tuple[float, Coefficients]:
         """D and its derivative, with the c-transform to second order from the search grid."""

@@ -313,9 +313,9 @@ def atoms_of(measure: Density, rows: int) -> Atoms:
     lmax, lattice = measure.degree, Lattice(rows)
     own = series(measure, lmax)
     highest = lattice.overshoot(lmax) * float(np.abs(lattice.at_corners(own, lmax)).max())
-    found, error = cell_integrals(lattice, own, lmax, highest)
+    integrals, error = cell_integrals(lattice, own, lmax, highest)
     means = [cell_integrals(lattice, of, lmax + 1, highest)[0] for of in moments_of(own, lmax)]
-    masses, vectors = found.ravel(), np.stack(means, axis=-1).reshape(-1, 3)
+    masses, vectors = integrals.ravel(), np.stack(means, axis=-1).reshape(-1, 3)
     lengths = np.linalg.norm(vectors, axis=1)
     # between two points of a cell, or one and its centre of mass
     widest = 2.0 * float(lattice.radii.max())
@@ -328,7 +328,7 @@ def atoms_of(measure: Density, rows: int) -> Atoms:
     off = np.where(sure, (widest / np.sin(widest) - 1.0) * np.sqrt(chords), widest)
     kept = masses > 0.0
     points, masses, blurs = points[kept], masses[kept], (arc * chords + 2.0 * np.pi * off)[kept]
-    lost = 2.0 * (float(lattice.n_lon * error.sum()) + float(masses.sum() - found.sum()))
+    lost = 2.0 * (float(lattice.n_lon * error.sum()) + float(masses.sum() - integrals.sum()))
     return Atoms(points, masses / masses.sum(), blurs, lost)
 
 
