@@ -308,7 +308,7 @@ class Case(Listed):
     toml : str
         The text of a case file.
     folder : str or path-like, optional
-        Where its files of tokens are looked for.
+        The folder in which its files of tokens are looked for.
     name : str, optional
         The name of the case in errors.
 
@@ -733,7 +733,10 @@ def json_schema() -> dict[str, Any]:
     ['law', 'measure', 'dynamics', 'run']
     """
     schema = tables.CaseTable.model_json_schema(schema_generator=_Schema)
-    about = {"title": "A case of meanfield", "description": "What `meanfield run` evolves."}
+    about = {
+        "title": "A case of meanfield",
+        "description": "A measure and a dynamics, with how `meanfield run` evolves them.",
+    }
     return {"$schema": _DIALECT, **schema, **about}
 
 

@@ -468,7 +468,7 @@ def sweep(
         are found there are not run again, and killed cells are continued. Workers must see the
         folder.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the cells are run; here, one after the other, without it and `workers`.
+        It runs the cells; without it and `workers` they run here, one after the other.
     workers : int, optional
         How many processes of this machine; one for each core if omitted.
     progress : bool

@@ -177,7 +177,7 @@ class Dynamics(ShownFields, ABC):
     energy_functional : Energy or None
         None where X is the gradient of none.
     mask : Causal or None
-        What of the tokens each of them sees; None where all is seen.
+        It says which tokens each token sees; None where each sees all.
     why_no_energy : str
         Why there is none.
     is_gradient : bool
@@ -581,7 +581,7 @@ class Sum(Several):
     and a feed-forward layer at once are (2.8) itself, of which `Layers` is the splitting. Sums in
     sums are taken apart, and a weight of 0 drops a term.
 
-    Where each term has an energy E_i, the sum has F = Σ_i ± w_i E_i, + where its term climbs E_i,
+    If each term has an energy E_i, the sum has F = Σ_i ± w_i E_i, + where its term climbs E_i,
     and X climbs F if it is a gradient flow; where all signs are the same, it is Σ_i w_i E_i. A sum
     of SA and of a gradient in W_2 is no gradient flow: each term has a metric of its own.
 

@@ -37,7 +37,7 @@ class Interaction(KernelDynamics):
     noise : float
         τ >= 0 of the diffusion τ Δf.
     mask : Causal, optional
-        What of the tokens each of them attends to; all if omitted.
+        It says which tokens each token attends to; to all if omitted.
 
     Raises
     ------

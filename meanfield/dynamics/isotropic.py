@@ -88,7 +88,7 @@ class Isotropic(KernelDynamics):
     noise : float
         τ >= 0 of the diffusion τ Δf.
     mask : Causal, optional
-        What of the tokens each of them attends to; all if omitted.
+        It says which tokens each token attends to; to all if omitted.
 
     Raises
     ------
@@ -149,7 +149,7 @@ class SA(Isotropic):
     noise : float
         τ >= 0 of the diffusion τ Δf.
     mask : Causal, optional
-        What of the tokens each of them attends to; all if omitted.
+        It says which tokens each token attends to; to all if omitted.
 
     Raises
     ------
@@ -179,7 +179,7 @@ class USA(Isotropic):
     noise : float
         τ >= 0 of the diffusion τ Δf.
     mask : Causal, optional
-        What of the tokens each of them attends to; all if omitted.
+        It says which tokens each token attends to; to all if omitted.
 
     Raises
     ------

@@ -165,7 +165,7 @@ class FeedForward(Record, Dynamics):
         coefficients : array_like, shape (m,), or a Schedule or callable of these
             ω.
         A : array_like, shape (m, d), or a Schedule or callable of these
-            Where ω varies A does not: W would be no spline.
+            It must not vary in time if ω does: W would be no spline.
         b : array_like, shape (m,), or a Schedule or callable of these, optional
             Zero if omitted.
         activation, noise

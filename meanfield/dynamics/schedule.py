@@ -45,9 +45,9 @@ class TimeDependent(Record, Listed, ABC):
     times : array_like
         Between the first and the last it is known; steps of a run end at each.
     shape : tuple of int
-        That of a value: () of a number.
+        The shape of a value; () if it is a number.
     _degree : int
-        That of the polynomials between its times.
+        The degree of the polynomials between its times.
     """
 
     _for_rooms = "degree", "map_linear", "on_interval"

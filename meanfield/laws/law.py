@@ -284,7 +284,7 @@ class KnownLaw(ShownFields, Record, ABC):
     def logpdf(self, points: ArrayLike) -> Array:
         """log f at unit rows (n, d), shape (n,); -inf where f is 0, to rounding or cut off there.
 
-        Where a law has a closed form it is finite also where `pdf` leaves double precision.
+        If the law has a closed form, it is finite also where `pdf` leaves double precision.
 
         Raises
         ------

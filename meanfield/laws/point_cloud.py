@@ -241,7 +241,8 @@ class PointCloud(KnownLaw):
         ----------
         counts : array_like, shape (n,)
         edges : array_like, shape (n + 1,), optional
-            Of the bins, ascending, in radians, a turn at most; equal bins of [0, 2π] if omitted.
+            Edges of the bins, ascending, in radians, a turn at most; equal bins of [0, 2π] if
+            omitted.
         bandwidth : float, optional
 
         Raises

@@ -98,7 +98,7 @@ def clusters(measure: Measure, radius: float | None = None, *, min_mass: float =
     Parameters
     ----------
     measure : Density, FlowMap or Particles
-        Of an axisymmetric one (d > 2) a cluster away from the poles is a ring, its centre a point
+        In an axisymmetric one (d > 2) a cluster away from the poles is a ring, its centre a point
         of the ring; one that holds a pole is a cap and has its centre there.
     radius : float, optional
         In radians, up to 1; 0.1 if omitted, for every measure.

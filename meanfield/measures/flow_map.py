@@ -430,7 +430,7 @@ class LineFlowMap(FlowMap):
     log_density : ndarray, shape (n,)
         log f_t at the points; inf where what they stand for has none.
     atoms : Clusters
-        Those held as atoms, where their nodes stand.
+        The clusters held as atoms, where their nodes stand.
 
     Raises
     ------

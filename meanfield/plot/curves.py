@@ -212,7 +212,7 @@ def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     sol : Solution
-        Of a density.
+        A run of a density.
     ax : matplotlib Axes, optional
         Made on a new figure if omitted.
 
@@ -454,7 +454,7 @@ _ROUNDING = 1e-12
 def distances(sol: Solution, ax: Axes | None = None) -> Axes:
     """The monitors of a run that are named w, w1, w_start and so on, over t.
 
-    Where a monitor gave a bracket, a band reaches from its lower to its upper bound. δ(mean)
+    If a monitor gave a bracket, a band reaches from its lower to its upper bound. δ(mean)
     is the point mass at the direction of the mean.
 
     Parameters

@@ -24,7 +24,7 @@ _FIRST = (
 def comparison(ds: Any) -> Figure:
     """Two runs over t: the energy of each, and how far they are apart.
 
-    Where W_1 lies in a bracket a band reaches from its lower to its upper end.
+    If W_1 lies in a bracket, a band reaches from its lower to its upper end.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def comparison(ds: Any) -> Figure:
 def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
     """A number of a sweep over its grid: a curve over one key, a map in colours over two.
 
-    Where one of two keys has words as its values there is a curve for each. A number over t, such
+    If one of two keys has words as its values, there is a curve for each. A number over t, such
     as `energy`, has t as a further axis. Cells that have no such number are grey.
 
     Parameters

@@ -486,7 +486,7 @@ def inner_products(
     rows : mapping of str to sequence of Particles
         Equally many in each row, of at least 2 tokens each; weights do not count.
     titles : sequence of str, optional
-        Of the columns.
+        Titles of the columns.
 
     Returns
     -------
@@ -787,7 +787,7 @@ def causal_limit(ds: Any) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `studies.causal_limit`.
+        Result of `studies.causal_limit`.
 
     Returns
     -------

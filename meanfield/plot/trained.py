@@ -33,7 +33,7 @@ def layers(ds: Any, name: str | None = None) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `trained.measure_layers`.
+        Result of `trained.measure_layers`.
     name : str, optional
         One panel: 'heads' (effective β in colours, R² below 0.1 as a cross: no β describes these
         heads), 'fit' (R² of all heads by layer, and that of heads of another layer), 'energy'

@@ -172,7 +172,7 @@ class CircleTransforms:
     gradient, flux : ndarray, shape (1, N) or (1, count, N)
         Component along increasing θ.
     potential : ndarray, shape (N,) or (count, N)
-        Of length 0 where none is wanted.
+        Its values on the grid; of length 0 where none is wanted.
     """
 
     def __init__(self, space: Circle, slope: Array, potential: Array | None) -> None:

@@ -244,7 +244,7 @@ class SphereTransforms:
     Parameters
     ----------
     plan : DuccPlan or ShtnsPlan
-        Of the space's degree on its grid.
+        Plan for the space's degree on its grid.
     weights : ndarray, shape (n_lat, n_lon)
         Quadrature weights of σ on the grid, the same at all points of a ring.
     slope : ndarray, shape (lmax + 1,)
@@ -258,7 +258,7 @@ class SphereTransforms:
     gradient, flux : ndarray, shape (2, N)
         Components along the colatitude θ and the longitude φ.
     potential : ndarray, shape (N,)
-        Of length 0 where none is wanted.
+        Its values on the grid; of length 0 where none is wanted.
     """
 
     def __init__(

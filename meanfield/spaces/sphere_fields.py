@@ -167,8 +167,8 @@ class SphereAt:
     lmax : int
         Largest degree, 1 <= lmax <= 2047.
     epsilon : float, optional
-        Of the transforms. With `FINEST` errors of values are 1e-14 of the largest up to lmax = 150,
-        and beyond those of rounding, some 2e-16 lmax.
+        Accuracy of the transforms. With `FINEST` errors of values are 1e-14 of the largest up to
+        lmax = 150, and beyond those of rounding, some 2e-16 lmax.
 
     Attributes
     ----------

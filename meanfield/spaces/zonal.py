@@ -191,7 +191,7 @@ class ZonalTransforms:
     gradient, flux : ndarray, shape (1, N)
         Component towards the axis.
     potential : ndarray, shape (N,)
-        Of length 0 where none is wanted.
+        Its values on the grid; of length 0 where none is wanted.
     """
 
     def __init__(self, space: Zonal, slope: Array, potential: Array | None) -> None:

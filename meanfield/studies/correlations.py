@@ -317,7 +317,7 @@ def two_token_correlation(
     rng : int or numpy Generator
         For the starts; they do not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the tokens' runs are done; here, one after the other, without it and `workers`.
+        It does the tokens' runs; without it and `workers` they are done here, one by one.
     workers : int, optional
         How many processes of this machine; one for each core if omitted.
     progress : bool

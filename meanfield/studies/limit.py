@@ -191,7 +191,7 @@ def mean_field_limit(
     rtol : float
         Relative tolerance of the tokens' runs.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the runs of tokens are done; here, one after the other, without it and `workers`.
+        It does the runs of tokens; without it and `workers` they are done here, one by one.
     workers : int, optional
         How many processes of this machine; one for each core if omitted.
     progress : bool

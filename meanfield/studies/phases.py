@@ -76,7 +76,7 @@ def phase_diagram(
     rng : int or numpy Generator
         For the starts. They do not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the runs are done; here, one after the other, without it and `workers`.
+        It does the runs; without it and `workers` they are done here, one after the other.
     workers : int, optional
         How many processes of this machine; one for each core if omitted.
     progress : bool

@@ -61,7 +61,7 @@ def metastability(
     rng : int or numpy Generator
         For the start, where no law is given.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the runs are done; here, one after the other, without it and `workers`.
+        It does the runs; without it and `workers` they are done here, one after the other.
     workers : int, optional
         How many processes of this machine; one for each core if omitted.
     progress : bool

@@ -197,7 +197,7 @@ def causal_limit(
 ) -> xr.Dataset:
     """Compare n causal tokens drawn from a law with the density that moves without a mask.
 
-    Where starts do not depend on positions, all positions follow that density. Token j sees j
+    If starts do not depend on positions, all positions follow that density. Token j sees j
     tokens, so that its error falls like j^{-1/2}; with a decay λ it sees about n/λ of them at
     most, and the error falls no more from there.
 
@@ -217,9 +217,9 @@ def causal_limit(
     rng : int or numpy Generator
         The same one gives the same result, however many workers there are.
     rtol : float
-        Of the tokens' runs.
+        Relative tolerance of the tokens' runs.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the runs of tokens are done; here, one after the other, without it and `workers`.
+        It does the runs of tokens; without it and `workers` they are done here, one by one.
     workers : int, optional
         How many processes of this machine; one for each core if omitted.
     progress : bool

@@ -101,7 +101,7 @@ def proposition_3_4(
     rng : int or numpy Generator
         The result does not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the parts are done; here, one after the other, without it and `workers`.
+        It does the parts; without it and `workers` they are done here, one after the other.
     workers : int, optional
         How many processes of this machine; one for each core if omitted.
     progress : bool

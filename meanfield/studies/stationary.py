@@ -740,9 +740,9 @@ def stationary_states(
         Branches of degrees 1 … `kmax`; of even degrees where d >= 3 both directions, of others
         one, since the other is its mirror image.
     until : float
-        Where to end a branch: at τ = `until` τ_k, on the way down. 0.01 <= until < 1.
+        A branch ends at τ = `until` τ_k, on the way down. 0.01 <= until < 1.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the branches are computed; here, one after the other, without it and `workers`.
+        It computes the branches; without it and `workers` that is done here, one by one.
     workers : int, optional
         How many processes of this machine; one for each core if omitted.
     progress : bool

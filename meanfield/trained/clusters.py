@@ -109,7 +109,7 @@ def inner_products(points: ArrayLike, bins: int = 80) -> tuple[Integers, Array]:
     Returns
     -------
     counts : ndarray of int, shape (bins,)
-        Of sum n(n − 1)/2.
+        Pairs in each bin, of sum n(n − 1)/2.
     edges : ndarray, shape (bins + 1,)
 
     Raises

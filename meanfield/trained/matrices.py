@@ -29,7 +29,7 @@ class Norm(Record):
     eps : float
         >= 0, added to the mean of squares.
     gain, shift : ndarray, shape (d,), optional
-        Of the norm after the last layer, where there is one.
+        Gain and shift of the norm after the last layer, if there is one.
 
     Raises
     ------
@@ -156,9 +156,9 @@ class LayerMatrices(Record):
     key_bias, value_bias : ndarray, shape (G, k), optional
     output_bias : ndarray, shape (d,), optional
     gain, shift : ndarray, shape (d,), optional
-        Of the norm before this attention, or after it where the model normalises after.
+        Gain and shift of the norm before this attention, or after it if the model normalises after.
     scale : float
-        Of the scores, >= 0; 0 stands for 1/√k.
+        The factor of the scores, >= 0; 0 stands for 1/√k.
     rotary : Rotary, optional
 
     Raises

@@ -183,8 +183,8 @@ def measure_layers(
     repeats : int
         How many random halves of the tokens (for errors) and shuffles (for nulls) are drawn.
     max_tokens : int
-        Of a model with more tokens so many are measured, at least 8: all sinks and random others,
-        the same in all layers. Sinks are looked for among all.
+        If the model has more tokens, so many are measured, at least 8: all sinks and random
+        others, the same in all layers. Sinks are looked for among all.
     rng : int or numpy Generator
     progress : bool
         Whether bars are shown over layers.

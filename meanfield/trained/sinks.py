@@ -63,7 +63,7 @@ class Sinks:
 def find_sinks(states: ArrayLike, attention: ArrayLike | None = None) -> Sinks:
     """Find the tokens that draw much of the attention of all heads, or whose norm stands out.
 
-    Of the attention of a head, what tokens give to themselves is left out, and a token's share is
+    The attention that tokens give to themselves is left out, and a token's share in a head is
     that of what is left: Σ_{i≠j} A_ij/Σ_{i≠k} A_ik. The shares of all tokens have sum 1. The median
     over heads does not see what a minority of heads does, as those that look at the token before.
     Both thresholds are conventions: at a tenth at most nine tokens can be sinks, and norms of

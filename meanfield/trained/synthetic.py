@@ -111,7 +111,7 @@ def synthetic_layers(
 ) -> SyntheticLayers:
     """Layers x_i ← (x_i + h mean_h Σ_j A^h_ij x_j)/|…|, A^h_ij = softmax_j(β_h<M_h x_i, x_j> + ε).
 
-    That is (SA) with V = I by steps of h, and with noise ε of the scores that is drawn for each
+    This is (SA) with V = I by steps of h, and with noise ε of the scores that is drawn for each
     layer, head and pair. Feed-forward, where there is one, follows by x_i ← (x_i + h X(x_i))/|…|.
 
     Parameters

@@ -216,7 +216,7 @@ def symmetric_form(
 ) -> SymmetricForm:
     """The symmetric form D of log A_ij = <x_i, D x_j> + c_i, by least squares within rows.
 
-    Of n points in general position in d >= n dimensions <x_i, D x_j> may be any symmetric matrix.
+    For n points in general position in d >= n dimensions <x_i, D x_j> may be any symmetric matrix.
     So R² says there how symmetric the scores are, and nothing about the points; and with a causal
     mask, which shows each pair once, a form fits whatever is there. Such a fit is not made: where
     there are as many parameters as entries, the answer is the reason.
