@@ -19,6 +19,7 @@ class OscillatorDensity(Density):
     """Σ_j w_j f(θ|ω_j) dσ(θ) δ_{ω_j}: phases on the circle with natural frequencies, (7.2).
 
     As a `Density` it is that of θ, f = Σ_j w_j f(·|ω_j), and its energy and distances are those.
+    A `CircleInteraction` moves it, no other dynamics does.
     Without noise and width, locked oscillators contract to Diracs, which no series can represent.
     Such runs end as 'under-resolved'. Use noise, `widths`, or `Oscillators`.
 

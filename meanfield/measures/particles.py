@@ -353,7 +353,8 @@ class Oscillators(Particles):
 
     As `Particles` it is the measure of the θ_i, and its distances, clusters and energies are those.
     A run moves them by θ_i' = ω_i + X(θ_i), X of any dynamics; an output of your own gets the
-    `Oscillators`, so that X may hang on the frequencies, too.
+    `Oscillators`, so that X may depend on the frequencies, too. Where these have heavy tails, take
+    `rtol=1e-5`: see docs/howto/oscillators.md.
 
     Parameters
     ----------
