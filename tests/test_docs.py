@@ -11,6 +11,7 @@ from PIL import Image
 
 import meanfield as mf
 from meanfield.typing import names_for_rooms
+from tests.handmade import slow
 from tests.tiers import rows
 
 ROOT = Path(__file__).parent.parent
@@ -194,3 +195,51 @@ def test_faults_of_a_built_page_are_seen_in_every_view(browser, tmp_path):
     seen = list(faults(browser, tmp_path))
     assert [line.partition(": ")[0] for line in seen] == [f"bad.html, {view}" for view in VIEWS]
     assert all(fault in line for line in seen for fault in FAULTS.values())
+
+
+CIRCLE, BUMP = mf.FourierSeries(cos=[0.5]), mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0)
+BUMPS = mf.Mixture([BUMP, mf.VonMisesFisher([0.0, 0.8, -0.6], 3.0)], [0.6, 0.4])
+ZONAL = mf.VonMisesFisher(np.eye(5)[0], 2.0)
+
+
+def head(beta, dim):
+    """Attention by one head, of |KᵀQ| = 1, that keeps the first axis."""
+    return mf.Attention(beta, [mf.Head(K=np.diag([1.0] + [0.5] * (dim - 1)))])
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "start", "dynamics"),
+    [
+        ("`Density`: heads", 1, mf.Density(mf.Circle(16), CIRCLE), lambda b: head(b, 2)),
+        ("`Density`: heads", 2, mf.Density(mf.Sphere(8), BUMPS), lambda b: head(b, 3)),
+        ("`FlowMap`: `SA`", 2, mf.FlowMap(BUMPS), mf.SA),
+        ("`FlowMap`: `SA`", 3, mf.FlowMap(ZONAL), mf.SA),
+        ("`FlowMap`: heads", 1, mf.FlowMap(CIRCLE), lambda b: head(b, 2)),
+        ("`FlowMap`: heads", 2, mf.FlowMap(BUMPS), lambda b: head(b, 3)),
+        ("`FlowMap`: heads", 3, mf.FlowMap(ZONAL), lambda b: head(b, 5)),
+    ],
+)
+def test_limits_are_those_of_the_page(row, column, start, dynamics):
+    """Just above the β of the table of docs/limits.md a run is refused, which names that β."""
+    limit = beta_limit(row, column)
+    with pytest.raises(ValueError, match=f"must be <= {limit:g} "):
+        mf.evolve(start, dynamics(1.001 * limit), 1e-9, 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "law", "dynamics"),
+    [(1, CIRCLE, mf.SA), (1, CIRCLE, lambda b: head(b, 2)), slow(2, BUMPS, mf.SA)],
+)
+def test_sums_in_linear_time_end_where_the_page_says(column, law, dynamics):
+    tokens = mf.Particles(law.sample(20, rng=0), sums="transforms")
+    limit = beta_limit("`Particles` in O(n)", column)
+    for beta, sums in (limit, "transforms"), (1.01 * limit, "direct"):
+        run = mf.evolve(tokens, dynamics(beta), 1e-9, 1)
+        assert run.dataset.attrs["sums"] == sums
+
+
+def beta_limit(row, column):
+    """The first number in a cell of the first table of docs/limits.md."""
+    lines = [line for line in read("docs/limits.md").splitlines() if line.startswith(f"| {row}")]
+    cell = lines[0].split("|")[1 + column].split()[0].strip(";,")
+    return float(cell.replace("10⁴", "1e4"))
