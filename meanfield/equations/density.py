@@ -747,6 +747,9 @@ class HeadsOnGrid(GridField):
             if self._normalise:
                 # X has the size of V, and f X is compared with max f
                 counted = values > 0.0
+                if not potential[counted].all():
+                    # G has underflowed where there is mass
+                    return np.inf
                 ratios = values[counted] * uniform[counted] / potential[counted]
                 worst = max(worst, float(ratios.max(initial=0.0)))
             else:

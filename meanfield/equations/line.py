@@ -341,17 +341,17 @@ class HeadsField(AngularField):
         pairs = dynamics.matrices(dim)
         self.normalised = dynamics.normalised
         sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
-        largest = float(np.exp(max(sizes)))
-        self._heads, self._unit = len(pairs), 1.0 if self.normalised else largest
-        if (energy := dynamics.energy_functional) is not None:
-            self._gradient_unit = energy.sign * largest * float(np.exp(-energy.log_unit))
-            self._is_weighted = not energy.in_w2
         limit = _LARGEST_ON_CIRCLE if dim == 2 else LARGEST_ZONAL_BETA
         if reach > limit:
             raise ValueError(
                 f"beta |KᵀQ| must be <= {limit:g} for a flow map in dim = {dim} under "
                 f"{shown(dynamics)}, got {tell_apart(reach, limit)[0]}: take Particles"
             )
+        largest = float(np.exp(max(sizes)))
+        self._heads, self._unit = len(pairs), 1.0 if self.normalised else largest
+        if (energy := dynamics.energy_functional) is not None:
+            self._gradient_unit = energy.sign * largest * float(np.exp(-energy.log_unit))
+            self._is_weighted = not energy.in_w2
         kernels = [
             _kernel(m, v, size if self.normalised else max(sizes), axis, f"head {i}")
             for i, ((m, v), size) in enumerate(zip(pairs, sizes, strict=True))

@@ -278,6 +278,16 @@ def test_heads_that_look_at_rounding_end_the_run(normalised):
             assert sol.t.tolist() == [0.0]
 
 
+@pytest.mark.parametrize(
+    ("query", "status"), [(np.diag([1.0, 0.0]), "under-resolved"), (-1.0, "finished")]
+)
+def test_scores_that_leave_double_precision_are_no_warning(query, status):
+    """G underflows where there is mass: X is not known there; a flow map is refused in words."""
+    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[1.0]))
+    sol = solve(mu, mf.Attention(1e4, [mf.Head(Q=query)]), 1e-3, 1)
+    assert sol.status == status
+
+
 @pytest.mark.parametrize("normalised", [True, False])
 def test_fields_of_which_rounding_makes_a_billionth_are_refused(normalised):
     """f = e^{κ cos θ}/I_0(κ) and a head of score -β, which sees rounding of f as uniform mass.
