@@ -1,7 +1,10 @@
 """meanfield layers: from a file of states to a dataset, a figure and a page, or to one line."""
 
+import os
 import re
+import resource
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from meanfield.cli.layers import LAYERS, load_layers
 from meanfield.cli.report import page_of_layers
 from meanfield.evolution import netcdf
 from meanfield.trained.measure import claims
+from tests.children import hearing_ctrl_c
 from tests.trained.layers import drawn
 
 # 12 tokens on S^3, 3 layers of 2 heads whose β are known
@@ -114,6 +118,48 @@ def test_files_of_the_same_states_are_replaced_and_no_others(measured, folder, c
     assert Path("layers.nc").read_bytes() != kept
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_a_polite_kill_leave_what_was_there(
+    number, measured, folder, capsys, monkeypatch
+):
+    """In the middle of the instruments, over an earlier dataset and figure."""
+    shutil.copy(measured / "states.npz", "states.npz")
+    assert main(["layers", "states.npz", "-q", *FEW]) == 0
+    before = contents(folder)
+
+    def strike(*_):
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr("meanfield.trained.measure.couplings", strike)
+    with hearing_ctrl_c():
+        assert main(["layers", "states.npz", "--rng", "1", "--force", *FEW]) == 130
+    assert lines(capsys) == ([], ["meanfield: interrupted"])
+    assert contents(folder) == before
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_disk_that_fills_up_leaves_what_was_there(measured, folder, capsys):
+    """A limit on the size of files stands for it: the system refuses to write beyond."""
+    shutil.copy(measured / "states.npz", "states.npz")
+    assert main(["layers", "states.npz", "-q", *FEW]) == 0
+    before = contents(folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        status = main(["layers", "states.npz", "-q", "--rng", "1", "--force", *FEW])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert status == 1
+    out, (line,) = lines(capsys)
+    assert out == []
+    assert line.startswith("meanfield: can't write layers.nc")
+    assert contents(folder) == before
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def changed(**others):
     return {name: values for name, values in (ARRAYS | others).items() if values is not None}
 
@@ -172,6 +218,20 @@ def test_bad_states_are_one_line_and_nothing_is_written(fault, folder, capsys):
         ),
         ("layers states.npz -o layers.txt", "--output must be a file name that ends in .nc"),
         ("layers states.npz --figure layers.gif", "--figure must be a file name that ends in .png"),
+        (
+            "layers states.npz -o none/layers.nc",
+            "in a folder that can be written, got 'none/layers",
+        ),
+        (
+            "layers states.npz --figure text.npz/a.png",
+            "a folder that can be written, got 'text.npz",
+        ),
+        ("layers states.npz -o mine.nc", "--output must be a new file or one of the same case"),
+        ("layers states.npz -o my.nc", "the figure beside --output must be a new file or one of"),
+        (
+            "layers states.npz --figure my.png",
+            "--figure must be a new file or one of the same case",
+        ),
         ("plot made.nc --name beta", "name must be one of"),
         ("report made.nc made.nc", "must be one or two runs, or one file of layers"),
         ("resume made.nc", "got 'meanfield-layers'"),
@@ -183,12 +243,15 @@ def test_bad_command_lines_are_one_line(command, text, measured, folder, capsys)
     shutil.copy(measured / "states.npz", "states.npz")
     shutil.copy(measured / "layers.nc", "made.nc")
     Path("text.npz").write_text("no array at all")
-    before = sorted([path.name for path in folder.iterdir()])
+    # files of the user's own
+    Path("mine.nc").write_text("mine")
+    Path("my.png").write_text("mine")
+    before = contents(folder)
     assert main(command.split()) == 2
     out, (line,) = lines(capsys)
     assert out == []
     assert text in line
-    assert sorted([path.name for path in folder.iterdir()]) == before
+    assert contents(folder) == before
 
 
 @pytest.mark.parametrize("name", ["mean_cosine", "r2", "finding", "energy_share_shuffled"])

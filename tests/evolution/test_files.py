@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import meanfield as mf
@@ -47,6 +48,7 @@ WRITERS = {
     "plot": ("plot a.nc --figure out.png", "--figure"),
     "movie": ("movie a.nc --frames 1 --figure out.gif", "--figure"),
     "report": ("report a.nc -o out.html", "--output"),
+    "layers": ("layers states.npz --repeats 2 --beta 2 -o out.nc", "--output"),
 }
 
 
@@ -65,6 +67,7 @@ def test_every_command_has_its_file_to_itself(name, run, folder, capsys):
     text, option = WRITERS[name]
     command, file = text.split(), Path(text.split()[-1])
     Path("case.toml").write_text(CASE)
+    np.savez("states.npz", states=np.stack([np.eye(9)] * 2))
     for other in "a.nc", "b.nc":
         shutil.copy(run, other)
     before = {path.name for path in folder.rglob("*")}
