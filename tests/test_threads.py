@@ -242,7 +242,13 @@ ROWS: dict[str, Row] = {
         lambda: mf.LayerStates(**LAYERS),
         [
             lambda x: [(x.state(l), x.points(l), x.stage(l)) for l in range(2)],
-            lambda x: (x.attention_at(0), x.after_attention_at(0), x.scores(0), x.allowed),
+            lambda x: (
+                x.attention_at(0),
+                [*x.heads_at(0)],
+                x.after_attention_at(0),
+                x.scores(0),
+                x.allowed,
+            ),
             lambda x: (x.n_tokens, x.n_heads, x.tokens, x.matrices_at(0).query, repr(x)),
             lambda x: (x.check(), x.prompt(0).state(0)),
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -72,13 +72,13 @@ class Change:
 
 
 def compare_attention(
-    attention: Array,
+    attention: Iterable[Array],
     states: Array,
     matrices: LayerMatrices,
     norm: Norm,
     allowed: NDArray[np.bool_],
 ) -> Difference:
-    """An attention (H, n, n) against that of states (n, d) and matrices.
+    """Heads (n, n) of an attention against those of states (n, d) and matrices.
 
     Scores of float32 numbers are off by some 2⁻²⁴|q||k| times their scale, and attention by half
     of that at most.
@@ -87,22 +87,26 @@ def compare_attention(
     queries, keys = matrices.queries_and_keys(inputs)
     lengths = [np.sqrt(np.einsum("hnk,hnk->hn", rows, rows).max()) for rows in (queries, keys)]
     rounding = _UNIT * (1.0 + _SUM * matrices.scale * math.prod(lengths))
-    errors = np.abs(softmax(matrices.scores(inputs), allowed) - attention).max(axis=(1, 2))
-    is_off = errors.max() > rounding
-    remedy = _remedy(attention, states, matrices, norm, allowed) if is_off else ""
-    return Difference(errors, float(rounding), remedy)
+    errors, corners = [], []
+    for head, scores in zip(attention, matrices.head_scores(inputs), strict=True):
+        apart = softmax(scores, allowed)
+        apart -= head
+        errors.append(max(apart.max(), -apart.min()))
+        corners.append(head[:_TOKENS, :_TOKENS].copy())
+    is_off = max(errors) > rounding
+    remedy = _remedy(np.array(corners), states, matrices, norm, allowed) if is_off else ""
+    return Difference(np.array(errors), float(rounding), remedy)
 
 
 def _remedy(
-    attention: Array,
+    wanted: Array,
     states: Array,
     matrices: LayerMatrices,
     norm: Norm,
     allowed: NDArray[np.bool_],
 ) -> str:
     """The one or two changes that agree best, on the first tokens: softmax keeps their ratios."""
-    few = slice(_TOKENS)
-    wanted, seen, rows = attention[:, few, few].copy(), allowed[few, few], states[few]
+    seen, rows = allowed[:_TOKENS, :_TOKENS], states[:_TOKENS]
     sums = wanted.sum(axis=-1, keepdims=True)
     is_seen = sums > 0.0
     np.divide(wanted, sums, out=wanted, where=is_seen)
@@ -168,7 +172,7 @@ def _changes(norm: Norm, matrices: LayerMatrices) -> Iterator[Change]:
 
 
 def compare_residual(
-    before: Array, after: Array, attention: Array, matrices: LayerMatrices, norm: Norm
+    before: Array, after: Array, attention: Iterable[Array], matrices: LayerMatrices, norm: Norm
 ) -> Difference:
     """The states (n, d) after attention against those before it and the output of attention.
 

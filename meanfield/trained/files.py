@@ -33,6 +33,17 @@ class Stored(ABC):
     def __getitem__(self, index: tuple[int, ...]) -> NDArray[Any]:
         """The part at an index into the first axes; all of it at ``()``."""
 
+    @abstractmethod
+    def parts(self, index: tuple[int, ...]) -> Iterator[NDArray[Any]]:
+        """The parts along the axis behind an index, of which one is read after the other."""
+
+
+def parts_of(values: Any, index: tuple[int, ...]) -> Iterator[NDArray[Any]]:
+    """The parts of an array along the axis behind an index, in memory or in a file."""
+    if isinstance(values, Stored):
+        return values.parts(index)
+    return iter(unmasked("values", values[index]))
+
 
 class Stack(Stored):
     """Arrays of one shape, one for each layer, as one array."""
@@ -49,6 +60,10 @@ class Stack(Stored):
 
     def __getitem__(self, index: tuple[int, ...]) -> NDArray[Any]:
         return unmasked(f"layer {index[0]}", self._layers[index[0]][index[1:]])
+
+    def parts(self, index: tuple[int, ...]) -> Iterator[NDArray[Any]]:
+        """Those of the layer that the index begins with."""
+        return parts_of(self._layers[index[0]], index[1:])
 
 
 @dataclass(frozen=True)
@@ -83,22 +98,37 @@ class FileArray(Stored):
     def __getitem__(self, index: tuple[int, ...]) -> NDArray[Any]:
         if self.by_column and index:
             return np.asarray(self[()][index])
+        (part,) = self._read(index, 1)
+        return part
+
+    def parts(self, index: tuple[int, ...]) -> Iterator[NDArray[Any]]:
+        """The parts along an axis; a compressed member is unpacked once for all of them."""
+        if self.by_column:
+            return iter(self[index])
+        return self._read((*index, 0), self.shape[len(index)])
+
+    def _read(self, index: tuple[int, ...], count: int) -> Iterator[NDArray[Any]]:
+        """So many parts behind one another, the first of them at an index."""
         shape = self.shape[len(index) :]
         size = math.prod(shape) * self.dtype.itemsize
         place = 0
-        for i, count in zip(index, self.shape, strict=False):
-            place = place * count + i
+        for i, length in zip(index, self.shape, strict=False):
+            place = place * length + i
         with refusals(self.path), self.stream() as file:
             file.seek(self.start + place * size)
-            data = file.read(size)
-            if len(data) != size:
-                raise ValueError(f"it is cut short within {self.name}")
+            for _ in range(count):
+                data = file.read(size)
+                if len(data) != size:
+                    raise ValueError(f"it is cut short within {self.name}")
+                yield self._numbers(data).reshape(shape, order="F" if self.by_column else "C")
+
+    def _numbers(self, data: bytes) -> NDArray[Any]:
         array = np.frombuffer(data, self.dtype)
         if self.is_bfloat16:
             wide = array.astype(np.uint32)
             wide <<= 16
             array = wide.view(np.float32)
-        return array.reshape(shape, order="F" if self.by_column else "C")
+        return array
 
 
 def open_arrays(path: str | os.PathLike[str]) -> dict[str, FileArray | str]:

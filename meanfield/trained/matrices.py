@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -243,25 +244,30 @@ class LayerMatrices(Record):
 
     def scores(self, inputs: Array) -> Array:
         """Scores (H, n, n) of inputs (n, d): rows are those that look, columns are seen."""
-        queries, keys = self.queries_and_keys(inputs)
-        heads, n, width = queries.shape
-        grouped = queries.reshape(len(keys), -1, n, width) @ keys[:, None].swapaxes(2, 3)
-        grouped *= self.scale
-        return grouped.reshape(heads, n, n)
+        of_heads = np.dtype((float, (len(inputs), len(inputs))))
+        return np.fromiter(self.head_scores(inputs), of_heads, len(self.query))
 
-    def attend(self, attention: Array, inputs: Array) -> Array:
-        """The output (n, d) of an attention (H, n, n) over inputs (n, d), with its bias."""
+    def head_scores(self, inputs: Array) -> Iterator[Array]:
+        """The same (n, n) of one head after the other, of which no two are kept."""
+        queries, keys = self.queries_and_keys(inputs)
+        for head, rows in enumerate(queries):
+            scores = rows @ keys[head * len(keys) // len(queries)].T
+            scores *= self.scale
+            yield scores
+
+    def attend(self, attention: Iterable[Array], inputs: Array) -> Array:
+        """The output (n, d) of heads (n, n) of attention over inputs (n, d), with its bias."""
         if self.value is None or self.output is None:
             raise ValueError(f"matrices must have value and output, got {shown(self)}")
         values = _by_head(inputs, self.value, self.value_bias)
-        heads, n, _ = attention.shape
-        mixed = attention.reshape(len(values), -1, n, n) @ values[:, None]
-        total = np.einsum("hnk,hdk->nd", mixed.reshape(heads, n, -1), self.output, optimize=True)
-        return np.asarray(total if self.output_bias is None else total + self.output_bias)
+        total = np.zeros_like(inputs)
+        for head, (weights, output) in enumerate(zip(attention, self.output, strict=True)):
+            total += weights @ values[head * len(values) // len(self.output)] @ output.T
+        return total if self.output_bias is None else total + self.output_bias
 
 
 def softmax(scores: Array, allowed: NDArray[np.bool_]) -> Array:
-    """Attention of scores (H, n, n) over the entries that the mask allows.
+    """Attention of scores (..., n, n) over the entries that the mask allows.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -24,7 +24,7 @@ from meanfield.trained.clusters import (
 from meanfield.trained.energy import attribute_energy, energy_shares, least_shares
 from meanfield.trained.matrices import Norm
 from meanfield.trained.nulls import drift_to_mean, other_layers, shuffle_coordinates
-from meanfield.trained.sinks import find_sinks
+from meanfield.trained.sinks import sinks_of
 from meanfield.trained.temperature import LEAST_R2, EffectiveBeta, effective_beta, symmetric_form
 from meanfield.typing import Array, ArrayLike, Indices, NDArray, Rng
 
@@ -155,8 +155,8 @@ class Layered(Protocol):
     def after_attention_at(self, layer: int) -> Array | None:
         """The states between the halves of a layer, shape (n, d), or None."""
 
-    def attention_at(self, layer: int) -> Array | None:
-        """The attention of a layer, shape (H, n, n), or None."""
+    def heads_at(self, layer: int) -> Iterable[Array]:
+        """The attention of a layer, shape (n, n) of each head; none if it is not known."""
 
     def matrices_at(self, layer: int) -> Any:
         """The matrices of a layer, or None."""
@@ -210,8 +210,8 @@ def measure_layers(
 
     Scores are compared within rows, so heads have the same β on some of the tokens as on all.
     Energies of m tokens have a share 1/m of pairs of one token with itself; nulls have the same m.
-    Memory is that of the states of a layer, n d numbers, of its attention, H n², and of a few
-    arrays of m²; time grows as m³.
+    Memory is that of the states of a layer, n d numbers, of a few heads of attention, n² each, and
+    of H arrays of m²; time grows as m³.
 
     Examples
     --------
@@ -250,8 +250,10 @@ def measure_layers(
         others = random.permutation(others)[:count]
     sample = _Sample(states, np.sort(np.concatenate([np.flatnonzero(sink), others])))
     kept = [np.arange(len(sample.index)), np.flatnonzero(~sink[sample.index])]
-    fits, head_data = _heads(sample, kept, random, progress)
-    data |= head_data
+    fits: list[EffectiveBeta] = []
+    if "attention_share" in data:
+        fits, of_heads = _heads(sample, kept, random, progress)
+        data |= of_heads
     model = _model_beta(fits)
     if betas is None:
         betas = np.unique([*BETAS, *([] if model is None else [model])])
@@ -308,9 +310,9 @@ class _Sample:
         name = f"states after attention of layer {layer}"
         return np.asarray(norm.directions(np.array(rows), name)[self.index])
 
-    def attention(self, layer: int) -> Array | None:
-        heads = self.states.attention_at(layer)
-        return None if heads is None else _part(heads, self.index)
+    def attention(self, layer: int) -> Array:
+        heads = self.states.heads_at(layer)
+        return np.array([head[self.index[:, None], self.index] for head in heads])
 
 
 def _about(name: str) -> dict[str, str]:
@@ -333,8 +335,8 @@ def _sinks(states: Layered, progress: bool) -> dict[str, Any]:
     """Shares of attention, norms, and which tokens are sinks of any layer."""
     shares, ratios, sink = [], [], np.zeros(states.n_tokens, dtype=bool)
     for layer in tqdm(range(states.n_layers + 1), "sinks", disable=not progress):
-        attention = states.attention_at(layer) if layer < states.n_layers else None
-        sinks = find_sinks(states.state(layer), attention)
+        heads = states.heads_at(layer) if layer < states.n_layers else []
+        sinks = sinks_of(states.state(layer), heads)
         ratios.append(sinks.norm_ratio)
         sink |= sinks.is_sink
         if sinks.attention_share is not None:
@@ -351,10 +353,8 @@ def _sinks(states: Layered, progress: bool) -> dict[str, Any]:
 def _heads(
     sample: _Sample, kept: list[Indices], random: np.random.Generator, progress: bool
 ) -> tuple[list[EffectiveBeta], dict[str, Any]]:
-    """Fits of all heads, with and without sinks, and of their nulls; nothing without attention."""
+    """Fits of all heads, with and without sinks, and of their nulls."""
     states = sample.states
-    if states.attention_at(0) is None:
-        return [], {}
     others = other_layers(states.n_layers, random) if states.n_layers > 1 else None
     fits: list[EffectiveBeta] = []
     rows: list[Numbers] = []
@@ -392,9 +392,9 @@ def _heads(
     }
 
 
-def _part(attention: Array | None, own: Indices) -> Array:
+def _part(attention: Array, own: Indices) -> Array:
     """The attention between some tokens, shape (H, m, m)."""
-    return np.asarray(attention)[:, own[:, None], own]
+    return attention[:, own[:, None], own]
 
 
 def _forms(weights: Array, points: Array, mask: NDArray[np.bool_]) -> Numbers:

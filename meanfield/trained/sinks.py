@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,17 +92,31 @@ def find_sinks(states: ArrayLike, attention: ArrayLike | None = None) -> Sinks:
     >>> np.flatnonzero(find_sinks(np.ones((60, 2)), attention).is_sink)
     array([3])
     """
-    norms = np.linalg.norm(real_array("states", states, 2), axis=1)
+    rows = real_array("states", states, 2)
+    if attention is None:
+        return sinks_of(rows, [])
+    weights, n = real_array("attention", attention, 3), len(rows)
+    if weights.shape[1:] != (n, n):
+        raise ValueError(f"attention must have shape (H, {n}, {n}), got {weights.shape}")
+    return sinks_of(rows, weights)
+
+
+def sinks_of(states: Array, heads: Iterable[Array]) -> Sinks:
+    """Sinks of states (n, d) and heads (n, n), of which no two need be there at once.
+
+    Raises
+    ------
+    ValueError
+        If most states are 0.
+    """
+    norms = np.linalg.norm(states, axis=1)
     median = float(np.median(norms))
     if median == 0.0:
         raise ValueError(f"states must have a median norm > 0, got {median:g}")
-    if attention is None:
+    drawn = [np.where(np.eye(len(head), dtype=bool), 0.0, head).sum(axis=0) for head in heads]
+    if not drawn:
         return Sinks(None, norms / median)
-    weights, n = real_array("attention", attention, 3), len(norms)
-    if weights.shape[1:] != (n, n):
-        raise ValueError(f"attention must have shape (H, {n}, {n}), got {weights.shape}")
-    drawn = np.where(np.eye(n, dtype=bool), 0.0, weights).sum(axis=1)
-    totals = drawn.sum(axis=1, keepdims=True)
+    totals = np.sum(drawn, axis=1, keepdims=True)
     # a head of which each token sees itself alone draws nobody anywhere
     shares = np.divide(drawn, totals, out=np.zeros_like(drawn), where=totals > 0.0)
     return Sinks(np.median(shares, axis=0), norms / median)

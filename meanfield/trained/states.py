@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +17,7 @@ import xarray as xr
 from meanfield._checks import check_type, integer, one_of, real_array, shown, unmasked
 from meanfield.evolution.netcdf import refusals
 from meanfield.trained.conventions import compare_attention, compare_residual
-from meanfield.trained.files import Stored, open_arrays
+from meanfield.trained.files import Stored, open_arrays, parts_of
 from meanfield.trained.matrices import LayerMatrices, Norm, softmax
 from meanfield.trained.names import arguments_from
 from meanfield.typing import Array, ArrayLike, NDArray
@@ -292,13 +294,48 @@ class LayerStates:
         layer = integer("layer", layer, low=0, high=self.n_layers - 1)
         if self._attention is None:
             return None
+        shape = self._attention.shape[-3], self.n_tokens, self.n_tokens
+        return np.fromiter(self.heads_at(layer), np.dtype((float, shape[1:])), shape[0])
+
+    def heads_at(self, layer: int) -> Iterator[Array]:
+        """The attention of a layer, one head after the other; no head if it is not known.
+
+        All heads of many tokens may need more memory than there is.
+
+        Parameters
+        ----------
+        layer : int
+            0 <= layer < L.
+
+        Returns
+        -------
+        iterator of ndarray, shape (n, n)
+
+        Raises
+        ------
+        ValueError
+            As `attention_at`, when it comes to the head in question.
+
+        Examples
+        --------
+        >>> attention = np.full((1, 2, 3, 3), 1 / 3)
+        >>> states = LayerStates(np.ones((2, 3, 4)), attention=attention)
+        >>> [head.shape for head in states.heads_at(0)]
+        [(3, 3), (3, 3)]
+        """
+        layer = integer("layer", layer, low=0, high=self.n_layers - 1)
+        if self._attention is None:
+            return iter(())
+        heads = parts_of(self._attention, (layer, *self._place()))
+        return map(partial(self._checked_head, layer), heads, count())
+
+    def _checked_head(self, layer: int, rows: NDArray[Any], head: int) -> Array:
         mask, kept = self._masks()
-        name = f"attention of layer {layer}"
-        heads = self._attention[(layer, *self._place())]
+        name = f"attention of head {head} in layer {layer}"
         # attention of padding is nobody's, and may be nan
-        heads = _finite(name, heads if kept.all() else heads[:, kept])
-        _check_attention(name, heads, mask[kept], np.flatnonzero(kept))
-        return heads if kept.all() else heads[:, :, kept]
+        weights = _finite(name, rows if kept.all() else rows[kept])
+        _check_attention(name, weights, mask[kept], np.flatnonzero(kept))
+        return weights if kept.all() else weights[:, kept]
 
     def matrices_at(self, layer: int) -> LayerMatrices | None:
         """The matrices of a layer, None if they are not known.
@@ -430,31 +467,32 @@ class LayerStates:
         errors = np.full((self.n_layers, self.n_heads or 1), np.nan)
         numbers = np.full((4, self.n_layers), np.nan)
         findings: list[str] = []
-        unused = self.allowed if self._attention is not None else np.zeros(0, bool)
+        allowed, is_given = self.allowed, self._attention is not None
+        unused = allowed if is_given else np.zeros(0, bool)
         for layer in range(self.n_layers):
-            attention, matrices = self.attention_at(layer), self.matrices_at(layer)
-            if attention is not None:
-                numbers[3, layer] = np.abs(attention.sum(axis=2) - 1.0).max()
-                unused = unused & (attention == 0.0).all(axis=0)
+            matrices = self.matrices_at(layer)
+            for head in self.heads_at(layer):
+                numbers[3, layer] = np.fmax(numbers[3, layer], np.abs(head.sum(1) - 1.0).max())
+                unused = unused & (head == 0.0)
             if matrices is None:
                 continue
             before, norm = self.state(layer), self._norm
-            if attention is not None:
-                gap = compare_attention(attention, before, matrices, norm, self.allowed)
+            if is_given:
+                gap = compare_attention(self.heads_at(layer), before, matrices, norm, allowed)
                 errors[layer], numbers[0, layer] = gap.errors, gap.rounding
                 if not gap.is_explained:
                     findings.append(f"attention of layer {layer}: {gap}")
             after = self.after_attention_at(layer)
             if after is None or matrices.value is None or matrices.output is None:
                 continue
-            if attention is None:
-                attention = softmax(self.scores(layer), self.allowed)
-            gap = compare_residual(before, after, attention, matrices, norm)
+            scores = matrices.head_scores(matrices.inputs(before, norm))
+            heads = self.heads_at(layer) if is_given else (softmax(one, allowed) for one in scores)
+            gap = compare_residual(before, after, heads, matrices, norm)
             numbers[1:3, layer] = gap.errors, gap.rounding
             if not gap.is_explained:
                 findings.append(f"state after attention of layer {layer}: {gap}")
         if unused.any():
-            is_causal = np.array_equal(unused, self.allowed & ~np.tri(len(unused), dtype=bool))
+            is_causal = np.array_equal(unused, allowed & ~np.tri(len(unused), dtype=bool))
             remedy = ": mask='causal' forbids them" if is_causal else ""
             findings.append(
                 f"mask allows {np.count_nonzero(unused)} entries of the attention that are 0 in "
@@ -520,7 +558,8 @@ class LayerStates:
                 if isinstance(self._after, np.ndarray):
                     prompt.after_attention_at(layer)
                 if isinstance(self._attention, np.ndarray):
-                    prompt.attention_at(layer)
+                    for _ in prompt.heads_at(layer):
+                        pass
             if isinstance(self._states, np.ndarray):
                 for layer in range(self.n_layers + 1):
                     prompt.state(layer)
@@ -551,23 +590,23 @@ def _finite(name: str, values: NDArray[Any]) -> Array:
 
 
 def _check_attention(
-    name: str, heads: Array, mask: NDArray[np.bool_], tokens: NDArray[np.intp]
+    name: str, head: Array, mask: NDArray[np.bool_], tokens: NDArray[np.intp]
 ) -> None:
     """Refuse what no softmax under the mask (rows, columns) gives; rows are those of the tokens."""
-    for wrong, allowed in ((heads < 0.0, ">= 0"), ((heads > 0.0) & ~mask, "0 where mask forbids")):
+    for wrong, allowed in ((head < 0.0, ">= 0"), ((head > 0.0) & ~mask, "0 where mask forbids")):
         if wrong.any():
-            head, row, column = (int(i) for i in np.argwhere(wrong)[0])
+            row, column = (int(i) for i in np.argwhere(wrong)[0])
             raise ValueError(
-                f"{name} must be {allowed}, got {heads[head, row, column]:.3g} of head {head} from "
-                f"token {tokens[row]} to token {column}"
+                f"{name} must be {allowed}, got {head[row, column]:.3g} from token {tokens[row]} "
+                f"to token {column}"
             )
-    sums = heads.sum(axis=2)
+    sums = head.sum(axis=1)
     wrong = np.abs(sums - 1.0) > _SUM_TOLERANCE
     if wrong.any():
-        head, row = (int(i) for i in np.argwhere(wrong)[0])
+        row = int(np.argmax(wrong))
         raise ValueError(
-            f"{name} must have rows of sum 1 within {_SUM_TOLERANCE:.2g}, got "
-            f"{sums[head, row]:.6g} of head {head} in row {tokens[row]}"
+            f"{name} must have rows of sum 1 within {_SUM_TOLERANCE:.2g}, got {sums[row]:.6g} in "
+            f"row {tokens[row]}"
         )
 
 

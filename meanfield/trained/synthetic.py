@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,6 +92,10 @@ class SyntheticLayers:
     def attention_at(self, layer: int) -> Array:
         """The attention of a layer, shape (H, n, n)."""
         return np.asarray(self.attention[layer])
+
+    def heads_at(self, layer: int) -> Iterator[Array]:
+        """The same, one head after the other."""
+        return iter(self.attention_at(layer))
 
     def matrices_at(self, layer: int) -> None:  # noqa: ARG002
         """None: of these layers the truth is known without."""

@@ -221,8 +221,8 @@ OWN: dict[str, dict[str, Any]] = {
     **{
         f"LayerStates.{name}": {"layer": 0}
         for name in (
-            *("state", "after_attention_at", "attention_at", "matrices_at", "points", "scores"),
-            "stage",
+            *("state", "after_attention_at", "attention_at", "heads_at", "matrices_at"),
+            *("points", "scores", "stage"),
         )
     },
     "Sum": {"terms": [mf.SA(1.0), mf.USA(1.0)], "weights": [1.0, 0.5]},

@@ -98,6 +98,20 @@ def test_prompts_are_read_alone(tmp_path):
     assert np.array_equal(states.prompt(1).state(2), array[2, 1])
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_heads_are_read_alone(save, order, tmp_path):
+    attention = np.full((2, 3, 4, 5, 5), 0.2)
+    attention += 0.01 * RNG.random((2, 3, 4, 5, 1)) * np.array([1.0, -1.0, 0.0, 2.0, -2.0])
+    attention = np.asarray(attention, order=order)
+    save(tmp_path / "a.npz", states=RNG.normal(size=(3, 3, 5, 6)), attention=attention)
+    states = mf.LayerStates.from_file(tmp_path / "a.npz").prompt(2)
+    assert np.array_equal(states.attention_at(1), attention[1, 2])
+    for head, weights in enumerate(states.heads_at(1)):
+        assert np.array_equal(weights, attention[1, 2, head])
+    assert head == 3
+
+
 def npz(**members):
     """The bytes of an archive of members, arrays or bytes."""
     file = io.BytesIO()
@@ -241,8 +255,9 @@ def test_a_file_that_is_not_there_is_told(folder):
 def test_opening_reads_headers_alone(name, folder):
     """Of 16 MB of numbers no more than the buffers of files."""
     states = np.zeros((16, 64, 4096), np.float32)
+    even = np.full((15, 32, 64, 64), 1.0 / 64.0)
     content = {
-        "a.npz": lambda: npz(states=states),
+        "a.npz": lambda: npz(states=states, attention=even),
         "a.npy": lambda: npy(states),
         "a.safetensors": lambda: as_safetensors({"states": ("F32", states)}),
     }
@@ -256,6 +271,10 @@ def test_opening_reads_headers_alone(name, folder):
     after = bytes_read()
     assert opened - before < 100_000
     assert 1 << 20 <= after - opened < (1 << 20) + 200_000
+    if read.n_heads:
+        # of 1 MB of a layer a thirty-second
+        next(read.heads_at(9))
+        assert 1 << 15 <= bytes_read() - after < (1 << 15) + 20_000
 
 
 def bytes_read():

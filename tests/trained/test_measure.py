@@ -1,6 +1,8 @@
 """All instruments on one model: what was put in comes back, and no claim is without its null."""
 
+import json
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -198,8 +200,8 @@ def test_a_token_without_direction_between_the_halves_is_refused():
 
 def test_nothing_is_said_of_heads_without_attention():
     class Bare(SyntheticLayers):
-        def attention_at(self, layer):
-            return None
+        def heads_at(self, layer):
+            return iter(())
 
         def after_attention_at(self, layer):
             return None
@@ -358,6 +360,52 @@ def test_many_wide_tokens_are_measured_in_600_megabytes(tmp_path):
     measured, tokens, peak = done.stdout.split()
     assert (int(measured), int(tokens)) == (512, 6000)
     assert float(peak) < LARGEST_PEAK
+
+
+HEADS, LONG = 32, 1500
+# in heads of float64: the check has one of the file, its recomputed one, and those of a softmax
+MOST_HEADS = 5.0
+BY_HEAD = """
+import re, sys
+from pathlib import Path
+import numpy as np
+import meanfield as mf
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+def measure(states):
+    states.check()
+    return mf.trained.measure_layers(states, beta=4.0, repeats=2, max_tokens=16, rng=0)
+few = np.tile(np.eye(9), (1, 2, 1, 1))
+measure(mf.LayerStates(np.array([np.eye(9)] * 2), attention=few))
+first = peak()
+states = mf.LayerStates.from_file(sys.argv[1])
+measure(states)
+print((peak() - first) / (8.0 * states.n_tokens**2))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="files with holes, and the counts of Linux")
+def test_attention_is_measured_head_by_head(tmp_path):
+    """Each token sees itself alone: the file has holes for the rest of the rows."""
+    sizes = {"states": (2, LONG, 8), "attention": (1, HEADS, LONG, LONG)}
+    about, place = {}, 0
+    for name, shape in sizes.items():
+        ends = [place, place := place + 2 * int(np.prod(shape))]
+        about[name] = {"dtype": "F16", "shape": shape, "data_offsets": ends}
+    header = json.dumps(about).encode()
+    states = np.random.default_rng(0).normal(size=sizes["states"]).astype("<f2")
+    path = tmp_path / "heads.safetensors"
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header + states.tobytes())
+        start = file.tell()
+        for row in range(HEADS * LONG):
+            file.seek(start + 2 * (row * LONG + row % LONG))
+            file.write(np.float16(1.0).tobytes())
+        file.truncate(8 + len(header) + place)
+    command = [sys.executable, "-c", BY_HEAD, str(path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=ENVIRONMENT)
+    assert float(done.stdout) < MOST_HEADS
 
 
 def test_what_does_not_fit_is_refused():

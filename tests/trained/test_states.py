@@ -284,13 +284,15 @@ def wrong(name, index, value):
 WRONG = {
     "states of layer 2 must be finite, got nan at index (1, 3)": wrong("states", (2, 1, 3), np.nan),
     "after_attention of layer 1 must be finite, got inf": wrong("after_attention", (1, 0), np.inf),
-    "attention of layer 0 must be finite, got nan": wrong("attention", (0, 1, 4, 0), np.nan),
-    "attention of layer 1 must be 0 where mask forbids, got 0.001 of head 1 from token 2 to "
+    "attention of head 1 in layer 0 must be finite, got nan at index (4, 0)": wrong(
+        "attention", (0, 1, 4, 0), np.nan
+    ),
+    "attention of head 1 in layer 1 must be 0 where mask forbids, got 0.001 from token 2 to "
     "token 4": wrong("attention", (1, 1, 2, 4), 1e-3),
-    "attention of layer 0 must be >= 0, got -0.5 of head 0 from token 4 to token 1": wrong(
+    "attention of head 0 in layer 0 must be >= 0, got -0.5 from token 4 to token 1": wrong(
         "attention", (0, 0, 4, 1), -0.5
     ),
-    "attention of layer 0 must have rows of sum 1 within 0.0039, got 0.99 of head 0 in row": wrong(
+    "attention of head 0 in layer 0 must have rows of sum 1 within 0.0039, got 0.99 in": wrong(
         "attention", (0, 0, 0, 0), 0.99
     ),
     "after_attention must have shape (2, 5, 8), got (1, 5, 8)": model()
@@ -387,7 +389,7 @@ def test_attention_on_padding_is_refused():
     states = mf.LayerStates(**arguments, attention=attention)
     assert states.attention_at(0).shape == (1, 2, 2)
     attention[..., 1, :] = 0.25, 0.25, 0.5
-    with pytest.raises(ValueError, match=r"got 0\.5 of head 0 from token 1 to token 2$"):
+    with pytest.raises(ValueError, match=r"head 0 .* got 0\.5 from token 1 to token 2$"):
         mf.LayerStates(**arguments, attention=attention)
     # what padding looks at is nobody's
     attention[..., 1, :], attention[..., 2, :] = [0.5, 0.5, 0.0], np.nan
