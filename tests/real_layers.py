@@ -1,18 +1,15 @@
 """Files of trained models: the excerpts of this repository, and the whole ones where they are."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-# validation/README.md says where whole files may be
-FOLDER = Path(os.environ.get("MEANFIELD_DATA", ROOT.parent / "shared" / "data"))
+from validation.trained import DATA, FOLDER
 
 
 def excerpt(name: str) -> Path:
     """The file of the first layer of a model; a source distribution has none."""
-    return _there(ROOT / f"validation/data/{name}_layer_0.npz")
+    return _there(DATA / f"{name}_layer_0.npz")
 
 
 def whole_file(name: str) -> Path:
