@@ -249,7 +249,9 @@ def measure_layers(
         count = max(_FEWEST, max_tokens - int(sink.sum()))
         others = random.permutation(others)[:count]
     sample = _Sample(states, np.sort(np.concatenate([np.flatnonzero(sink), others])))
-    kept = [np.arange(len(sample.index)), np.flatnonzero(~sink[sample.index])]
+    # without sinks there is nothing to leave out, and all tokens are measured once
+    kept = [np.arange(len(sample.index))]
+    kept += [np.flatnonzero(~sink[sample.index])] if sink.any() else []
     fits: list[EffectiveBeta] = []
     if "attention_share" in data:
         fits, of_heads = _heads(sample, kept, random, progress)
@@ -266,7 +268,7 @@ def measure_layers(
         "token": np.arange(states.n_tokens),
         "is_measured": ("token", np.isin(np.arange(states.n_tokens), sample.index)),
         "beta": betas,
-        "subset": list(SUBSETS),
+        "subset": list(SUBSETS[: len(kept)]),
         "cosine": 0.5 * (edges[1:] + edges[:-1]),
     }
     if states.tokens is not None:
@@ -274,6 +276,8 @@ def measure_layers(
     if fits:
         coordinates |= {"head": np.arange(states.n_heads or 0), "head_null": list(HEAD_NULLS)}
     ds = xr.Dataset(data, coordinates)
+    if len(kept) == 1:
+        ds = ds.isel(subset=[0, 0]).assign_coords(subset=list(SUBSETS))
     for name in ds.data_vars:
         ds[name].attrs = _about(str(name))
     ds.attrs = {

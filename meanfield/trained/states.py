@@ -493,7 +493,10 @@ class LayerStates:
                 findings.append(f"state after attention of layer {layer}: {gap}")
         if unused.any():
             is_causal = np.array_equal(unused, allowed & ~np.tri(len(unused), dtype=bool))
-            remedy = ": mask='causal' forbids them" if is_causal else ""
+            # the word alone would take padding for tokens
+            is_padded = np.shape(self._mask)[:1] == self._prompts != ()
+            mask = "padding[:, None, :] & np.tri(n, dtype=bool)" if is_padded else "mask='causal'"
+            remedy = f": {mask} forbids them" if is_causal else ""
             findings.append(
                 f"mask allows {np.count_nonzero(unused)} entries of the attention that are 0 in "
                 f"every layer and head{remedy}"

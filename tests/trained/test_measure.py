@@ -154,6 +154,15 @@ def test_without_sinks_is_the_model_without_them():
     assert alone["energy_share"].values == pytest.approx(energy_shares(others, 4.0), rel=1e-14)
 
 
+def test_without_any_sinks_both_subsets_are_one():
+    """Other random halves would give the same tokens another error, and maybe another verdict."""
+    layers = synthetic_layers(drawn(30, 6), 3, beta=TRUTH, step=0.2, rng=1)
+    ds = measure_layers(layers, beta=4.0, repeats=2, rng=0)
+    assert ds.attrs["n_sinks"] == 0
+    everything, without = (ds.sel(subset=subset, drop=True) for subset in SUBSETS)
+    assert everything.identical(without)
+
+
 def test_of_many_tokens_some_are_measured_with_all_sinks():
     """The same tokens in all layers, as if the model had no others; sinks are those of all."""
     layers = synthetic_layers(drawn(60, 6), 3, beta=TRUTH, step=0.2, rng=1)

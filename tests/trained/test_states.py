@@ -357,6 +357,20 @@ def test_a_mask_that_allows_what_no_head_looks_at_is_told():
     )
 
 
+def test_beside_padding_the_mask_that_would_forbid_them_keeps_it():
+    """mask='causal' alone would take padding for tokens."""
+    padding = np.array([[True] * N, [False] + [True] * (N - 1)])
+    attention = padding[:, None, :] & CAUSAL | np.eye(N, dtype=bool)
+    attention = (attention / attention.sum(axis=-1, keepdims=True))[None, :, None]
+    states = np.random.default_rng(0).normal(size=(2, 2, N, D))
+    told = mf.LayerStates(states, attention=attention, mask=padding).prompt(1).check()
+    (line,) = (str(line) for line in told.finding.values if str(line).startswith("mask allows"))
+    assert line.endswith("head: padding[:, None, :] & np.tri(n, dtype=bool) forbids them")
+    both = padding[:, None, :] & np.tri(N, dtype=bool)
+    told = mf.LayerStates(states, attention=attention, mask=both).prompt(1).check()
+    assert not any(str(line).startswith("mask allows") for line in told.finding.values)
+
+
 def test_float16_that_overflows_is_told():
     states = np.ones((2, 3, 4), dtype=np.float16)
     states[1, 0, 0] = np.inf
