@@ -84,7 +84,8 @@ class Clusters(ShownFields):
         masses, radii = (
             np.array2string(x, precision=3, threshold=12) for x in (self.masses, self.radii)
         )
-        return f"Clusters(masses={masses}, outside={self.outside:.3g}, radii={radii})"
+        name = type(self).__name__
+        return f"{name}(masses={masses}, outside={self.outside:.3g}, radii={radii})"
 
 
 def clusters(measure: Measure, radius: float | None = None, *, min_mass: float = 0.0) -> Clusters:

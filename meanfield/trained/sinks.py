@@ -18,7 +18,7 @@ _TIMES_EVEN = 5.0
 STANDS_OUT = 3.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sinks:
     """Which tokens of a layer are sinks, and why.
 
@@ -59,6 +59,9 @@ class Sinks:
     def is_sink(self) -> NDArray[np.bool_]:
         """Tokens that are one or the other."""
         return self.by_attention | self.by_norm
+
+    def __repr__(self) -> str:
+        return f"Sinks(tokens {np.flatnonzero(self.is_sink).tolist()} of {len(self.norm_ratio)})"
 
 
 def find_sinks(states: ArrayLike, attention: ArrayLike | None = None) -> Sinks:

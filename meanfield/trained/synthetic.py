@@ -57,6 +57,12 @@ class SyntheticLayers:
 
     norm = tokens = None
 
+    def __repr__(self) -> str:
+        return (
+            f"SyntheticLayers({self.n_layers} layers, {self.n_tokens} tokens of dimension "
+            f"{self.dim}, beta={self.beta.tolist()})"
+        )
+
     @property
     def n_layers(self) -> int:
         """L."""

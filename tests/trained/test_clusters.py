@@ -63,6 +63,7 @@ def test_tokens_without_a_direction_stay():
     pair = np.array([[1.0, 0.0], [-1.0, 0.0]])
     assert len(modes(pair, 1e-3)) == 2
     assert modes(pair[:1], 1.0).labels.tolist() == [0]
+    assert repr(modes(pair, 1e-3)).startswith("Modes(masses=[0.5 0.5], ")
 
 
 # ------------------------------------------------------------------------------ inner products

@@ -28,6 +28,11 @@ def test_a_token_that_draws_attention_is_named():
     assert sinks.attention_share[7] == pytest.approx(expected, rel=1e-13)
 
 
+def test_sinks_are_named_and_no_list_of_all_tokens():
+    assert repr(find_sinks(STATES, sinking(7, 0.2, 4))) == "Sinks(tokens [7] of 80)"
+    assert repr(find_sinks(STATES)) == "Sinks(tokens [] of 80)"
+
+
 def test_a_minority_of_heads_makes_no_sink():
     assert not find_sinks(STATES, sinking(7, 0.9, 1)).is_sink.any()
     assert find_sinks(STATES, sinking(7, 0.9, 3)).is_sink[7]

@@ -35,6 +35,11 @@ def test_a_causal_layer_is_a_plain_loop():
     assert np.abs(layers.points(1) - moved).max() < 1e-14
 
 
+def test_a_model_says_how_large_it_is():
+    layers = synthetic_layers(START, 2, beta=[4.0, 1.0], step=0.3, rng=0)
+    assert repr(layers) == "SyntheticLayers(2 layers, 24 tokens of dimension 6, beta=[4.0, 1.0])"
+
+
 def test_noise_is_that_of_the_scores():
     """Of 24·23 differences of two normal numbers of deviation 0.5 within rows."""
     noisy, plain = (
