@@ -701,15 +701,15 @@ READ = (
     Fault(
         "groups of keys in another order",
         "meanfield/trained/matrices.py",
-        "queries.reshape(len(keys), -1, n, width) @ keys[:, None].swapaxes(2, 3)",
-        "queries.reshape(-1, len(keys), n, width) @ keys.swapaxes(1, 2)",
+        "rows @ keys[head * len(keys) // len(queries)].T",
+        "rows @ keys[head % len(keys)].T",
         (EXCERPT, MATRICES + "test_scores_and_output_entry_by_entry"),
     ),
     Fault(
         "attention of 1e-6 where the mask forbids it",
         "meanfield/trained/states.py",
-        "(heads > 0.0) & ~mask",
-        "(heads > 1e-6) & ~mask",
+        "(head > 0.0) & ~mask",
+        "(head > 1e-6) & ~mask",
         (LAYERS + "test_every_entry_above_zero_that_the_mask_forbids_is_refused",),
     ),
     Fault(
@@ -765,8 +765,8 @@ INSTRUMENTS = (
     Fault(
         "attention to oneself that makes a sink",
         "meanfield/trained/sinks.py",
-        "np.where(np.eye(n, dtype=bool), 0.0, weights).sum",
-        "weights.sum",
+        "np.where(np.eye(len(head), dtype=bool), 0.0, head).sum",
+        "head.sum",
         (SINKS + "test_attention_to_oneself_draws_nobody",),
     ),
     Fault(
