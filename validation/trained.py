@@ -142,7 +142,7 @@ def claims_on_energies() -> list[Claim]:
 def claims_on_verdicts() -> list[Claim]:
     """All claims hold of the paper's own flow; of a drift to the mean none beyond its null."""
     flow = mf.trained.synthetic_layers(tokens(40, 3), 12, beta=6.0, step=0.5, rng=0)
-    told = mf.trained.claims(mf.trained.measure_layers(flow, beta=6.0, repeats=6, rng=0))
+    told = mf.trained.claims(mf.trained.measure_layers(flow, beta=6.0, repeats=16, rng=0))
     rng = np.random.default_rng(0)
     start = np.eye(20)[0] + 0.5 * rng.standard_normal((40, 20))
     start /= np.linalg.norm(start, axis=1)[:, None]

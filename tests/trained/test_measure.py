@@ -279,7 +279,7 @@ def verdicts(layers, **options):
 def test_claims_hold_of_the_paper_itself():
     """SA at β = 6 from 40 tokens on S²: clusters form, beyond a drift to the mean."""
     layers = synthetic_layers(drawn(40, 3), 12, beta=6.0, step=0.5, rng=0)
-    table = verdicts(layers, beta=6.0, repeats=6)
+    table = verdicts(layers, beta=6.0, repeats=16)
     assert {name: claim.verdict for name, claim in table.items()} == {
         "energy": "holds",
         "clusters": "holds",
