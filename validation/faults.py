@@ -413,8 +413,8 @@ BOUNDS = (
     Fault(
         "lower bound of Λ_k 1 % larger",
         "meanfield/studies/proposition.py",
-        "found.append(leading * sums[-1 - k])",
-        'found.append(leading * sums[-1 - k] * Decimal("1.01"))',
+        "enclosures.append(leading * sums[-1 - k])",
+        'enclosures.append(leading * sums[-1 - k] * Decimal("1.01"))',
         (PROPOSITION + "test_bounds_hold_the_closed_form",),
     ),
     Fault(

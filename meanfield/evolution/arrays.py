@@ -130,13 +130,13 @@ class Column(NamedTuple):
 
     def arrays(self, measures: Sequence[Any]) -> list[NDArray[Any]]:
         """The arrays of the measures."""
-        found = [np.asarray(attrgetter(self.key)(measure)) for measure in measures]
+        arrays = [np.asarray(attrgetter(self.key)(measure)) for measure in measures]
         if "degree" not in self.dims:
-            return found
+            return arrays
         spaces = [measure.space for measure in measures]
         largest = max(spaces, key=lambda space: int(space.size))
-        pairs = zip(spaces, found, strict=True)
-        return [_as_table(space.embed(one, largest), largest) for space, one in pairs]
+        pairs = zip(spaces, arrays, strict=True)
+        return [_as_table(space.embed(array, largest), largest) for space, array in pairs]
 
     def find(self, stored: Contents) -> Any:
         """The values in a file, which may still be there.
@@ -147,11 +147,13 @@ class Column(NamedTuple):
             If there is no such variable over these dimensions.
         """
         dims = tuple(self.dims.split())
-        found = stored.variables.get(self.name)
-        if found is None or found.dims != dims:
-            told = "no such" if found is None else found.dims
-            raise ValueError(f"{self.name} must be a variable over {', '.join(dims)}, got {told}")
-        return found.values
+        variable = stored.variables.get(self.name)
+        if variable is None or variable.dims != dims:
+            stored_dims = "no such" if variable is None else variable.dims
+            raise ValueError(
+                f"{self.name} must be a variable over {', '.join(dims)}, got {stored_dims}"
+            )
+        return variable.values
 
     def read(self, stored: Contents, rows: slice = slice(None)) -> NDArray[Any]:
         """Rows of the values in a file, in memory; of a small variable they are a view.
@@ -257,23 +259,23 @@ class Form:
         ValueError
             If measures differ in what must be the same at all times.
         """
-        found = {}
+        variables = {}
         for column in self.columns:
             arrays = column.arrays(measures)
             array = arrays[0]
             if column.first in self.counts:
                 array = np.concatenate(arrays)
             elif column.first == "t":
-                _check_same(f"shape of {column.name}", [one.shape for one in arrays])
+                _check_same(f"shape of {column.name}", [each.shape for each in arrays])
                 array = np.zeros((count, *array.shape), dtype=array.dtype)
                 array[start : start + len(arrays)] = arrays
             else:
-                _check_same(column.name, [one.tolist() for one in arrays])
-            found[column.name] = column.variable(array)
+                _check_same(column.name, [each.tolist() for each in arrays])
+            variables[column.name] = column.variable(array)
         if history is not None and self.history:
             kept = history.arrays()
-            found |= {column.name: column.variable(kept[column.key]) for column in self.history}
-        return found
+            variables |= {column.name: column.variable(kept[column.key]) for column in self.history}
+        return variables
 
     def saves(self, stored: Contents, times: slice) -> Iterator[Save]:
         """Each of these times `t` and its arrays, by the keys of the columns.
@@ -316,9 +318,9 @@ def _as_table(coefficients: NDArray[Any], space: Any) -> NDArray[Any]:
     if (orders := getattr(space, "orders", None)) is None:
         return coefficients
     count = space.size + 1
-    found = np.zeros((*coefficients.shape[:-1], count, count), dtype=coefficients.dtype)
-    found[..., space.degrees, orders] = coefficients
-    return found
+    table = np.zeros((*coefficients.shape[:-1], count, count), dtype=coefficients.dtype)
+    table[..., space.degrees, orders] = coefficients
+    return table
 
 
 def _from_table(table: NDArray[Any], space: Any) -> NDArray[Any]:
@@ -330,10 +332,10 @@ def _from_table(table: NDArray[Any], space: Any) -> NDArray[Any]:
 def _space(record: Stored, size: int) -> Any:
     """The space of a record in another size."""
     (kind,) = (kind for kind in _SPACES if kind.__name__ == record["type"])
-    given = {**record, kind.size_name: size}
+    arguments = {**record, kind.size_name: size}
     if "library" in record:
-        given["library"] = available(record["library"])
-    return from_record(given, _SPACES)
+        arguments["library"] = available(record["library"])
+    return from_record(arguments, _SPACES)
 
 
 def _series(
@@ -374,10 +376,10 @@ def _particles(record: Stored, saves: Iterator[Save]) -> Iterator[Particles]:
     for save in saves:
         del save["t"]
         tokens = Particles(**save, sums=record["sums"])
-        for name, given in save.items():
+        for name, array in save.items():
             # in many dimensions normalising again may turn last bits
-            if np.allclose(given, getattr(tokens, name), rtol=_LAST_BITS, atol=_LAST_BITS):
-                freeze(tokens, **{name: given.copy()})
+            if np.allclose(array, getattr(tokens, name), rtol=_LAST_BITS, atol=_LAST_BITS):
+                freeze(tokens, **{name: array.copy()})
         yield tokens
 
 
@@ -480,8 +482,10 @@ def _line_flow_maps(
         save["atoms"] = save.pop("atom_angles")
         owners, atoms = save["owners"], len(save["atoms"])
         if owners.min() < -1 or owners.max() >= atoms:
-            told = f"got {owners.min()} to {owners.max()}"
-            raise ValueError(f"atom must be -1 or the number of one of {atoms} atoms, {told}")
+            range_of_owners = f"got {owners.min()} to {owners.max()}"
+            raise ValueError(
+                f"atom must be -1 or the number of one of {atoms} atoms, {range_of_owners}"
+            )
         log_density, save["owners"] = save.pop("log_density"), owners.astype(np.int64)
         # the angles give points and t
         del save["points"], save["t"]
@@ -632,10 +636,10 @@ def _form(measure: AnyMeasure) -> Form:
 def measure_record(measures: Sequence[AnyMeasure]) -> Contents:
     """The record that the measures of a run are made from, or two where flow maps follow."""
     ends = [(_form(measure), measure) for measure in (measures[-1], measures[0])]
-    records = {form: {"type": form.kind[0]} | form.record(one) for form, one in ends}
-    found = _record_contents("measures", [*reversed(records.values())])
-    found.attrs["dim"] = measures[0].dim
-    return found
+    records = {form: {"type": form.kind[0]} | form.record(last) for form, last in ends}
+    contents = _record_contents("measures", [*reversed(records.values())])
+    contents.attrs["dim"] = measures[0].dim
+    return contents
 
 
 def measure_variables(
@@ -651,19 +655,19 @@ def measure_variables(
         If the measures are not of one kind.
     """
     forms = [_form(measure) for measure in measures]
-    for (form, one), (other_form, other) in pairwise(zip(forms, measures, strict=True)):
+    for (form, here), (other_form, other) in pairwise(zip(forms, measures, strict=True)):
         if form not in _DENSITIES or other_form not in _FLOWS:
-            _check_kinds(one, other)
-    found: dict[str, Variable] = {}
+            _check_kinds(here, other)
+    variables: dict[str, Variable] = {}
     for form in dict.fromkeys(reversed(forms)):
         own = [m for m, its in zip(measures, forms, strict=True) if its is form]
-        found |= form.variables(own, forms.index(form), len(forms), history)
+        variables |= form.variables(own, forms.index(form), len(forms), history)
     if forms[-1] is not forms[0]:
-        found["size"].values[:] += found["count"].values
-    sizes = Contents(found).sizes
+        variables["size"].values[:] += variables["count"].values
+    sizes = Contents(variables).sizes
     for name in (name for name in _COORDINATES if name in sizes):
-        found[name] = Variable((name,), np.arange(sizes[name]), _COORDINATES[name])
-    return found
+        variables[name] = Variable((name,), np.arange(sizes[name]), _COORDINATES[name])
+    return variables
 
 
 def _check_kinds(one: AnyMeasure, other: AnyMeasure) -> None:
@@ -676,9 +680,9 @@ def _check_kinds(one: AnyMeasure, other: AnyMeasure) -> None:
 def _kind_and_axis(measure: AnyMeasure) -> tuple[tuple[Any, ...], Any]:
     """The kind and the axis that all measures of a run share."""
     space = getattr(measure, "space", None)
-    told = getattr(measure, "sums", None), getattr(space, "library", None)
+    options = getattr(measure, "sums", None), getattr(space, "library", None)
     axis = getattr(space, "axis", None)
-    return (*_form(measure).kind, measure.dim, *told), 0.0 if axis is None else axis
+    return (*_form(measure).kind, measure.dim, *options), 0.0 if axis is None else axis
 
 
 def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, Any]]]:
@@ -691,18 +695,18 @@ def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, Any]]]:
     """
     records = _read_record("measures", stored)
     kinds = {form.kind: form for form in _FORMS if form is not _SPHERE_FLOW_MAP}
-    found = []
+    forms = []
     for record in records if isinstance(records, list) else [records]:
-        told = _kind(record) if isinstance(record, dict) else (record,)
-        if told not in kinds:
+        record_kind = _kind(record) if isinstance(record, dict) else (record,)
+        if record_kind not in kinds:
             allowed = ", ".join(" on ".join(filter(None, kind)) for kind in kinds)
-            raise ValueError(f"measures must be records of {allowed}, got {shown(told)}")
-        form = kinds[told]
+            raise ValueError(f"measures must be records of {allowed}, got {shown(record_kind)}")
+        form = kinds[record_kind]
         is_mesh = form is _LINE_FLOW_MAP and record.get("dim") == 3 and record.get("axis") is None
-        found.append((_SPHERE_FLOW_MAP if is_mesh else form, record))
-    if len(found) not in (1, 2) or (len(found) == 2 and found[1][0] not in _FLOWS):
-        raise ValueError(f"measures must be one record, or two where flow maps follow, got {found}")
-    return found
+        forms.append((_SPHERE_FLOW_MAP if is_mesh else form, record))
+    if len(forms) not in (1, 2) or (len(forms) == 2 and forms[1][0] not in _FLOWS):
+        raise ValueError(f"measures must be one record, or two where flow maps follow, got {forms}")
+    return forms
 
 
 def _kind(record: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -725,11 +729,11 @@ def read_measures(stored: Contents) -> list[AnyMeasure]:
     start = int((counts == 0).sum())
     if counts[:start].any() or (start > 0) != bool(earlier):
         raise ValueError(f"there must be one measure at each t, got count {shown(counts)}")
-    found: list[Any] = []
+    measures: list[Any] = []
     for form, its in earlier:
-        found += _made(form, its, stored, slice(start))
-    law = SeriesLaw(found[0]) if found else None
-    return found + _made(last, record, stored, slice(start, None), law)
+        measures += _made(form, its, stored, slice(start))
+    law = SeriesLaw(measures[0]) if measures else None
+    return measures + _made(last, record, stored, slice(start, None), law)
 
 
 def _made(form: Form, record: Stored, stored: Contents, times: slice, *law: Any) -> list[Any]:

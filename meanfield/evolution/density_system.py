@@ -57,14 +57,14 @@ class DensitySystem(System[Density]):
         Stop
             If the largest space does not resolve it.
         """
-        given = self.measure()
+        density = self.measure()
         while (missed := self._missed()) > self.tail_tol:
             self._refine(missed)
         self._see_all()
-        grows = given.max_size is None and not isinstance(given.space, Sphere)
+        grows = density.max_size is None and not isinstance(density.space, Sphere)
         if grows and self.options.on_unresolved == FLOW_MAP:
             # after three doublings, where nodes cost less than the next; on S^2 they cost more
-            hand_over = min(self.max_size, 8 * given.space.size + 7)
+            hand_over = min(self.max_size, 8 * density.space.size + 7)
             self.limit = max(hand_over, self.measure().space.size)
 
     def _series_unit(self, log_unit: float) -> float:
@@ -119,7 +119,7 @@ class DensitySystem(System[Density]):
         try:
             measure = self.measure()
             each = self.acting.instances_from(self.t)
-            return max(unseen_share(measure, one) for one in each)
+            return max(unseen_share(measure, kernel) for kernel in each)
         except self.faults as error:
             raise self.fault(error) from error
 
@@ -143,9 +143,9 @@ class DensitySystem(System[Density]):
         is_of_law = at_start and tail == density.misfit
         what = what or ("misfit of the law" if is_of_law else "spectral tail")
         reached, allowed = tell_apart(tail, self.tail_tol)
-        told = f"the {what} reached {reached} > {allowed} on {density.space}"
+        reason = f"the {what} reached {reached} > {allowed} on {density.space}"
         limits, remedy = "`max_size` or `tail_tol` of the density", self._remedy("{}, ")
-        return self.out_of_room(f"{told}, the largest space allowed", limits, remedy)
+        return self.out_of_room(f"{reason}, the largest space allowed", limits, remedy)
 
     def _remedy(self, text: str) -> str:
         """The text with what a user may choose who has chosen to stop, "" where that is all."""

@@ -168,12 +168,12 @@ def _open(lock: Path, how: int) -> int:
     OSError
         If there is none, or it can't be opened.
     """
-    found = lock.lstat()
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        kind = "has other names" if stat.S_ISREG(found.st_mode) else "is a link or no file"
+    state = lock.lstat()
+    if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
+        kind = "has other names" if stat.S_ISREG(state.st_mode) else "is a link or no file"
         raise FileInUseError(f"{lock}, which {kind}: remove it")
     descriptor = os.open(lock, how | _ITSELF | os.O_CLOEXEC)
-    if os.path.samestat(os.fstat(descriptor), found):
+    if os.path.samestat(os.fstat(descriptor), state):
         return descriptor
     os.close(descriptor)
     # it was replaced in between

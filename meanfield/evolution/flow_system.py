@@ -124,9 +124,9 @@ class LineSystem(System[LineFlowMap]):
         self._reach = REACH / max(1.0, dynamics.reach)
         self._radius = flow.atom_radius if dynamics.keeps_clusters else 0.0
         self.adaptation = 0.0
-        instances = [one for layer in dynamics.representatives for one in layer.instances]
-        lines = (part.line for one in instances for part in self._field(one).parts)
-        fixed = all(one.known_by_moments for one in instances)
+        instances = [instance for layer in dynamics.representatives for instance in layer.instances]
+        lines = (part.line for instance in instances for part in self._field(instance).parts)
+        fixed = all(instance.known_by_moments for instance in instances)
         self.keeps_history = fixed and flow.is_at_labels and all(line.relative for line in lines)
         super().__init__(flow.refine(self._reach, dynamics.steepness), dynamics, options)
 
@@ -171,8 +171,8 @@ class LineSystem(System[LineFlowMap]):
         if finer is not held:
             if (count := len(finer.angles)) > flow.max_nodes:
                 allowed = f"more than the {flow.max_nodes} allowed"
-                told = f"the flow map would take {count} nodes, {allowed}"
-                raise self.out_of_room(told, "`max_nodes` or `tol` of the flow map")
+                reason = f"the flow map would take {count} nodes, {allowed}"
+                raise self.out_of_room(reason, "`max_nodes` or `tol` of the flow map")
             self._change_to(finer)
         return Verdict.GO_ON if finer is flow else Verdict.RESTART
 
@@ -371,7 +371,7 @@ class SphereSystem(System[SphereFlowMap]):
         super().rebase(measure)
         if self.t > self._saved:
             labels = self._history.labels
-            earlier = sum(one.time <= self._saved for one in labels)
+            earlier = sum(label_map.time <= self._saved for label_map in labels)
             del labels[: max(0, earlier - 1)]
             self._saved = self.t
 

@@ -70,7 +70,7 @@ def coordinates_of(measure: AnyMeasure, grid: Any, saves: int) -> dict[str, Vari
             f"mf.PointCloud(X, bandwidth=...) smooths tokens"
         )
     whole: tuple[str, ...] = {2: ("angle",), 3: _MAP}.get(measure.dim, ())
-    fits = [one for one in (("cosine",) if measure.axis is not None else (), whole) if one]
+    fits = [item for item in (("cosine",) if measure.axis is not None else (), whole) if item]
     if not isinstance(grid, Mapping):
         n = integer("grid", grid, low=2)
         grid = {name: 2 * n if name == "lon" else n for name in fits[0]}
@@ -78,7 +78,7 @@ def coordinates_of(measure: AnyMeasure, grid: Any, saves: int) -> dict[str, Vari
         allowed = _ALLOWED.format(" or ".join(" and ".join(map(repr, names)) for names in fits))
         raise ValueError(f"grid must be {allowed} of {shown(measure)}, got {shown(grid)}")
     asked = {name: _count_or_values(f"grid[{name!r}]", grid[name]) for name in sorted(grid)}
-    count = math.prod(one if isinstance(one, int) else one.size for one in asked.values())
+    count = math.prod(item if isinstance(item, int) else item.size for item in asked.values())
     size = np.dtype(float).itemsize * (saves + _ROOM * measure.dim)
     room = SHARE_OF_MEMORY * memory_of_machine()
     if count * size > room:
@@ -86,7 +86,7 @@ def coordinates_of(measure: AnyMeasure, grid: Any, saves: int) -> dict[str, Vari
             f"grid must have at most {int(room / size)} points for {saves} saves, {size} bytes "
             f"each, on this machine, got {count}, which take {count * size / 1e9:.3g} GB"
         )
-    return {name: _coordinate(name, one, grid[name]) for name, one in asked.items()}
+    return {name: _coordinate(name, item, grid[name]) for name, item in asked.items()}
 
 
 def _count_or_values(name: str, given: Any) -> int | Array:
@@ -108,7 +108,7 @@ def _coordinate(name: str, asked: int | Array, given: Any) -> Variable:
 
 def points_of(coordinates: Mapping[str, Variable], axis: Array | None) -> Array:
     """The points (n, d) of a grid, its last coordinate the fastest; on one meridian of an axis."""
-    values = [one.values for one in coordinates.values()]
+    values = [coordinate.values for coordinate in coordinates.values()]
     if tuple(coordinates) == _MAP:
         latitudes, longitudes = np.meshgrid(*map(np.radians, values), indexing="ij")
         return sphere_points(0.5 * np.pi - latitudes.ravel(), longitudes.ravel())

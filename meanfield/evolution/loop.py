@@ -278,13 +278,13 @@ def solve(
     if (step := layer_step(dynamics)) is not None:
         times = options.layer_times(times, step)
     choice = options.choose_on_unresolved(measure, known, on_unresolved)
-    given = {"t_start": t_start, "rtol": rtol, "atol": atol, "on_unresolved": choice}
-    chosen = options.checked(given)
+    system_options = {"t_start": t_start, "rtol": rtol, "atol": atol, "on_unresolved": choice}
+    chosen = options.checked(system_options)
     watch = checked_monitors(monitors)
     steps_follow = {} if step or known.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
     options.check_float32(measure, known, steps_follow)
-    told = options.checked_about(about)
-    plan = Plan(dynamics, times, chosen, watch, max_step, asked, case, told)
+    about_run = options.checked_about(about)
+    plan = Plan(dynamics, times, chosen, watch, max_step, asked, case, about_run)
     run = Run(plan, plan.system(measure, rng))
     return complete(run, checkpoint or Checkpoint(None), progress)
 
@@ -306,6 +306,6 @@ def save_times(t_start: float, t_end: float, save_at: int | ArrayLike | None) ->
         raise ValueError(f"save_at must be {allowed}, got {times[outside[0]]}")
     falls = np.flatnonzero(np.diff(times) <= 0.0)
     if falls.size:
-        one, other = times[falls[0] : falls[0] + 2]
-        raise ValueError(f"save_at must be {allowed}, got {one} and then {other}")
+        earlier, other = times[falls[0] : falls[0] + 2]
+        raise ValueError(f"save_at must be {allowed}, got {earlier} and then {other}")
     return np.unique(np.concatenate([[t_start], times, [t_end]]))

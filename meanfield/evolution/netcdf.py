@@ -158,20 +158,27 @@ class Contents:
 
         variables, attrs = encode_dataset_coordinates(given)
         named = variables.items()
-        kept = {str(name): Variable(one.dims, one.values, one.attrs) for name, one in named}
+        kept = {
+            str(name): Variable(variable.dims, variable.values, variable.attrs)
+            for name, variable in named
+        }
         return cls(kept, dict(attrs))
 
     def dataset(self) -> xr.Dataset:
         """The dataset, all in memory."""
         import xarray as xr
 
-        read = {n: (one.dims, one.values[...], one.attrs) for n, one in self.variables.items()}
-        found = xr.Dataset(read, attrs=self.attrs)
+        read = {
+            n: (variable.dims, variable.values[...], variable.attrs)
+            for n, variable in self.variables.items()
+        }
+        dataset = xr.Dataset(read, attrs=self.attrs)
         if any(
-            "coordinates" in about for about in (self.attrs, *(one[2] for one in read.values()))
+            "coordinates" in about
+            for about in (self.attrs, *(variable[2] for variable in read.values()))
         ):
-            found = xr.decode_cf(found, decode_times=False, mask_and_scale=False)
-        return found
+            dataset = xr.decode_cf(dataset, decode_times=False, mask_and_scale=False)
+        return dataset
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -183,20 +190,20 @@ class Contents:
             If variables differ in them, one that is along others has the name of a dimension, or a
             name is none of NetCDF.
         """
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for name, (dims, values, _) in self.variables.items():
             for dim, size in zip(dims, values.shape, strict=True):
-                if found.setdefault(dim, size) != size:
+                if sizes.setdefault(dim, size) != size:
                     raise ValueError(
-                        f"{name} must have {found[dim]} values along {dim}, got {size}"
+                        f"{name} must have {sizes[dim]} values along {dim}, got {size}"
                     )
-        for name in (*self.variables, *found):
+        for name in (*self.variables, *sizes):
             if not is_name(name):
                 raise ValueError(f"variables and dimensions must not have names as {name!r}")
-        for name in sorted(found.keys() & self.variables.keys()):
+        for name in sorted(sizes.keys() & self.variables.keys()):
             if (dims := self.variables[name].dims) != (name,):
                 raise ValueError(f"{name} must be along the dimension of its name, got {dims}")
-        return found
+        return sizes
 
     def check_numbers(self) -> None:
         """Check that all variables hold numbers.
@@ -370,7 +377,7 @@ def opened(path: Path, kind: str, version: int) -> Iterator[Contents]:
         about = dict(file.attrs)
         _check_format(about, kind, version)
         stored = {n: numbers.get(f"{_NO_COORDINATE}{n}", numbers[n]) for n in file.variables}
-        claimed = sum(one.nbytes for one in stored.values())
+        claimed = sum(variable.nbytes for variable in stored.values())
         room = int(SHARE_OF_MEMORY * min(memory_of_machine(), 1e18))
         if claimed > room:
             raise ValueError(
@@ -383,7 +390,9 @@ def opened(path: Path, kind: str, version: int) -> Iterator[Contents]:
                 f"fill values, which no result has"
             )
         most, named = BLOCK if claimed <= _SMALL else _PACKED, file.variables.items()
-        yield Contents({name: _variable(one, stored[name], most) for name, one in named}, about)
+        yield Contents(
+            {name: _variable(variable, stored[name], most) for name, variable in named}, about
+        )
 
 
 def _variable(named: Any, stored: Any, most: int) -> Variable:
@@ -406,18 +415,20 @@ def _variable(named: Any, stored: Any, most: int) -> Variable:
 
 
 def _check_format(about: Any, kind: str, version: int) -> None:
-    found = about.get("format")
-    if found is None:
+    name = about.get("format")
+    if name is None:
         raise ValueError(
             f"its format must be {kind!r}, got none, as in a dataset of a study, of compare or of "
             f"to_dataset: open it with xarray, and draw it by the function of mf.plot with its name"
         )
-    if str(found) != kind:
+    if str(name) != kind:
         raise ValueError(
-            f"its format must be {kind!r}, got {shown(found)}: `meanfield info` tells what it holds"
+            f"its format must be {kind!r}, got {shown(name)}: `meanfield info` tells what it holds"
         )
-    given = np.ravel(about.get("format_version"))
-    its = integer("format_version", given[0] if given.size == 1 else given, low=1)
+    stored_version = np.ravel(about.get("format_version"))
+    its = integer(
+        "format_version", stored_version[0] if stored_version.size == 1 else stored_version, low=1
+    )
     if its != version:
         remedy = "" if its > version else ", in which names are other ones: run its case again"
         raise ValueError(f"this file has version {its}; this meanfield reads {version}{remedy}")

@@ -119,9 +119,11 @@ def check_start(
         _check_name(own)
     check_moved(measure, known)
     layers, (t_start, t_end) = known.representatives, times[[0, -1]]
-    instances = [one for layer in layers for one in layer.instances_from(t_start)]
+    instances = [instance for layer in layers for instance in layer.instances_from(t_start)]
     # one of a user's own is the same object at all knots
-    for term in {id(term): term for one in instances for _, term in one.weighted_terms}.values():
+    for term in {
+        id(term): term for instance in instances for _, term in instance.weighted_terms
+    }.values():
         if isinstance(term, Adapted):
             term.try_on(measure)
     t_start, t_end = float(times[0]), float(times[-1])
@@ -134,8 +136,8 @@ def check_start(
             term.output(measure, measure.points[:1])
     if isinstance(measure, Particles):
         for layer in known.representatives if is_flow else ():
-            for one in layer.instances:
-                check_sums(measure, one, may_span=one.noise == 0.0)
+            for instance in layer.instances:
+                check_sums(measure, instance, may_span=instance.noise == 0.0)
         if known.noise > 0.0:
             generator("rng, which noise needs,", rng)
         return known
@@ -148,11 +150,11 @@ def check_start(
             )
         if isinstance(measure, LineFlowMap):
             # refuses a β, or a drift, that these nodes can't resolve
-            terms = (term for one in known.instances for _, term in one.weighted_terms)
+            terms = (term for instance in known.instances for _, term in instance.weighted_terms)
             reach = known.reach if any(term.is_isotropic for term in terms) else 0.0
             measure.resolve(reach, known.steepness, measure.max_nodes)
     else:
-        for _, term in (term for one in instances for term in one.weighted_terms):
+        for _, term in (term for instance in instances for term in instance.weighted_terms):
             if not term.is_isotropic:
                 check_on_space(measure.space, term)
     return known
@@ -230,16 +232,16 @@ def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
 def _check_tokens(measure: AnyMeasure, dynamics: Any) -> None:
     """Refuse what is no tokens, or tokens with frequencies."""
     if not isinstance(measure, Particles) or measure.natural_frequencies is not None:
-        told = f"{shown(dynamics)}, which has no flow, got {shown(measure)}"
-        raise ValueError(f"measure must be Particles under {told}")
+        subject = f"{shown(dynamics)}, which has no flow, got {shown(measure)}"
+        raise ValueError(f"measure must be Particles under {subject}")
 
 
 def _check_kind(dynamics: Any) -> None:
-    told = [name for name in ("kernel", "heads", "output") if hasattr(dynamics, name)]
-    if isinstance(dynamics, type) or not isinstance(dynamics, OwnDynamics) or not told:
+    attributes = [name for name in ("kernel", "heads", "output") if hasattr(dynamics, name)]
+    if isinstance(dynamics, type) or not isinstance(dynamics, OwnDynamics) or not attributes:
         names = ", ".join(kind.__name__ for kind in KNOWN)
         lacking = [name for name in ("name", "noise") if not hasattr(dynamics, name)]
-        lacking += [] if told else ["a kernel, heads() or output()"]
+        lacking += [] if attributes else ["a kernel, heads() or output()"]
         # the rule says enough if all of them are missing
         without = f" without {' and '.join(lacking)}" if 0 < len(lacking) < 3 else ""
         raise ValueError(
@@ -291,10 +293,10 @@ def checked_about(
     """
     if not isinstance(about, (Mapping, NoneType)):
         raise ValueError(f"about must map names to words and numbers, got {shown(about)}")
-    given = dict(about or {})
-    for name, value in given.items():
+    entries = dict(about or {})
+    for name, value in entries.items():
         if not isinstance(name, str) or not isinstance(value, (str, int, float)):
             raise ValueError(
                 f"about must map names to words and numbers, got {name!r}: {shown(value)}"
             )
-    return given
+    return entries

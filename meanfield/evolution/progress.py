@@ -98,11 +98,11 @@ class ProgressBar:
 
 def _state(system: Any) -> str:
     """The energy over that of a Dirac, where there is one, and the space or the flow map."""
-    measure, energy, told = system.measure(), system.energy, ""
+    measure, energy, share_text = system.measure(), system.energy, ""
     if energy is not None:
         share = energy.relative(system.scaled_energy(), system.log_unit)
-        told = f"{energy.symbol}/|{energy.symbol}(δ)| = {share:.4f}, "
-    return f"{told}{getattr(measure, 'space', measure)}"
+        share_text = f"{energy.symbol}/|{energy.symbol}(δ)| = {share:.4f}, "
+    return f"{share_text}{getattr(measure, 'space', measure)}"
 
 
 class DeferredInterrupt:

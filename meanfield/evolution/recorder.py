@@ -208,30 +208,30 @@ class Recorder:
 
     def _multiplied_out(self, row: dict[str, Any]) -> dict[str, Any]:
         """The row with energies as they are, as shares of a Dirac's, and with their balance."""
-        told: dict[str, Any] = {}
+        numbers: dict[str, Any] = {}
         energy = self._energy
         for name, value in row.items():
             if name in _OF_TERMS:
                 each = zip(value, self._log_units, strict=True)
-                told[name] = np.array([multiplied_out(one, unit) for one, unit in each])
+                numbers[name] = np.array([multiplied_out(number, unit) for number, unit in each])
                 self._overflowed |= {
-                    _column(name, i) for i, one in enumerate(told[name]) if np.isinf(one)
+                    _column(name, i) for i, number in enumerate(numbers[name]) if np.isinf(number)
                 }
                 continue
-            told[name] = multiplied_out(value, self._log_unit) if name in _IN_UNIT else value
-            if np.isinf(told[name]) and np.isfinite(value) and name in _IN_UNIT:
+            numbers[name] = multiplied_out(value, self._log_unit) if name in _IN_UNIT else value
+            if np.isinf(numbers[name]) and np.isfinite(value) and name in _IN_UNIT:
                 self._overflowed.add(name)
-                del told[name]
+                del numbers[name]
         if energy is None or "energy" not in row:
-            return told
+            return numbers
         # an energy that is 0 at a Dirac mass is recorded itself
         level, sign = ("energy_share" if energy.dirac else "energy"), np.copysign(1.0, energy.dirac)
         share = float(sign * energy.relative(row["energy"], self._log_unit))
         # the energy of a Dirac mass may vary in time
-        told[level] = row.get("energy_share", share)
+        numbers[level] = row.get("energy_share", share)
         if "work" in row:
-            told["balance_error"] = self._balance_error(told, row, level, energy)
-        return told | self._balance_of_terms(row, energy) if "term_energy" in row else told
+            numbers["balance_error"] = self._balance_error(numbers, row, level, energy)
+        return numbers | self._balance_of_terms(row, energy) if "term_energy" in row else numbers
 
     def _balance_error(
         self, told: dict[str, Any], row: dict[str, Any], level: str, energy: Energy
@@ -263,7 +263,7 @@ class Recorder:
             for name in ("term_energy", "term_work")
         )
         known = (r["term_energy_share"] for r in self._rows if "term_energy_share" in r)
-        first = next((one for one in known if np.isfinite(one).all()), shares)
+        first = next((share for share in known if np.isfinite(share).all()), shares)
         has_size = [part.has_size for (_, part), _ in parts]
         largest_so_far = self._largest("term_energy_share", shares)
         errors = (shares - first - gains) / np.where(has_size, 1.0, largest_so_far)
@@ -295,9 +295,11 @@ class Recorder:
     def restore(self, saved: Solution, saves: int, numbers: Mapping[str, Any]) -> None:
         """Take over what another run had kept at its first saves."""
         columns = {
-            name: list(one.values[:saves]) if TERM in one.dims else one.values[:saves].tolist()
-            for name, one in Contents.of(saved.numbers).variables.items()
-            if one.dims in (("t",), ("t", TERM))
+            name: list(variable.values[:saves])
+            if TERM in variable.dims
+            else variable.values[:saves].tolist()
+            for name, variable in Contents.of(saved.numbers).variables.items()
+            if variable.dims in (("t",), ("t", TERM))
         }
         columns["t"] = saved.t[:saves].tolist()
         self.measures = list(saved.measures[:saves])
@@ -320,33 +322,35 @@ class Recorder:
         """
         about, rows = self._about(), self._rows
         present = {name for row in rows for name in row} | {*self._monitors}
-        found = {
-            name: Variable(("t",), np.array([row.get(name, np.nan) for row in rows]), told)
-            for name, told in about.items()
+        variables = {
+            name: Variable(("t",), np.array([row.get(name, np.nan) for row in rows]), attributes)
+            for name, attributes in about.items()
             if name in present - self._overflowed and not name.startswith(f"{TERM}_")
         }
         if self._energy is not None and "term_energy" in present:
-            found |= self._over_terms(about)
+            variables |= self._over_terms(about)
         if collapses:
             columns = dict(zip(_OF_COLLAPSES, np.array(collapses).T, strict=True))
             gaps = [multiplied_out(gap, self._log_unit) for gap in columns.pop("collapse_energy")]
             if self._energy is not None and np.isfinite(gaps).all():
                 columns["collapse_energy"] = np.array(gaps)
             for name, column in columns.items():
-                found[name] = Variable((COLLAPSE,), column, about[name])
-        found["t"] = Variable(("t",), np.array([row["t"] for row in rows]), TIME | {"role": "time"})
+                variables[name] = Variable((COLLAPSE,), column, about[name])
+        variables["t"] = Variable(
+            ("t",), np.array([row["t"] for row in rows]), TIME | {"role": "time"}
+        )
         attrs: dict[str, float] = {}
         if self.hand_over is not None:
             t, gap = self.hand_over
             attrs = {"hand_over_t": t} | ({} if gap is None else {"hand_over_energy_gap": gap})
-        return Contents(found, attrs)
+        return Contents(variables, attrs)
 
     def _over_terms(self, about: Mapping[str, Mapping[str, str]]) -> dict[str, Variable]:
         """The saved numbers of each term, nan where a save has none."""
         parts = self._energy.parts if self._energy else ()
         lacking = np.full(len(parts), np.nan)
         over = ("t", TERM)
-        found: dict[str, Variable] = {}
+        variables: dict[str, Variable] = {}
         for name in ("term_energy", "term_energy_share", *_OF_TERMS[1:], "term_balance_error"):
             words = {**about[name]}
             values = np.array([row.get(name, lacking) for row in self._rows])
@@ -355,10 +359,10 @@ class Recorder:
                 values[:, lost] = np.nan
                 which = ", ".join(map(str, lost))
                 words["comment"] += f"; too large for float64, and nan, of {which}"
-            found[name] = Variable(over, values, words)
-        told = "; ".join(f"{i}: {f:g} {e.formula}" for i, (f, e) in enumerate(parts))
-        about_terms = {"long_name": "term of the energy", "comment": told}
-        return found | {TERM: Variable((TERM,), np.arange(len(parts)), about_terms)}
+            variables[name] = Variable(over, values, words)
+        formulas = "; ".join(f"{i}: {f:g} {e.formula}" for i, (f, e) in enumerate(parts))
+        about_terms = {"long_name": "term of the energy", "comment": formulas}
+        return variables | {TERM: Variable((TERM,), np.arange(len(parts)), about_terms)}
 
     def _about(self) -> dict[str, dict[str, str]]:
         """The attributes of every variable that there may be, in the order of a dataset."""
@@ -376,8 +380,8 @@ class Recorder:
             units = {"units": str(monitor.units)} if hasattr(monitor, "units") else {}
             about[name] = {"long_name": what, "role": "monitor"} | units
             for end, text in _OF_BRACKET.items():
-                told = {"comment": _PROVED_COMMENT} if end == PROVED else units
-                about[f"{name}{end}"] = {"long_name": text.format(what), "role": "bound"} | told
+                further = {"comment": _PROVED_COMMENT} if end == PROVED else units
+                about[f"{name}{end}"] = {"long_name": text.format(what), "role": "bound"} | further
         return about
 
     def _worded(self, text: str) -> str:
@@ -419,7 +423,11 @@ def _rate_of(energy: Energy) -> str:
 
 def with_role(data: Contents | xr.Dataset, *roles: str) -> list[str]:
     """The variables over t that have one of these roles, those of the first role first."""
-    over_t = [(str(name), one.attrs) for name, one in data.variables.items() if one.dims == ("t",)]
+    over_t = [
+        (str(name), variable.attrs)
+        for name, variable in data.variables.items()
+        if variable.dims == ("t",)
+    ]
     return [name for role in roles for name, about in over_t if about.get("role") == role]
 
 
@@ -462,9 +470,9 @@ def checked_monitors(monitors: Monitors | None) -> Monitors:
         raise ValueError(
             f'monitors must map names to callables, as {{"name": monitor}}, got {shown(monitors)}'
         )
-    given = dict(monitors or {})
-    taken = taken_names(given)
-    for name, monitor in given.items():
+    named = dict(monitors or {})
+    taken = taken_names(named)
+    for name, monitor in named.items():
         if (
             not isinstance(name, str)
             or not is_name(name)
@@ -476,4 +484,4 @@ def checked_monitors(monitors: Monitors | None) -> Monitors:
                 f"monitors must map new names (of no variable or dimension of a file, without '/') "
                 f"to callables, got {name!r}: {shown(monitor)}"
             )
-    return given
+    return named

@@ -120,9 +120,9 @@ def resume_from(
     with file_lock(place, "path"):
         remove_leftovers(place)
         if saved.resumption is None:
-            for name, given in {"dynamics": dynamics, "energy": energy}.items():
-                if given is not None:
-                    setattr(saved, name, _kept_or_given(name, saved, given))
+            for name, dynamics_given in {"dynamics": dynamics, "energy": energy}.items():
+                if dynamics_given is not None:
+                    setattr(saved, name, _kept_or_given(name, saved, dynamics_given))
             if place.exists():
                 previous(place).unlink(missing_ok=True)
             return saved
@@ -186,13 +186,13 @@ def loaded(path: str | os.PathLike[str]) -> Solution:
         return load(place)
     except ValueError as error:
         try:
-            found = load(previous(place))
+            solution = load(previous(place))
         except ValueError:
             raise error from None
         # between two renamings of a process that was killed there is none
         if not isinstance(error, MissingFileError):
             warnings.warn(f"{error}: the checkpoint before it is used", stacklevel=3)
-        return found
+        return solution
 
 
 def _monitors(resumption: Resumption, given: Monitors) -> Monitors:
@@ -325,8 +325,8 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
         advance(system, t, lambda _: None, DeferredInterrupt())
     except Stop as stop:
         raise ArithmeticError(f"the run does not reach t = {t:g} again: {stop}") from stop
-    found: AnyMeasure = system.measure()
-    return found
+    state: AnyMeasure = system.measure()
+    return state
 
 
 def _of_law(flow: SphereFlowMap) -> SphereFlowMap:

@@ -75,14 +75,14 @@ class _OnDemand:
 
     def __get__(self, sol: Solution | None, kind: type) -> xr.Dataset:
         """Return the dataset, made once; None of the class, for a dataclass the default."""
-        given: Any = None if sol is None else vars(sol)["dataset"]
-        if isinstance(given, Contents):
+        kept: Any = None if sol is None else vars(sol)["dataset"]
+        if isinstance(kept, Contents):
             with _MAKING:
-                given = vars(sol)["dataset"]
-                if isinstance(given, Contents):
-                    given = vars(sol)["dataset"] = given.dataset()
-        found: xr.Dataset = given
-        return found
+                kept = vars(sol)["dataset"]
+                if isinstance(kept, Contents):
+                    kept = vars(sol)["dataset"] = kept.dataset()
+        dataset: xr.Dataset = kept
+        return dataset
 
     def __set__(self, sol: Solution, given: xr.Dataset | Contents | None) -> None:
         """Keep a dataset, or what makes one.
@@ -232,8 +232,8 @@ class Solution(ShownRun, Generic[M_co]):
         save = int(np.searchsorted(self.t, time))
         if self.t[save] == time:
             return self.measures[save]
-        found: M_co = Solution._state_between(self, time)
-        return found
+        measure: M_co = Solution._state_between(self, time)
+        return measure
 
     def _time(self, t: float) -> float:
         """A time of the run: that of a save where it differs from it by rounding only.
@@ -257,9 +257,9 @@ class Solution(ShownRun, Generic[M_co]):
         It is the same for the whole of a run and for a part of it.
         """
         attrs = Contents.of(self.numbers).attrs
-        told = str(attrs.get(SOURCE, ""))
-        if _SHA_256.fullmatch(told):
-            return told
+        digest = str(attrs.get(SOURCE, ""))
+        if _SHA_256.fullmatch(digest):
+            return digest
         first = self.measures[:1]
         told_of = self._records_of(first)
         own = arrays.measure_variables(first) | told_of.variables
@@ -374,15 +374,17 @@ class Solution(ShownRun, Generic[M_co]):
         for row, t in zip(values, self.t, strict=True):
             for part in blocks(len(points), 1):
                 row[part] = self.pdf(points[part], t)
-        values = values.reshape(-1, *(one.values.size for one in coordinates.values()))
-        told = {name: self.attributes()[name] for name in _OF_GRID}
-        found = self.dataset.assign_attrs(told).assign_coords(coordinates)
-        found["density"] = ("t", *coordinates), values, gridded.DENSITY
+        values = values.reshape(
+            -1, *(coordinate.values.size for coordinate in coordinates.values())
+        )
+        attributes = {name: self.attributes()[name] for name in _OF_GRID}
+        dataset = self.dataset.assign_attrs(attributes).assign_coords(coordinates)
+        dataset["density"] = ("t", *coordinates), values, gridded.DENSITY
         masses = gridded.masses_on(values, coordinates, self.final.dim)
         if not isinstance(grid, Mapping):
             gridded.warn_missed(masses, self.t)
-        found["grid_mass"] = "t", masses, gridded.GRID_MASS
-        return found
+        dataset["grid_mass"] = "t", masses, gridded.GRID_MASS
+        return dataset
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF-4 file, which `load` reads back to the bit and any NetCDF tool opens.
@@ -415,8 +417,8 @@ class Solution(ShownRun, Generic[M_co]):
     @property
     def numbers(self) -> Contents | xr.Dataset:
         """The variables and attributes of the dataset, which need not be made for them."""
-        given: Contents | xr.Dataset = vars(self)["dataset"]
-        return given
+        kept: Contents | xr.Dataset = vars(self)["dataset"]
+        return kept
 
     def _to_file(self) -> Contents:
         records = self.records()
@@ -428,11 +430,11 @@ class Solution(ShownRun, Generic[M_co]):
         about = kept.variables["t"].attrs if "t" in kept.variables else arrays.TIME
         if "size" in own.keys() & kept.variables.keys():
             own["size"] = own["size"]._replace(attrs=kept.variables["size"].attrs)
-        found = Contents(kept.variables | {"t": Variable(("t",), self.t, about)} | own)
-        found.check_numbers()
-        found.attrs = kept.attrs | self.attributes() | records.attrs
-        found.attrs["checksum"] = found.checksum()
-        return found
+        contents = Contents(kept.variables | {"t": Variable(("t",), self.t, about)} | own)
+        contents.check_numbers()
+        contents.attrs = kept.attrs | self.attributes() | records.attrs
+        contents.attrs["checksum"] = contents.checksum()
+        return contents
 
     def attributes(self) -> dict[str, Any]:
         """The attributes of the file; these names are not the dataset's."""
@@ -450,8 +452,8 @@ class Solution(ShownRun, Generic[M_co]):
 
     def records(self) -> Contents:
         """The records that the dynamics, the measures and the rest of the run are made from."""
-        found = self._records_of(self.measures)
-        return found if self.resumption is None else found | self.resumption.contents()
+        records = self._records_of(self.measures)
+        return records if self.resumption is None else records | self.resumption.contents()
 
     def _records_of(self, measures: Sequence[AnyMeasure]) -> Contents:
         dynamics = arrays.dynamics_record(self.dynamics, self.energy)
@@ -466,8 +468,8 @@ def versions() -> dict[str, str]:
 
 def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
     """The versions that a file names, "unknown" where it names none."""
-    told = {name: str(attributes.get(f"{name}{_VERSION}", _UNKNOWN)) for name in _PACKAGES}
-    return {k: v for k, v in told.items() if k != _OPTIONAL or v != _UNKNOWN}
+    versions = {name: str(attributes.get(f"{name}{_VERSION}", _UNKNOWN)) for name in _PACKAGES}
+    return {k: v for k, v in versions.items() if k != _OPTIONAL or v != _UNKNOWN}
 
 
 def other_versions(versions: Mapping[str, str]) -> list[str]:
@@ -541,8 +543,8 @@ def _from_file(stored: Contents) -> Solution:
     stored.check_numbers()
     own = arrays.own_names(stored)
     kept = {
-        name: one._replace(values=one.values[...])
-        for name, one in stored.variables.items()
+        name: variable._replace(values=variable.values[...])
+        for name, variable in stored.variables.items()
         if name not in own
     }
     for name, (dims, _, notes) in kept.items():
@@ -571,10 +573,10 @@ def _from_file(stored: Contents) -> Solution:
         resumption=arrays.read_resumption(stored),
         versions=versions_of(about),
     )
-    found = stored.checksum()
-    if about.get("checksum") != found:
+    checksum = stored.checksum()
+    if about.get("checksum") != checksum:
         raise ValueError(
-            f"it was damaged or changed: its checksum must be {found:.8}…, got "
+            f"it was damaged or changed: its checksum must be {checksum:.8}…, got "
             f"{about.get('checksum')!s:.8}…"
         )
     ours = {*solution.attributes(), *solution.records().attrs, "checksum"}

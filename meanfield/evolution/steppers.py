@@ -354,16 +354,16 @@ def _tableau(decay: Array, h: float) -> tuple[Array, Array, list[list[Array]]]:
     e^{-λh}, e^{-λh/2}, and h times the weights of the rates in the second stage, in the third to
     the fifth and at the end, those that are not 0.
     """
-    whole, one, two, three = phi_functions(-h * decay)
+    whole, phi_one, two, three = phi_functions(-h * decay)
     half, half_one, half_two, half_three = phi_functions(-0.5 * h * decay)
     a52 = 0.5 * half_two - three + 0.25 * two - 0.5 * half_three
     a54 = 0.25 * half_two - a52
     stages = (
         (0.5 * half_one,),
         (0.5 * half_one - half_two, half_two),
-        (one - 2.0 * two, two),
+        (phi_one - 2.0 * two, two),
         (0.5 * half_one - 2.0 * a52 - a54, a52, a54),
-        (one - 3.0 * two + 4.0 * three, 4.0 * three - two, 4.0 * two - 8.0 * three),
+        (phi_one - 3.0 * two + 4.0 * three, 4.0 * three - two, 4.0 * two - 8.0 * three),
     )
     return whole, half, [[h * weight for weight in stage] for stage in stages]
 

@@ -113,7 +113,7 @@ class System(Generic[M]):
         self.collapses: list[tuple[float, int, float]] = []
         # flow maps keep their past here; others leave it empty
         self._history = History(options.t_start)
-        self.log_units = [one.log_unit for _, one in self._energies] or [0.0]
+        self.log_units = [energy.log_unit for _, energy in self._energies] or [0.0]
         self.log_unit = max(self.log_units)
         self.equation: Any
         self.state: Array
@@ -184,8 +184,8 @@ class System(Generic[M]):
 
     def measure_of(self, state: Array, t: float) -> M:  # noqa: ARG002 (of meshes on S^2)
         """The measure of a state at a time."""
-        found: M = self.equation.measure(state[: self._size])
-        return found
+        measure: M = self.equation.measure(state[: self._size])
+        return measure
 
     def rebase(self, measure: M) -> None:
         """Continue from a measure as it is saved, and from nothing else.
@@ -278,7 +278,7 @@ class System(Generic[M]):
 
     def units(self, t: float) -> Array:
         """Log units of the energies that the equation of a time has gains of."""
-        return np.array([one.log_unit for _, one in self._energy_at(t).each])
+        return np.array([energy.log_unit for _, energy in self._energy_at(t).each])
 
     def _energy_at(self, t: float) -> Energy:
         """The energy that is recorded, with the weights of a time."""

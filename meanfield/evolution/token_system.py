@@ -54,19 +54,19 @@ def generator_from(state: dict[str, Any]) -> np.random.Generator:
     ValueError
         If it is the state of none.
     """
-    given = state.get("bit_generator") if isinstance(state, dict) else None
-    kind = one_of("rng", given, _KINDS)
-    found = np.random.Generator(getattr(np.random, kind)())
+    kind_of_bits = state.get("bit_generator") if isinstance(state, dict) else None
+    kind = one_of("rng", kind_of_bits, _KINDS)
+    generator = np.random.Generator(getattr(np.random, kind)())
     try:
-        found.bit_generator.state = state
-        if generator_state(found) != state:
-            raise ValueError(f"state must be that of a {kind}, got {generator_state(found)}")
+        generator.bit_generator.state = state
+        if generator_state(generator) != state:
+            raise ValueError(f"state must be that of a {kind}, got {generator_state(generator)}")
         for name, value in (state | state["state"]).items():
             if name in _LARGEST_POSITIONS:
                 integer(name, value, low=0, high=_LARGEST_POSITIONS[name])
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"rng must hold the state of a {kind}, got {shown(state)}") from error
-    return found
+    return generator
 
 
 def default_max_step(particles: Particles, dynamics: Dynamics) -> float:
@@ -79,7 +79,7 @@ def default_max_step(particles: Particles, dynamics: Dynamics) -> float:
     """
     dynamics = dynamics.mover
     if dynamics.varies:
-        return min(default_max_step(particles, one) for one in dynamics.instances)
+        return min(default_max_step(particles, instance) for instance in dynamics.instances)
     # a rotation is exact, the field on the way an average over it
     omega, multipliers = particles.natural_frequencies, dynamics.multipliers
     turning = 0.0 if omega is None else float(np.abs(omega).max())
@@ -278,13 +278,13 @@ class LayerSystem(TokenSystem):
 
     def _pass(self, state: Array, step: float) -> Array | None:
         """The state after the next layer, None where a token has no direction any more."""
-        given = self._particles
-        points = given.points + step * self._output(given)
+        particles = self._particles
+        points = particles.points + step * self._output(particles)
         self.evaluations += 1
         norms = np.linalg.norm(points, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or norms.min() == 0.0:
             return None
-        self._passed = given.moved_to(points / norms)
+        self._passed = particles.moved_to(points / norms)
         return np.append(self._passed.points, state[self._size :])
 
 

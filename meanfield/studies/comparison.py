@@ -126,7 +126,7 @@ def compare(
         )
     names = some_of("distances", distances, DISTANCES)
     known = (getattr(layer, "beta", 0.0) for layer in adapt(a.dynamics).representatives)
-    default = next((found for found in known if found), 1.0)
+    default = next((reason for reason in known if reason), 1.0)
     beta = default if beta is None else number("beta", beta, above=0)
     gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
     boolean("progress", progress)
@@ -151,7 +151,7 @@ def compare(
         ds["energy_difference"] = "t", -ds["energy_share"].diff("run").values[0]
     absent = [name for name, values in ds.data_vars.items() if values.isnull().all()]
     ds = ds.drop_vars(absent)
-    missing = {name: _reason(found, len(times)) for name, found in gaps.items() if found}
+    missing = {name: _reason(reason, len(times)) for name, reason in gaps.items() if reason}
     missing |= {name: "neither run has numbers of it" for name in _NUMBERS if name not in ds}
     ds.attrs |= {
         "title": f"{a.dynamics} on {a.final} (a) and {b.dynamics} on {b.final} (b)",
@@ -232,10 +232,10 @@ def _distance(
         If it can't be computed for this pair.
     """
     if name == "mmd":
-        found, error = mmd_with_error(mu, nu, beta, scaled=True)
-        if not np.isfinite(found):
-            raise ValueError(f"mmd at beta = {beta:g} is {found} of {mu} and {nu}")
-        return {"mmd": found, "mmd_error": error}
+        distance, error = mmd_with_error(mu, nu, beta, scaled=True)
+        if not np.isfinite(distance):
+            raise ValueError(f"mmd at beta = {beta:g} is {distance} of {mu} and {nu}")
+        return {"mmd": distance, "mmd_error": error}
     if any(
         off > 0.0 and isinstance(nodes, Particles)
         for nodes, off in (mu.for_transport(1.0), nu.for_transport(1.0))
@@ -281,19 +281,19 @@ def _dataset(times: Array, rows: Sequence[dict[str, Any]], beta: float) -> xr.Da
 
 def _verdict(ds: xr.Dataset) -> str:
     """One line: the largest of each distance, and that of the largest number by its name."""
-    told = {
+    attributes = {
         "mmd": "mmd",
         "w1_upper": "W_1",
         "mean_difference": "distance of the means",
         "energy_difference": "difference of E/E(δ)",
     }
-    largest = {name: float(np.abs(ds[name]).max()) for name in told if name in ds}
+    largest = {name: float(np.abs(ds[name]).max()) for name in attributes if name in ds}
     size, worst = max((value, name) for name, value in largest.items())
     absent = [name for name in ("mmd", "w1_upper") if name not in ds or ds[name].isnull().any()]
-    what = f"the same to {size:.2g}" if size < _SAME else f"{told[worst]} up to {size:.2g}"
+    what = f"the same to {size:.2g}" if size < _SAME else f"{attributes[worst]} up to {size:.2g}"
     if size < _SAME and "w1_upper" in absent:
-        what = f"no difference seen without {' and '.join(told[name] for name in absent)}"
+        what = f"no difference seen without {' and '.join(attributes[name] for name in absent)}"
     others = (name for name in largest if size < _SAME or name != worst)
-    parts = ", ".join(f"{told[name]} {largest[name]:.2g}" for name in others)
+    parts = ", ".join(f"{attributes[name]} {largest[name]:.2g}" for name in others)
     first, last = ds["t"].values[[0, -1]]
     return f"{what} at {ds.sizes['t']} times from t = {first:g} to {last:g}: {parts}"

@@ -92,8 +92,8 @@ def followed(
     """`pairs_of` of a repeat for each seed, shape (times, repeats, kmax + bins)."""
     starts = np.array([Uniform(2).sample(n, np.random.default_rng(seed)) for seed in seeds])
     observe = partial(pairs_of, kmax=kmax)
-    found = evolve_batch(starts, USA(beta), times, rtol=_RTOL, atol=_ATOL, observe=observe)
-    return np.asarray(found)
+    correlations = evolve_batch(starts, USA(beta), times, rtol=_RTOL, atol=_ATOL, observe=observe)
+    return np.asarray(correlations)
 
 
 def pairs_of(gram: Array, kmax: int) -> Array:
@@ -260,7 +260,7 @@ def _breaks(
         return np.where(off.any(axis=0), times[off.argmax(axis=0)], np.nan)
 
     # the earliest of them; nan only where all are nan
-    modes = np.array([first(one.modes, one.status == "impossible") for one in closed])
+    modes = np.array([first(closure.modes, closure.status == "impossible") for closure in closed])
     return {
         "breaks": ("closure", np.fmin.reduce(modes, axis=-1)),
         "mode_breaks": (("closure", "degree"), modes),
@@ -357,13 +357,13 @@ def two_token_correlation(
     tasks = [seeds[first : first + BLOCK] for first in range(0, count, BLOCK)]
     run = partial(followed, beta=beta, n=n, times=times, kmax=kmax)
     blocks = run_tasks(executor, run, tasks, "two_token_correlation", progress, workers)
-    found = np.concatenate(blocks, axis=1)
+    values = np.concatenate(blocks, axis=1)
     places = np.linspace(0.0, np.pi, _PLACES)
     closed = [solved(closure, beta, n, times, kmax, places) for closure in CLOSURES]
-    means, errors = found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(count)
+    means, errors = values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(count)
     most = break_errors(count, kmax * len(times))
     linear = linear_stage(beta, n, times, kmax)
-    reached = [times[np.isfinite(one.tail)].max(initial=0.0) for one in closed]
+    reached = [times[np.isfinite(solution.tail)].max(initial=0.0) for solution in closed]
     # from shares of |x| in [0, π] to the even density on a whole turn
     density = 0.5 * _BINS / np.pi
     over = "closure", "t"
@@ -374,11 +374,11 @@ def two_token_correlation(
             "histogram": (("t", "bin"), density * means[:, kmax:]),
             "histogram_error": (("t", "bin"), density * errors[:, kmax:]),
             "linear": (("t", "degree"), linear),
-            "closed": ((*over, "degree"), np.array([one.modes for one in closed])),
-            "psi": ((*over, "x"), np.array([one.psi for one in closed])),
-            "least_density": (over, np.array([one.least for one in closed])),
-            "tail": (over, np.array([one.tail for one in closed])),
-            "status": ("closure", np.array([one.status for one in closed])),
+            "closed": ((*over, "degree"), np.array([solution.modes for solution in closed])),
+            "psi": ((*over, "x"), np.array([solution.psi for solution in closed])),
+            "least_density": (over, np.array([solution.least for solution in closed])),
+            "tail": (over, np.array([solution.tail for solution in closed])),
+            "status": ("closure", np.array([solution.status for solution in closed])),
             "reached": ("closure", np.array(reached)),
             **_breaks(closed, linear, times, means[:, :kmax], most * errors[:, :kmax]),
         },

@@ -166,8 +166,8 @@ def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array
             f"degrees, got {values}"
         )
     least = _certified(basis, coefficients, matrix, beta)
-    found = basis.at(basis.nodes()[0]) @ coefficients
-    lowest, highest = float(found.min()), float(found.max())
+    density = basis.at(basis.nodes()[0]) @ coefficients
+    lowest, highest = float(density.min()), float(density.max())
     if lowest <= -_NEGATIVE * highest:
         raise ArithmeticError(
             f"the measure of constant potential is not positive for {matrix}, beta = {beta:g}: "
@@ -467,12 +467,12 @@ def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
                 known, before = steps[-1]
                 kept = before[np.searchsorted(known, ahead)]
                 own += matrix[blocks[i], blocks[order[at - 1]]] @ kept
-            given = np.broadcast_to(coupling, (len(ahead), *coupling.shape))
-            steps.append((ahead, np.asarray(np.linalg.solve(own, given), dtype=np.float64)))
+            couplings = np.broadcast_to(coupling, (len(ahead), *coupling.shape))
+            steps.append((ahead, np.asarray(np.linalg.solve(own, couplings), dtype=np.float64)))
         for (i, onward), (ahead, step) in zip(ways[::-1], steps[::-1], strict=True):
-            found = np.einsum("nij,nj->ni", step, vectors[ahead, blocks[onward]])
-            size = np.linalg.norm(found, axis=1)
-            vectors[ahead, blocks[i]] = found / size[:, None]
+            onward_vectors = np.einsum("nij,nj->ni", step, vectors[ahead, blocks[onward]])
+            size = np.linalg.norm(onward_vectors, axis=1)
+            vectors[ahead, blocks[i]] = onward_vectors / size[:, None]
             logs[ahead, i] = logs[ahead, onward] + np.log(size)
     largest = logs.max(axis=1, keepdims=True)
     logs -= largest + 0.5 * np.log(np.exp(2.0 * (logs - largest)).sum(axis=1, keepdims=True))
@@ -494,7 +494,7 @@ def _log_values(
     multipliers = np.array(
         [log_eigenvalues(beta * length, basis.dim, basis.kmax)[::2] for length in lengths]
     )
-    found = np.empty(len(vectors))
+    log_values = np.empty(len(vectors))
     for n, (vector, log) in enumerate(zip(vectors, logs, strict=True)):
         exponents = multipliers + log
         unit = float(exponents.max())
@@ -512,8 +512,8 @@ def _log_values(
                 f"{matrix}: an eigenvalue of e^(beta <x, matrix y>) has no digits left"
             )
         # apart, since the quotient may underflow
-        found[n] = unit + np.log(abs(image[best])) - np.log(abs(value[best]))
-    return found
+        log_values[n] = unit + np.log(abs(image[best])) - np.log(abs(value[best]))
+    return log_values
 
 
 def energy_maximiser(matrix: ArrayLike, beta: float = 1.0) -> Extremiser:
@@ -609,8 +609,8 @@ def search_largest(matrix: Array, beta: float, repeats: int, rng: np.random.Gene
 
     starts = rng.normal(size=(repeats, _ATOMS * (dim + 1)))
     options = {"gtol": 1e-10}
-    found = [minimize(descent, x, jac=True, method="BFGS", options=options).fun for x in starts]
-    return float(np.exp(-min(found))) / (2.0 * beta)
+    energies = [minimize(descent, x, jac=True, method="BFGS", options=options).fun for x in starts]
+    return float(np.exp(-min(energies))) / (2.0 * beta)
 
 
 def four_points(values: Array, beta: float) -> tuple[float, float]:
@@ -688,44 +688,47 @@ def energy_extremisers(
     raw = unmasked("matrices", matrices)
     raw = raw[None] if raw.ndim == 2 else raw
     real_array("matrices", raw, 3)
-    given = np.array([symmetric(f"matrices[{i}]", one) for i, one in enumerate(raw)])
+    forms = np.array([symmetric(f"matrices[{i}]", matrix) for i, matrix in enumerate(raw)])
     beta = number("beta", beta, above=0)
     repeats, rng = integer("repeats", repeats, low=0), generator("rng", rng)
-    largest = [energy_maximiser(matrix, beta) for matrix in given]
-    least = [energy_minimiser(matrix, beta) for matrix in given]
-    values = np.array([np.linalg.eigvalsh(matrix) for matrix in given])
+    largest = [energy_maximiser(matrix, beta) for matrix in forms]
+    least = [energy_minimiser(matrix, beta) for matrix in forms]
+    values = np.array([np.linalg.eigvalsh(matrix) for matrix in forms])
     columns = {
-        "least_energy": [one.energy for one in least],
-        "least_energy_lower": [one.bound for one in least],
-        "residual": [one.residual for one in least],
-        "least_kind": [one.kind for one in least],
-        "largest_energy": [one.energy for one in largest],
-        "largest_kind": [one.kind for one in largest],
+        "least_energy": [extremum.energy for extremum in least],
+        "least_energy_lower": [extremum.bound for extremum in least],
+        "residual": [extremum.residual for extremum in least],
+        "least_kind": [extremum.kind for extremum in least],
+        "largest_energy": [extremum.energy for extremum in largest],
+        "largest_kind": [extremum.kind for extremum in largest],
         "dirac_energy": np.exp(beta * values[:, -1]) / (2.0 * beta),
         "pair_energy": np.cosh(beta * values[:, 0]) / (2.0 * beta),
     }
     if repeats:
-        columns["searched_energy"] = [search_largest(one, beta, repeats, rng) for one in given]
-    is_circle = given.shape[1] == 2
+        columns["searched_energy"] = [search_largest(form, beta, repeats, rng) for form in forms]
+    is_circle = forms.shape[1] == 2
     if is_circle:
         shares = np.array([four_points(pair, beta) for pair in values])
         columns |= {"four_point_share": shares[:, 0], "four_point_energy": shares[:, 1]}
     ds = xr.Dataset(
         {
-            "matrix": (("index", "row", "column"), given, {"comment": "D"}),
+            "matrix": (("index", "row", "column"), forms, {"comment": "D"}),
             "eigenvalue": (("index", "row"), values, {"long_name": "eigenvalue of D"}),
             **{name: ("index", np.asarray(column)) for name, column in columns.items()},
         },
         attrs={"beta": beta},
     )
-    return ds.assign(_curves(least, given, beta)) if is_circle else ds
+    return ds.assign(_curves(least, forms, beta)) if is_circle else ds
 
 
 def _curves(least: list[Extremiser], matrices: Array, beta: float) -> xr.Dataset:
     """Densities, potentials and coefficients on the circle."""
     angles = np.linspace(0.0, 2.0 * np.pi, _ANGLES)
     points = circle_points(angles)
-    densities = [one.measure if isinstance(one.measure, Density) else None for one in least]
+    densities = [
+        extremiser.measure if isinstance(extremiser.measure, Density) else None
+        for extremiser in least
+    ]
     last = max((mu.space.kmax for mu in densities if mu is not None), default=0)
     values = np.full((len(least), _ANGLES), np.nan)
     modes = np.full((len(least), last + 1), np.nan + 0j)
@@ -739,7 +742,7 @@ def _curves(least: list[Extremiser], matrices: Array, beta: float) -> xr.Dataset
         return [np.exp(mu.log_moment(beta * points @ matrix)[0]) for mu, matrix in pairs]
 
     flat = potentials([Density(Circle(8), Uniform(2))] * len(least))
-    own = potentials([one.measure for one in least])
+    own = potentials([extremiser.measure for extremiser in least])
     over, over_degrees = ("index", "angle"), ("index", "degree")
     columns = {
         "density": (over, values, {"long_name": "density of least energy"}),

@@ -357,12 +357,12 @@ def limits_without_normalisation(
         if run.status != "finished":
             raise ValueError(f"t_end must be smaller for {shown(case)}, got {t_end:g}: {run}")
         runs.append(run)
-    found = [_evidence(case, run) for case, run in zip(_VALUES, runs, strict=True)]
+    evidence = [_evidence(case, run) for case, run in zip(_VALUES, runs, strict=True)]
     names, over = ("n_distinct", "off", "moved"), ("case", "t", "token", "axis")
     return xr.Dataset(
         {
             "trajectory": (over, np.array([run.points[:, :, :2] for run in runs])),
-            **{name: ("case", [row[i] for row in found]) for i, name in enumerate(names)},
+            **{name: ("case", [row[i] for row in evidence]) for i, name in enumerate(names)},
         },
         coords={"case": list(_VALUES), "t": runs[0].t},
         attrs={"beta": beta},

@@ -81,12 +81,12 @@ def normality(fluctuations: Array) -> Array:
     nan for fewer than three repeats, or where they are all equal.
     """
     differ = np.ptp(fluctuations, axis=0) > 0.0
-    found = np.full(differ.shape, np.nan)
+    statistic = np.full(differ.shape, np.nan)
     if len(fluctuations) >= _FEWEST_FOR_A_TEST and differ.any():
         from scipy.stats import shapiro  # slow to import, and workers need none
 
-        found[differ] = shapiro(fluctuations[:, differ], axis=0).pvalue
-    return found
+        statistic[differ] = shapiro(fluctuations[:, differ], axis=0).pvalue
+    return statistic
 
 
 DISTANCES = ("mmd", "sobolev", "w1", "w2")
@@ -234,8 +234,8 @@ def mean_field_limit(
     run = partial(run, limit=(limit.t, limit.measures, energies))
     entropy = drawn_entropy(rng) if isinstance(rng, np.random.Generator) else int(rng)
     tasks = [(size, (entropy, i, r)) for i, size in enumerate(counts) for r in range(repeats)]
-    found = run_tasks(executor, run, tasks, "mean_field_limit", progress, workers)
-    parts = [found[first : first + repeats] for first in range(0, len(found), repeats)]
+    results = run_tasks(executor, run, tasks, "mean_field_limit", progress, workers)
+    parts = [results[first : first + repeats] for first in range(0, len(results), repeats)]
     ds: xr.Dataset = xr.concat([xr.concat(part, "repeat") for part in parts], "n")
     measured = [str(name) for name in ds if name != "fluctuation"]
     # Bonferroni: right however the quantities hang together
@@ -281,7 +281,7 @@ def ascending_counts(n: int | Sequence[int]) -> list[int]:
     ValueError
         If one is below 2, or they do not ascend.
     """
-    counts = [integer("n", one, low=2) for one in several("n", n)]
+    counts = [integer("n", count, low=2) for count in several("n", n)]
     if sorted(set(counts)) != counts:
         raise ValueError(f"n must ascend, got {counts}")
     return counts
@@ -312,7 +312,7 @@ def density_run(
         )
     space: Space = Zonal(law.dim, _ZONAL, axis=axis) if law.dim > 3 else Sphere(_SPHERE)
     start = Density(Circle(_CIRCLE) if law.dim == 2 else space, law, tail_tol=_TAIL_TOL)
-    found = solve(start, dynamics, t_end, save_at, rtol=_RTOL, atol=_ATOL)
-    if not found.success:
-        raise ValueError(f"t_end must be smaller for the limit of {shown(law)}: {found.message}")
-    return found
+    solution = solve(start, dynamics, t_end, save_at, rtol=_RTOL, atol=_ATOL)
+    if not solution.success:
+        raise ValueError(f"t_end must be smaller for the limit of {shown(law)}: {solution.message}")
+    return solution

@@ -112,7 +112,7 @@ def phase_diagram(
         raise ValueError(f"delta must be in [1e-9, 1), got {delta:g}")
     times = _checks.times_until("save_at", save_at, _checks.number("t_end", t_end, above=0))
     runs = _checked(dynamics, dim)
-    axis = _checks.ascending("dynamics' beta", [one.beta for one in runs])
+    axis = _checks.ascending("dynamics' beta", [each.beta for each in runs])
     seeds = spawn_seeds(_checks.generator("rng", rng), count)
     groups = [tuple(runs[first : first + _DYNAMICS]) for first in range(0, len(runs), _DYNAMICS)]
     blocks = [seeds[first : first + _BLOCK] for first in range(0, count, _BLOCK)]
@@ -124,13 +124,13 @@ def phase_diagram(
     sums = run_tasks(executor, count_pairs, tasks, "phase diagram", progress, workers)
     # sums of whole numbers: the same in any order
     rows = [sum(sums[first : first + len(blocks)]) for first in range(0, len(sums), len(blocks))]
-    found, pairs = np.concatenate(rows), n * (n - 1)
-    mean = found[:, 0] / count
+    met, pairs = np.concatenate(rows), n * (n - 1)
+    mean = met[:, 0] / count
     with np.errstate(invalid="ignore", divide="ignore"):
-        squares = (found[:, 1] - count * mean**2) / (count - 1.0)
+        squares = (met[:, 1] - count * mean**2) / (count - 1.0)
     # the difference of two numbers that are equal to rounding may be negative
     error = np.sqrt(np.maximum(squares, 0.0) / count)
-    arrival = [_arrival(one, n, delta) for one in runs]
+    arrival = [_arrival(each, n, delta) for each in runs]
     over = ("t", "beta")
     ds = xr.Dataset(
         {
@@ -146,20 +146,21 @@ def phase_diagram(
 
 def _checked(dynamics: Any, dim: int) -> list[AnyAttention]:
     runs = _checks.several("dynamics", dynamics)
-    if len({type(one) for one in runs}) > 1:
+    if len({type(candidate) for candidate in runs}) > 1:
         raise ValueError(f"dynamics must be of one class, got {_checks.shown(runs)}")
     refuse_schedules("dynamics", runs, "β is that of a row of the diagram")
-    for one in runs:
-        refuse_mask(one)
-        if type(one) not in (SA, USA, Attention) or one.noise > 0.0:
+    for candidate in runs:
+        refuse_mask(candidate)
+        if type(candidate) not in (SA, USA, Attention) or candidate.noise > 0.0:
             raise ValueError(
-                f"dynamics must be SA, USA or Attention without noise, got {_checks.shown(one)}"
+                f"dynamics must be SA, USA or Attention without noise, got "
+                f"{_checks.shown(candidate)}"
             )
-        if one.stays_in_span and not one.normalised and one.beta > LARGEST_BETA:
-            got, largest = _checks.tell_apart(one.beta, LARGEST_BETA)
+        if candidate.stays_in_span and not candidate.normalised and candidate.beta > LARGEST_BETA:
+            got, largest = _checks.tell_apart(candidate.beta, LARGEST_BETA)
             raise ValueError(f"dynamics must have beta <= {largest} for USA, got {got}")
-        if one.dim not in (None, dim):
-            raise ValueError(f"dim must be that of {_checks.shown(one)}, got {dim}")
+        if candidate.dim not in (None, dim):
+            raise ValueError(f"dim must be that of {_checks.shown(candidate)}, got {dim}")
     return runs
 
 
@@ -178,19 +179,19 @@ def _count_pairs(
     several, seeds = task
     in_span = several[0].stays_in_span
     starts = np.array([_start(n, dim, np.random.default_rng(seed), in_span) for seed in seeds])
-    found = []
-    for one in several:
+    counts = []
+    for tokens in several:
         near = evolve_batch(
             starts,
-            one,
+            tokens,
             times,
             rtol=rtol,
             atol=1e-2 * rtol,
             observe=partial(_near_pairs, delta=delta),
-            settled=partial(_all_near, pairs=n * (n - 1)) if _is_attractive(one) else None,
+            settled=partial(_all_near, pairs=n * (n - 1)) if _is_attractive(tokens) else None,
         )
-        found.append([near.sum(axis=1), (near**2).sum(axis=1)])
-    return np.array(found)
+        counts.append([near.sum(axis=1), (near**2).sum(axis=1)])
+    return np.array(counts)
 
 
 def _start(n: int, dim: int, rng: np.random.Generator, in_span: bool) -> Array:
@@ -217,7 +218,7 @@ def _near_pairs(gram: Array, delta: float) -> Integers:
     if total in (count * n, near.size):
         return np.full(count, total // count - n, dtype=np.int64)
     # each by itself: counting along axes takes ten times as long
-    return np.array([np.count_nonzero(one) - n for one in near], dtype=np.int64)
+    return np.array([np.count_nonzero(matrix) - n for matrix in near], dtype=np.int64)
 
 
 def _all_near(near: Integers, pairs: int) -> bool:

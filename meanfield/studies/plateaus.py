@@ -93,10 +93,10 @@ def metastability(
     (4, 4)
     """
     runs: list[Isotropic] = several("dynamics", dynamics)
-    for one in runs:
-        check_attention(one, is_balanced=False, attracts=True, has_noise=False)
-        if one.beta <= 0.0:
-            raise ValueError(f"dynamics must have beta > 0, got {shown(one)}")
+    for run_dynamics in runs:
+        check_attention(run_dynamics, is_balanced=False, attracts=True, has_noise=False)
+        if run_dynamics.beta <= 0.0:
+            raise ValueError(f"dynamics must have beta > 0, got {shown(run_dynamics)}")
     if law is not None and (not isinstance(law, Law) or law.dim != 2):
         raise ValueError(f"law must be one on the circle, got {shown(law)}")
     amplitude = number("amplitude", amplitude, above=0, high=0.1)
@@ -104,17 +104,22 @@ def metastability(
     t_start = number("t_start", t_start, above=0)
     ticks = np.geomspace(t_start, number("t_end", t_end, above=t_start), count)
     rng = generator("rng", rng)
-    tasks = [(one, law or _near_uniform(one, amplitude, rng), ticks, radius) for one in runs]
-    found = run_tasks(executor, _run, tasks, "metastability", progress, workers)
-    statuses, messages = ([one[name].item() for one in found] for name in ("status", "message"))
+    tasks = [
+        (run_dynamics, law or _near_uniform(run_dynamics, amplitude, rng), ticks, radius)
+        for run_dynamics in runs
+    ]
+    results = run_tasks(executor, _run, tasks, "metastability", progress, workers)
+    statuses, messages = (
+        [run_dynamics[name].item() for run_dynamics in results] for name in ("status", "message")
+    )
     warn_unfinished(statuses, messages)
-    numbered = [one.reindex(t=np.arange(count)) for one in found]
+    numbered = [run_dynamics.reindex(t=np.arange(count)) for run_dynamics in results]
     ds: xr.Dataset = xr.concat(numbered, "run", join="outer")
     about = {"long_name": "time over that of growth", "comment": "t in units of 1/max γ_k"}
     return ds.drop_vars(["message", *ds.sizes], errors="ignore").assign_coords(
         t=("t", ticks, about),
-        beta=("run", np.array([one.beta for one in runs])),
-        dynamics=("run", np.array([one.name for one in runs])),
+        beta=("run", np.array([run_dynamics.beta for run_dynamics in runs])),
+        dynamics=("run", np.array([run_dynamics.name for run_dynamics in runs])),
     )
 
 
@@ -143,9 +148,9 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
     solution = solve(FlowMap(law), dynamics, float(times[-1]), times[:-1])
     # the start itself is no save of the study, and a run may have ended early
     kept = cast(list[LineFlowMap], solution.measures[1:])
-    found = [clusters(flow, radius) for flow in kept]
-    counts = np.array([len(group) for group in found])
-    inside = np.array([float(group.masses.sum()) for group in found])
+    each_clusters = [clusters(flow, radius) for flow in kept]
+    counts = np.array([len(group) for group in each_clusters])
+    inside = np.array([float(group.masses.sum()) for group in each_clusters])
     steady = np.where(inside > 1.0 - _OUTSIDE, counts, 0)
     # several modes may be as large as each other, and none of them alone says what forms
     formed = steady[steady > 0]
@@ -154,7 +159,10 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
     times = solution.t[1:]
     mergers = times[1:][(steady[1:] > 0) & (steady[1:] < steady[:-1])]
     plateaus = np.reshape(_plateaus(times, steady), (-1, 3)).T
-    of_clusters, angles = ("t", "cluster"), pad([circle_angles(group.centres) for group in found])
+    of_clusters, angles = (
+        ("t", "cluster"),
+        pad([circle_angles(group.centres) for group in each_clusters]),
+    )
     ds = xr.Dataset(
         {
             "time": ("t", times),
@@ -168,7 +176,7 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
             "status": solution.status,
             "message": solution.message,
             "cluster_angle": (of_clusters, angles, {"units": "radian"}),
-            "cluster_mass": (of_clusters, pad([group.masses for group in found])),
+            "cluster_mass": (of_clusters, pad([group.masses for group in each_clusters])),
             "plateau_start": ("plateau", plateaus[0]),
             "plateau_end": ("plateau", plateaus[1]),
             "plateau_n_clusters": ("plateau", plateaus[2]),

@@ -132,8 +132,8 @@ def proposition_3_4(
     n_measures = integer("n_measures", n_measures, low=1)
     repeats = integer("repeats", repeats, low=1)
     kmax = None if kmax is None else integer("kmax", kmax, low=1, high=4096)
-    given = _checks.some_of("parts", [parts] if is_single(parts) else parts, PARTS)
-    chosen = [part for part in PARTS if part in given]
+    parts_chosen = _checks.some_of("parts", [parts] if is_single(parts) else parts, PARTS)
+    chosen = [part for part in PARTS if part in parts_chosen]
     if potential is not None and beta is not None:
         raise ValueError(
             f"beta must be None with a potential, which is in its place, got {shown(beta)}"
@@ -149,7 +149,7 @@ def proposition_3_4(
         kmax = kmax or size
         # neighbours have no mean between them
         betas = sorted({low, float(np.clip(np.sqrt(low) * np.sqrt(high), low, high)), high})
-        energies = [attention_energy(one, dim, max(size, kmax)) for one in betas]
+        energies = [attention_energy(value, dim, max(size, kmax)) for value in betas]
     if not chosen:
         raise ValueError(
             f"parts must have one of {_OF_POTENTIALS} for a potential, got {shown(parts)}"
@@ -159,24 +159,27 @@ def proposition_3_4(
     examine = partial(
         _examine, interval=(low, high), kmax=kmax or 0, n_measures=n_measures, repeats=repeats
     )
-    found = run_tasks(executor, examine, tasks, "proposition 3.4", progress, workers)
-    rows = [found[i : i + len(chosen)] for i in range(0, len(found), len(chosen))]
+    results = run_tasks(executor, examine, tasks, "proposition 3.4", progress, workers)
+    rows = [results[i : i + len(chosen)] for i in range(0, len(results), len(chosen))]
     ds: xr.Dataset = xr.concat(
-        [xr.merge([one.data for one in row], join="outer", compat="no_conflicts") for row in rows],
+        [
+            xr.merge([evidence.data for evidence in row], join="outer", compat="no_conflicts")
+            for row in rows
+        ],
         xr.DataArray(betas, dims="beta", name="beta"),
         data_vars="all",
         coords="minimal",
         compat="override",
         join="outer",
     )
-    ds["status"] = ("beta", "part"), [[one.status for one in row] for row in rows]
-    ds["finding"] = ("beta", "part"), [[one.finding for one in row] for row in rows]
+    ds["status"] = ("beta", "part"), [[evidence.status for evidence in row] for row in rows]
+    ds["finding"] = ("beta", "part"), [[evidence.finding for evidence in row] for row in rows]
     ds.attrs |= {
         "statement": _statement((low, high), dim, potential is not None),
         "dim": dim,
         "beta_lower": low,
         "beta_upper": high,
-        **verdict([(task[0], one) for task, one in zip(tasks, found, strict=True)]),
+        **verdict([(task[0], evidence) for task, evidence in zip(tasks, results, strict=True)]),
     }
     return labelled(ds.assign_coords(part=chosen), _ABOUT)
 
@@ -218,24 +221,26 @@ def verdict(found: Sequence[tuple[str, Evidence]]) -> dict[str, str]:
     The statement is that Λ_k > 0 for all k >= 1, so that the coefficients decide. A proof beats all
     floating point. Without it a measure beyond a bound refutes, and all else is undecided.
     """
-    proofs = [one for part, one in found if part == "coefficients"]
-    faults = [f"coefficients: {one.note}: {FAULT}" for one in proofs if one.note]
+    proofs = [evidence for part, evidence in found if part == "coefficients"]
+    faults = [f"coefficients: {evidence.note}: {FAULT}" for evidence in proofs if evidence.note]
     faults += [
-        f"{part}: {one.witness or one.finding}: {FAULT}"
-        for part, one in found
-        if part != "coefficients" and one.status in (FAILS, DIFFERS)
+        f"{part}: {evidence.witness or evidence.finding}: {FAULT}"
+        for part, evidence in found
+        if part != "coefficients" and evidence.status in (FAILS, DIFFERS)
     ]
-    witnesses = [one.witness for _, one in found if one.status == FAILS]
-    if proofs and all(one.status == PROVED for one in proofs):
-        name, outcome, told = "note", PROVED, faults
+    witnesses = [evidence.witness for _, evidence in found if evidence.status == FAILS]
+    if proofs and all(evidence.status == PROVED for evidence in proofs):
+        name, outcome, notes = "note", PROVED, faults
     elif witnesses:
-        name, outcome, told = "witness", "refuted", witnesses
+        name, outcome, notes = "witness", "refuted", witnesses
     else:
-        reasons = [f"coefficients: {one.finding}" for one in proofs if one.status == OPEN]
+        reasons = [
+            f"coefficients: {evidence.finding}" for evidence in proofs if evidence.status == OPEN
+        ]
         missing = "coefficients: not among the parts, and all others only fail to refute"
-        name, outcome, told = "reason", "undecided", (reasons or [missing]) + faults
-    told = list(dict.fromkeys(told))
-    return {"verdict": outcome} | ({name: "; ".join(told)} if told else {})
+        name, outcome, notes = "reason", "undecided", (reasons or [missing]) + faults
+    notes = list(dict.fromkeys(notes))
+    return {"verdict": outcome} | ({name: "; ".join(notes)} if notes else {})
 
 
 def _statement(interval: tuple[float, float], dim: int, is_potential: bool) -> str:
@@ -387,10 +392,10 @@ def energy_of(potential: Any, dim: int, kmax: int | None) -> PairEnergy:
     """
     exact: list[Fraction] = []
     if not callable(potential):
-        given = _coefficients(potential)
-        exact = exact_coefficients([Fraction(a) for a in given], dim)
+        coefficients = _coefficients(potential)
+        exact = exact_coefficients([Fraction(a) for a in coefficients], dim)
         # a constant adds to all energies alike, and would drown the rest
-        potential, kmax = Polynomial([0.0, *given[1:]]), len(given) - 1
+        potential, kmax = Polynomial([0.0, *coefficients[1:]]), len(coefficients) - 1
     kmax = kmax or _DEGREES
     grid = np.concatenate([np.linspace(-1.0, 1.0, _COSINES), gauss_gegenbauer(dim, 64)[0]])
     on_grid = potential(grid)
@@ -403,12 +408,14 @@ def energy_of(potential: Any, dim: int, kmax: int | None) -> PairEnergy:
             f"potential must have its largest value in [1e-100, 1e100], got {largest:g}"
         )
     if exact:
-        values = np.array([float(one) for one in exact])
-        errors, centre = np.spacing(np.abs(values)), float(exact[0] - Fraction(given[0]))
-        sizes = np.array([float(multiplicity(dim, k) * one) for k, one in enumerate(exact)])
+        values = np.array([float(coefficient) for coefficient in exact])
+        errors, centre = np.spacing(np.abs(values)), float(exact[0] - Fraction(coefficients[0]))
+        sizes = np.array(
+            [float(multiplicity(dim, k) * coefficient) for k, coefficient in enumerate(exact)]
+        )
         rounding = ROUNDING * np.abs(sizes)
         # Horner's rule rounds like the sum of absolute terms
-        terms = float(np.abs(given[1:]).sum())
+        terms = float(np.abs(coefficients[1:]).sum())
     else:
         nodes, weights = gauss_gegenbauer(dim, 2 * kmax + 64)
         # Λ_k = ∫ W(t) P_k(t) dσ, and the rounding of each
@@ -437,10 +444,12 @@ def _coefficients(potential: Any) -> Array:
         raise ValueError(
             f"potential must be a callable of t or coefficients a_0, a_1, …, got {shown(potential)}"
         )
-    given = real_array("potential", potential, 1)
-    if len(given) > _MOST:
-        raise ValueError(f"potential must have at most {_MOST} coefficients, got {len(given)}")
-    return np.append(given[:1], np.trim_zeros(given[1:], "b"))
+    coefficients = real_array("potential", potential, 1)
+    if len(coefficients) > _MOST:
+        raise ValueError(
+            f"potential must have at most {_MOST} coefficients, got {len(coefficients)}"
+        )
+    return np.append(coefficients[:1], np.trim_zeros(coefficients[1:], "b"))
 
 
 def _check_end(dim: int, grid: Array, values: Array, terms: Array, errors: Array) -> None:
@@ -469,16 +478,16 @@ def exact_coefficients(given: Sequence[Fraction], dim: int) -> list[Fraction]:
     >>> [str(one) for one in exact_coefficients([Fraction(a) for a in (0, -1, 0, 1)], 3)]
     ['0', '-2/15', '0', '2/35']
     """
-    found, first = [], Fraction(1)
+    coefficients, first = [], Fraction(1)
     for k in range(len(given)):
         # ∫ t^k P_k dσ, then two powers on at a time
         moment, total = first, Fraction(0)
         for m in range(k, len(given), 2):
             total += given[m] * moment
             moment *= Fraction((m + 1) * (m + 2), (m + 2 - k) * (dim + m + k))
-        found.append(total)
+        coefficients.append(total)
         first *= Fraction(k + 1, dim + 2 * k)
-    return found
+    return coefficients
 
 
 def enclose(beta: float, dim: int, kmax: int, rounding: str) -> list[Decimal]:
@@ -494,11 +503,11 @@ def enclose(beta: float, dim: int, kmax: int, rounding: str) -> list[Decimal]:
         sums = [_power_series(square, dim + 2 * k, rounding) for k in (kmax + 1, kmax)]
         for order in range(dim + 2 * kmax - 2, dim - 1, -2):
             sums.append(sums[-1] + square / (order * (order + 2)) * sums[-2])
-        found, leading = [], Decimal(1)
+        enclosures, leading = [], Decimal(1)
         for k in range(kmax + 1):
-            found.append(leading * sums[-1 - k])
+            enclosures.append(leading * sums[-1 - k])
             leading *= exact / (dim + 2 * k)
-        return found
+        return enclosures
 
 
 def _power_series(square: Decimal, order: int, rounding: str) -> Decimal:
@@ -651,13 +660,13 @@ def powers(cosines: Array, masses: Array, dim: int, kmax: int) -> Array:
     ndarray, shape (..., kmax + 1)
     """
     masses = np.broadcast_to(masses, (*masses.shape[:-1], kmax + 1))
-    found = np.empty((*cosines.shape[:-2], kmax + 1))
+    power = np.empty((*cosines.shape[:-2], kmax + 1))
     for k, values in enumerate(gegenbauer(dim, kmax, cosines)):
         part = masses[..., k]
-        found[..., k] = np.einsum("...i,...ij,...j->...", part, values, part, optimize=True)
+        power[..., k] = np.einsum("...i,...ij,...j->...", part, values, part, optimize=True)
     # r_k >= 0: below it, rounding is 0, and what is more remains to be seen
     allowed = ROUNDING * np.abs(masses).sum(axis=-2) ** 2
-    return np.where((found < 0.0) & (found >= -allowed), 0.0, found)
+    return np.where((power < 0.0) & (power >= -allowed), 0.0, power)
 
 
 def identity(energy: PairEnergy, rng: np.random.Generator) -> Evidence:
@@ -688,8 +697,10 @@ def identity(energy: PairEnergy, rng: np.random.Generator) -> Evidence:
     # an exponential rounds its argument, polynomials degree by degree
     rounding = 8.0 * EPS * (beta + energy.kmax)
     allowed = np.array([_TOLERANCES[name] for name in rows]) + rounding
-    told = ", ".join(f"{name} {error:.1e}" for name, error in zip(rows, errors, strict=True))
-    finding = f"E - E(σ) = Σ Λ_k |mu_k|²/2β against the double integral, relative to E: {told}"
+    errors_text = ", ".join(f"{name} {error:.1e}" for name, error in zip(rows, errors, strict=True))
+    finding = (
+        f"E - E(σ) = Σ Λ_k |mu_k|²/2β against the double integral, relative to E: {errors_text}"
+    )
     data = xr.Dataset(
         {
             "energy_ratio": ("measure", left),
@@ -705,12 +716,12 @@ def _measures(energy: PairEnergy, rng: np.random.Generator) -> dict[str, AnyMeas
     """A measure of each kind."""
     dim, law = energy.dim, random_law(energy.dim, rng)
     space = Circle(32) if dim == 2 else Zonal(dim, _BASIS)
-    found: dict[str, AnyMeasure] = {"density": Density(space, law)}
+    measures: dict[str, AnyMeasure] = {"density": Density(space, law)}
     if energy.beta <= _MOST_BETA:
-        found["flow map"] = FlowMap(law)
+        measures["flow map"] = FlowMap(law)
     masses = rng.exponential(size=TOKENS)
-    found["particles"] = Particles(Uniform(dim).sample(TOKENS, rng), masses, unit_mass=True)
-    return found
+    measures["particles"] = Particles(Uniform(dim).sample(TOKENS, rng), masses, unit_mass=True)
+    return measures
 
 
 def random_law(dim: int, rng: np.random.Generator) -> Law:
@@ -752,10 +763,10 @@ def search(energy: PairEnergy, n_measures: int, repeats: int, rng: np.random.Gen
     bounds = ("below E(σ)", share, error), ("above E(δ)", defect, error + energy.error)
     for name, left, allowed in bounds:
         if (left < -allowed).any():
-            one = int(np.nanargmin(left / allowed))
+            worst = int(np.nanargmin(left / allowed))
             witnesses.append(
-                f"random measure {one} ({KINDS[kinds[one]]}) is {name} by {-left[one]:.6g} U, "
-                f"right to {allowed[one]:.1g}"
+                f"random measure {worst} ({KINDS[kinds[worst]]}) is {name} by "
+                f"{-left[worst]:.6g} U, right to {allowed[worst]:.1g}"
             )
             finding += f"; {int((left < -allowed).sum())} {name}"
     for way, margin in zip(("down", "up"), margins, strict=True):
@@ -803,11 +814,11 @@ def _drawn(
         # the rest of the mass is uniform: no power but in degree 0
         profiles[..., 1:] *= 10.0 ** rng.uniform(-4.0, -1.0, (count, 1, 1))
     cosines = np.clip(np.einsum("...id,...jd->...ij", centres, centres), -1.0, 1.0)
-    found = powers(cosines, masses[..., None] * profiles, dim, energy.kmax)
-    share = found @ energy.weights
+    power = powers(cosines, masses[..., None] * profiles, dim, energy.kmax)
+    share = power @ energy.weights
     # r_k rounds like the sum of its absolute terms, and a Dirac's share by itself
     most = np.einsum("...i,...ik->...k", masses, np.abs(profiles)) ** 2
-    error = ROUNDING * (most @ np.abs(energy.weights)) + found @ energy.unresolved
+    error = ROUNDING * (most @ np.abs(energy.weights)) + power @ energy.unresolved
     return share, energy.dirac - share, np.maximum(error, 1e-300)
 
 
@@ -919,18 +930,18 @@ def _down(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     t, stage = 0.0, min(_LONGEST, _LIFETIMES / slowest)
     times, gaps = [np.zeros(1)], [np.array([_above_uniform(measure, beta)])]
     while unit * gaps[-1][-1] > 0.3 * ARRIVED and t < _LONGEST:
-        found = solve(
+        solution = solve(
             measure,
             SA(beta, sign=-1),
             stage,
             np.geomspace(1e-2, 1.0, _SAVES) * stage,
             on_unresolved="stop",
         )
-        measure = found.final
-        times.append(t + found.t[1:])
-        gaps.append(np.array([_above_uniform(one, beta) for one in found.measures[1:]]))
+        measure = solution.final
+        times.append(t + solution.t[1:])
+        gaps.append(np.array([_above_uniform(density, beta) for density in solution.measures[1:]]))
         t, stage = times[-1][-1], _FACTOR * stage
-        if found.status != "finished":
+        if solution.status != "finished":
             break
     return np.concatenate(times), unit * np.concatenate(gaps)
 
@@ -954,5 +965,5 @@ def _up(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     law = Mixture(bumps, [weight, 1.0 - weight])
     small = beta <= _RUN_BETA and dim <= _RUN_DIM
     start: AnyMeasure = FlowMap(law) if small else Particles.sample(law, TOKENS, rng)
-    found = solve(start, SA(beta), _UPWARDS, np.geomspace(1e-2, 1.0, _SAVES) * _UPWARDS)
-    return found.t, (1.0 - found.dataset["energy_share"].values) / energy.spread
+    solution = solve(start, SA(beta), _UPWARDS, np.geomspace(1e-2, 1.0, _SAVES) * _UPWARDS)
+    return solution.t, (1.0 - solution.dataset["energy_share"].values) / energy.spread

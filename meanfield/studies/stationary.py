@@ -255,7 +255,7 @@ def follow(
     while not is_complete and len(points) < _MOST_POINTS:
         try:
             following = _moved(equation, point, step)
-            found = _found(equation, point, step, following, events)
+            events_found = _found(equation, point, step, following, events)
             straight = float(following.tangent @ point.tangent)
         except _Unresolved:
             return points, UNDER_RESOLVED
@@ -266,7 +266,7 @@ def follow(
             if step < _LEAST:
                 break
             continue
-        points += found
+        points += events_found
         point = points[-1]
         step = min(_LARGEST, step * (1.5 if straight > _STRAIGHT else 1.0))
         is_complete = point.event == "end"
@@ -281,7 +281,7 @@ def _found(
     events: Mapping[str, Callable[[Point], float]],
 ) -> list[Point]:
     """Events between two points, in their order, and then the second one; nothing after the end."""
-    found = []
+    events_found = []
     point = replace(point, nodes=following.nodes)
     for name, function in events.items():
         before, after = function(point), function(following)
@@ -289,10 +289,10 @@ def _found(
             share = brentq(
                 lambda s, f=function: f(_moved(equation, point, s)), 0.0, step, xtol=1e-15
             )
-            found.append(replace(_moved(equation, point, share), event=name))
-    found = [*sorted(found, key=lambda event: event.arclength), following]
-    names = [event.event for event in found]
-    return found[: names.index("end") + 1] if "end" in names else found
+            events_found.append(replace(_moved(equation, point, share), event=name))
+    events_found = [*sorted(events_found, key=lambda event: event.arclength), following]
+    names = [event.event for event in events_found]
+    return events_found[: names.index("end") + 1] if "end" in names else events_found
 
 
 def _first(equation: Equation, direction: int, last: float) -> Point:
@@ -307,7 +307,7 @@ def _first(equation: Equation, direction: int, last: float) -> Point:
                 raise
         else:
             # the way of τ from the bifurcation point must be the same from the first
-            away = [one.log_rho - equation.start for one in (near, nearer)]
+            away = [point.log_rho - equation.start for point in (near, nearer)]
             ways = [*away, near.tangent[-1]]
             plain = np.min(ways) > 0.0 or np.max(ways) < 0.0 or amplitude < _SMALLEST_AMPLITUDE
             if (plain and near.log_rho < last) or amplitude < _SMALLEST_AMPLITUDE**1.5:
@@ -593,14 +593,14 @@ def stationary_density(
     last = equation.start + _BEYOND if passed else wanted
     points, status = follow(equation, direction, last, events)
     name = "noise" if passed else "end"
-    found = [point for point in points if point.event == name]
-    if not found and status != COMPLETE:
+    matches = [point for point in points if point.event == name]
+    if not matches and status != COMPLETE:
         raise ArithmeticError(f"the branch of degree {degree} is {status} at {dynamics!r}")
-    if not found:
+    if not matches:
         most = dynamics.noise * np.exp(wanted - min(point.log_rho for point in points))
         got, least = _checks.tell_apart(dynamics.noise, most)
         raise ValueError(f"noise must be < {least} for a state of degree {degree}, got {got}")
-    return _density(equation, at_noise(equation, found[-1], wanted), axis)
+    return _density(equation, at_noise(equation, matches[-1], wanted), axis)
 
 
 def _density(equation: Equation, point: Point, axis: Array | None) -> Density:
@@ -647,10 +647,10 @@ def dataset(
     """All branches, those of one β after the other."""
     join = partial(xr.concat, join="outer", fill_value={"event": ""})
     rows, is_usa = [], not runs[0].normalised
-    for row, one in enumerate(runs):
+    for row, dynamics in enumerate(runs):
         of_beta = tables[row * len(ways) : (row + 1) * len(ways)]
         if is_usa:
-            of_beta = _compared(of_beta, energy_uniform(one.beta, dim))
+            of_beta = _compared(of_beta, energy_uniform(dynamics.beta, dim))
         rows.append(join(of_beta, "branch"))
     ds = join(rows, "beta").drop_vars(["point", "excess"])
     ds["event"] = ds["event"].astype(str)
@@ -658,7 +658,7 @@ def dataset(
     ds["bifurcation_noise"] = noise[:, :, 0]
     ds["fold_noise"] = noise.where(ds["event"] == "fold").max("point")
     # the branches of degree 1 tell the transition from the uniform state
-    tau_1 = xr.DataArray([critical_noise(one, dim) for one in runs], dims="beta")
+    tau_1 = xr.DataArray([critical_noise(dynamics, dim) for dynamics in runs], dims="beta")
     is_first = ds["fold_noise"][:, 0].fillna(0.0) > tau_1
     ds["critical_noise"] = tau_1
     ds["nature"] = "beta", np.where(is_first, "first order", "continuous")
@@ -670,7 +670,7 @@ def dataset(
         ds["transition_noise"] = at["noise"].where(is_first, tau_1)
         ds["jump"] = at["order_parameter"].where(is_first, 0.0)
     ds = ds.assign_coords(
-        beta=[one.beta for one in runs],
+        beta=[dynamics.beta for dynamics in runs],
         degree=("branch", [degree for degree, _ in ways]),
         direction=("branch", [direction for _, direction in ways]),
         dim=dim,
@@ -685,16 +685,16 @@ def _compared(tables: list[xr.Dataset], uniform: float) -> list[xr.Dataset]:
     That of the uniform state is -E(σ). nan where the branch of degree 1, which comes first, has
     not been followed to.
     """
-    end, found = float(tables[0]["noise"].min()), []
-    for one in tables:
-        noise, excess = one["noise"], one["excess"]
+    end, differences = float(tables[0]["noise"].min()), []
+    for table in tables:
+        noise, excess = table["noise"], table["excess"]
         best = np.minimum.reduce([_lowest_at(other, -np.log(noise.values)) for other in tables])
         best = np.minimum(best, 0.0)
         lowest = (excess <= best + _SAME * np.abs(best)).astype(np.float64)
         gap = noise * excess
         numbers = {"free_energy": gap - uniform, "free_energy_excess": gap}
-        found.append(one.assign(numbers | {"lowest": lowest.where(noise >= end)}))
-    return found
+        differences.append(table.assign(numbers | {"lowest": lowest.where(noise >= end)}))
+    return differences
 
 
 def _lowest_at(one: xr.Dataset, logs: Array) -> Array:
@@ -776,15 +776,18 @@ def stationary_states(
     until = _checks.number("until", until)
     if not 0.01 <= until < 1.0:
         raise ValueError(f"until must be in [0.01, 1), got {until:g}")
-    runs = [_checked(one, dim, kmax) for one in _checks.several("dynamics", dynamics)]
-    if len({one.normalised for one in runs}) > 1:
+    runs = [
+        _checked(dynamics_of_run, dim, kmax)
+        for dynamics_of_run in _checks.several("dynamics", dynamics)
+    ]
+    if len({dynamics_of_run.normalised for dynamics_of_run in runs}) > 1:
         raise ValueError(f"dynamics must be all SA or all USA, got {_checks.shown(runs)}")
     ways = [
         (degree, direction)
         for degree in range(1, kmax + 1)
         for direction in ((1, -1) if degree % 2 == 0 and dim > 2 else (1,))
     ]
-    tasks = [(one, *way) for one in runs for way in ways]
+    tasks = [(dynamics_of_run, *way) for dynamics_of_run in runs for way in ways]
     branch = partial(_branch, dim=dim, until=until)
     tables = run_tasks(executor, branch, tasks, "stationary states", progress, workers)
     return dataset(tables, runs, ways, dim)
