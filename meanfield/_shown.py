@@ -88,14 +88,15 @@ class ShownMeasure(Shown):
 class ShownRun(Shown):
     """A run that draws its numbers and moves its measure."""
 
-    def plot(self: Any, name: str = "energy", ax: Axes | None = None) -> Axes:
+    def plot(self: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw a number of the run over t; `plot.solution` draws the whole run.
 
         Parameters
         ----------
-        name : str
-            'energy' (with its bounds), 'dissipation', 'resolution', 'distances' or 'nodes', as
-            `plot` has them, or any variable of `dataset` over t.
+        name : str, optional
+            'energy' (with its bounds), 'dissipation', 'nodes', 'resolution' or 'distances', as
+            `plot` has them, or any variable of `dataset` over t. By default the first of these that
+            the run has: 'dissipation' shows the speed of a run without an energy.
         ax : matplotlib Axes, optional
             Made on a new figure, `ax.figure`, if omitted.
 

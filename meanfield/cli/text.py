@@ -94,9 +94,15 @@ def table_of_comparison(data: Any) -> str:
 
 
 def missing_of_comparison(data: Any) -> list[str]:
-    """A line for each number that two runs lack at some times or at all, with the reason."""
-    names = [name.removesuffix(_MISSING) for name in data.attrs if name.endswith(_MISSING)]
-    return [f"{name} is missing: {data.attrs[f'{name}{_MISSING}']}" for name in names]
+    """A line for each reason why two runs lack numbers at some times or at all."""
+    lacking: dict[str, list[str]] = {}
+    for name in data.attrs:
+        if name.endswith(_MISSING):
+            lacking.setdefault(data.attrs[name], []).append(name.removesuffix(_MISSING))
+    return [
+        f"{', '.join(names)} {'are' if names[1:] else 'is'} missing: {why}"
+        for why, names in lacking.items()
+    ]
 
 
 def _columns(columns: Mapping[str, Sequence[str]], left_out: str) -> str:

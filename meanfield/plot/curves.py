@@ -306,7 +306,8 @@ def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
     )
     _curve(ax, sol, np.append(np.full(count, np.nan), values[count:]))
     if series:
-        ax.plot(sol.t[:count], values[:count], "-", color=frames.GREY, linewidth=1.4)
+        line = "-" if count > 1 else "."
+        ax.plot(sol.t[:count], values[:count], line, color=frames.GREY, linewidth=1.4)
         name = f"grey: series, {series[0].size_name}"
         frames.write(ax, name, (0.98, 0.03), ax.transAxes, ha="right")
     ax.set_ylim(0.0, 1.1 * values.max())
@@ -552,15 +553,16 @@ _CURVES: dict[str, tuple[Draw, Callable[[Solution], Any]]] = {
 }
 
 
-def drawable(sol: Solution) -> list[Draw]:
+def drawable(sol: Solution) -> dict[str, Draw]:
     """The curves that a run has."""
-    return [draw for draw, is_there in _CURVES.values() if is_there(sol)]
+    return {name: draw for name, (draw, is_there) in _CURVES.items() if is_there(sol)}
 
 
-def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
+def curve(sol: Solution, name: str | None = None, ax: Axes | None = None) -> Axes:
     """The curve that has a picture of its own, else the variable of the dataset.
 
-    One of the terms of a sum has a line for each.
+    Without a name it is the first of those with a picture. A number of the terms of a sum has a
+    line for each.
 
     Raises
     ------
@@ -568,10 +570,12 @@ def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
         If the run has no such number, or `ax` is no Axes.
     """
     check(sol)
-    over_terms = _over(sol, "t", TERM)
-    one_of("name", name, sorted({*_CURVES, *_over_t(sol), *over_terms}))
-    if name in _CURVES:
+    pictures, over_terms = drawable(sol), _over(sol, "t", TERM)
+    name = next(iter(pictures), None) if name is None else name
+    # those that the run lacks tell why
+    if isinstance(name, str) and name in _CURVES:
         return _CURVES[name][0](sol, ax)
+    name = one_of("name", name, sorted({*pictures, *_over_t(sol), *over_terms}))
     ax = panel(sol, ax, name)
     if name not in over_terms:
         line = "-" if len(sol.t) > 1 else "o"

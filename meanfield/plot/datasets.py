@@ -54,7 +54,9 @@ def comparison(ds: Any) -> Figure:
     *others, apart = figure.subplots(1, 1 + len(names), squeeze=False)[0]
     for name, ax in zip(names, others, strict=True):
         for one, colour, line in zip(ds["run"].values, frames.CYCLE, _LINES, strict=False):
-            ax.plot(ds["t"], ds[name].sel(run=one), line, color=colour, label=str(one))
+            values = ds[name].sel(run=one)
+            label = f"{one}" if values.notnull().any() else f"{one} has none"
+            ax.plot(ds["t"], values, line, color=colour, label=label)
         frames.label_axes(ax, "time t", title=_called(ds[name]))
         ax.legend(**frames.LEGEND)
     for (name, label), colour in zip(_DISTANCES.items(), frames.CYCLE, strict=False):
@@ -121,8 +123,12 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
     numbers = [n for n in numbers if over <= set(ds[n].dims)]
     if not numbers:
         raise ValueError(f"ds must have a number over {sorted(over)}, got {list(ds.data_vars)}")
-    default = next((n for n in _FIRST if n in numbers), numbers[0])
-    found = ds[default if name is None else one_of("name", name, sorted(numbers))].squeeze()
+    if name is None:
+        name = next((n for n in _FIRST if n in numbers), numbers[0])
+    if not isinstance(name, str) or name not in numbers:
+        drawable = (n for n in numbers if 1 <= ds[n].squeeze().ndim <= 2)
+        name = one_of("name", name, sorted(drawable))
+    found = ds[name].squeeze()
     if not 1 <= found.ndim <= 2:
         raise ValueError(
             f"ds must have several values along one or two of its axes, got {dict(found.sizes)} of "

@@ -132,7 +132,7 @@ def still(sol: Solution, panels: int, saves: Sequence[AnyMeasure]) -> Figure:
     parts: Any = figure.subfigures(2, 1, height_ratios=[rows * height, 2.0])
     upper, lower = parts
     _draw_measures(upper, sol, chosen, shared, rows, columns)
-    if shown_curves := curves.drawable(sol):
+    if shown_curves := list(curves.drawable(sol).values()):
         widths = [5 if curve is curves.energy else 3 for curve in shown_curves]
         axes = lower.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
         for curve, ax in zip(shown_curves, axes, strict=True):

@@ -21,7 +21,7 @@ from meanfield._checks import (
 )
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.dynamics.facts import multiplied_out
-from meanfield.dynamics.with_energy import adapt_with
+from meanfield.dynamics.with_energy import adapt_with, why_no_energy
 from meanfield.evolution import Solution
 from meanfield.evolution.loop import save_times
 from meanfield.functionals.distances import mmd_with_error
@@ -149,10 +149,10 @@ def compare(
     energies = [_energy_of(adapt(_owner(run)), a.final.dim) for run in (a, b)]
     if energies[0] == energies[1]:
         ds["energy_difference"] = "t", -ds["energy_share"].diff("run").values[0]
+    missing = {name: _reason(reason, len(times)) for name, reason in gaps.items() if reason}
+    missing |= {name: why for name in _NUMBERS if (why := _lacking(ds[name].values, a, b))}
     absent = [name for name, values in ds.data_vars.items() if values.isnull().all()]
     ds = ds.drop_vars(absent)
-    missing = {name: _reason(reason, len(times)) for name, reason in gaps.items() if reason}
-    missing |= {name: "neither run has numbers of it" for name in _NUMBERS if name not in ds}
     ds.attrs |= {
         "title": f"{a.dynamics} on {a.final} (a) and {b.dynamics} on {b.final} (b)",
         "verdict": _verdict(ds),
@@ -260,6 +260,17 @@ def _reason(gaps: list[tuple[float, str]], count: int) -> str:
     if len(gaps) == count:
         return why
     return f"at {len(gaps)} of {count} times, from t = {first:g} to {last:g}: {why}"
+
+
+def _lacking(values: Array, *runs: Solution) -> str:
+    """Which runs have no numbers in their row of values, and why; empty where all have some."""
+    lacking: dict[str, list[str]] = {}
+    for run, label, row in zip(runs, ("first", "second"), values, strict=True):
+        if not np.isfinite(row).any():
+            why = why_no_energy(run.dynamics, run.energy)
+            reason = f"followed no energy, {why}" if why else "kept no numbers of it"
+            lacking.setdefault(reason, []).append(f"the {label} run")
+    return "; ".join(f"{' and '.join(labels)} {reason}" for reason, labels in lacking.items())
 
 
 def _dataset(times: Array, rows: Sequence[dict[str, Any]], beta: float) -> xr.Dataset:

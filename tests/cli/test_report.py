@@ -103,9 +103,12 @@ def test_an_energy_is_checked_by_its_own_name(dynamics, t_end, symbol):
 
 def test_a_run_without_an_energy_is_checked_for_the_rest():
     turned = mf.Attention(1.0, [mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])])
-    sol = mf.evolve(mf.Density(mf.Circle(64), LAW), turned, 0.5, 4)
+    sol = mf.evolve(mf.Density(mf.Circle(64), LAW), turned, 1.0, 5)
     assert [check.name for check in checks(sol)] == [*("status", "mass error |1 − ∫ dμ|", "tail")]
     assert "rms velocity" in report.page(sol)
+    page = report.page(solution_of("circle"), sol)
+    told = "<p>energy, energy_share, dissipation are missing: the second run followed no energy, "
+    assert told in page
     assert "dissipation" not in table(sol)
     assert table(sol).split()[:3] == ["t", "rms_velocity", "1-mass"]
 

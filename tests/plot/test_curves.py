@@ -259,14 +259,15 @@ def test_terms_are_those_of_the_energy_that_is_followed():
 
 def test_numbers_that_a_run_does_not_have_are_refused():
     sol, tokens = with_distances(w1=4 * [1.0]), run([SERIES["tokens d=2"](1.0)])
-    names = ["dissipation", "distances", "energy", "energy_share", "nodes", "resolution", "size"]
+    names = ["dissipation", "distances", "energy", "energy_share", "resolution", "size"]
     for call, message in [
         (lambda: mf.plot.nodes(sol), "sol must hold flow maps, got Solution(finished"),
         (lambda: mf.plot.distances(with_distances()), "sol must have monitors named w"),
         (lambda: mf.plot.resolution(tokens), "sol must hold densities and their tail"),
         (lambda: sol.plot("mass"), f"name must be one of {[*names, 'tail', 'w1']}, got 'mass'"),
         (lambda: sol.plot("t"), "got 't'"),
-        (lambda: sol.plot(None), "got None"),
+        (lambda: sol.plot(3), "got 3"),
+        (lambda: sol.plot("nodes"), "sol must hold flow maps"),
     ]:
         with pytest.raises(ValueError, match=re.escape(message)):
             call()
@@ -286,6 +287,26 @@ def test_time_is_logarithmic_where_saves_span_decades():
     moving._func(0)
     (mark,) = (line.get_xdata() for line in moving._fig.axes[1].lines if line.get_marker() == "o")
     assert mark == pytest.approx([0.01])
+
+
+TURN = mf.FeedForward(W=np.eye(2)[::-1], A=np.eye(2))
+
+
+@pytest.mark.parametrize("kind", ["circle", "tokens d=2"])
+def test_a_run_without_an_energy_draws_the_first_curve_of_its_figure(kind):
+    sol = mf.evolve(SERIES[kind](2.0), TURN, 0.1, 3)
+    drawn, panel = sol.plot(), titled(mf.plot.solution(sol), "rms velocity")[0]
+    assert drawn.get_title(loc="left") == "rms velocity"
+    assert np.array_equal(curve(drawn).get_xydata(), curve(panel).get_xydata())
+    with pytest.raises(ValueError, match=r"energy, got FeedForward\(.*follow one with energy="):
+        sol.plot("energy")
+    # what is offered can be drawn
+    with pytest.raises(ValueError, match="name must be one of") as refusal:
+        sol.plot("")
+    offered = re.findall("'([^']+)'", str(refusal.value).partition("]")[0])
+    assert "rms_velocity" in offered
+    for name in offered:
+        assert sol.plot(name).lines
 
 
 BETA = mf.Schedule([0.0, 0.5, 1.0], [1.0, 4.0, 2.0])

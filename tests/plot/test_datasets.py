@@ -115,7 +115,7 @@ def test_what_is_no_figure_is_refused(files):
     ds = xr.load_dataset(files / "sweep.nc", engine="h5netcdf")
     for call, message in [
         (lambda: mf.plot.sweep(ds, "energy"), "ds must have several values along one or two of"),
-        (lambda: mf.plot.sweep(ds, "message"), "name must be one of"),
+        (lambda: mf.plot.sweep(ds, "message"), r"name must be one of \[(?!.*'energy')"),
         (lambda: mf.plot.sweep(xr.Dataset()), r"ds must be a Dataset of studies\.sweep"),
         (lambda: mf.plot.sweep(ds[["status", "message"]]), "ds must have a number over"),
         (lambda: mf.plot.sweep(ds, ax=3), "ax must be matplotlib Axes"),

@@ -6,7 +6,7 @@ import xarray as xr
 
 import meanfield as mf
 from meanfield.cli.commands import main
-from meanfield.cli.text import table_of_comparison
+from meanfield.cli.text import missing_of_comparison, table_of_comparison
 from meanfield.studies import comparison
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -89,6 +89,12 @@ def test_energies_of_one_kind_alone_are_subtracted():
     assert np.isnan(none.energy.sel(run="b")).all()
     assert np.isfinite(none.energy.sel(run="a")).all()
     assert none.mmd.attrs["beta"] == BETA
+    (hint,) = missing_of_comparison(none)
+    told = "energy, energy_share, dissipation are missing: the second run followed no energy, Feed"
+    assert hint.startswith(told)
+    assert hint.endswith("follow one with energy=, in a case run.energy")
+    legend = mf.plot.comparison(none).axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b has none"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +142,8 @@ def test_without_w1_no_runs_are_called_the_same():
     small = mf.compare(a, b, beta=1e-7, distances=["mmd"])
     told = "no difference seen without W_1 at 2 times from t = 0 to 0.1: mmd 1.2e-08, distance of "
     assert small.attrs["verdict"].startswith(told)
-    assert small.attrs["energy_missing"] == "neither run has numbers of it"
+    told = "the first run and the second run followed no energy, FeedForward("
+    assert small.attrs["energy_missing"].startswith(told)
     none = mf.compare(a, b, beta=1e12, distances=["mmd"])
     assert none.attrs["verdict"].startswith("no difference seen without mmd and W_1 at ")
     assert none.attrs["mmd_missing"].startswith("beta must be at most 1e+09")

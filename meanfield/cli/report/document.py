@@ -117,12 +117,13 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
     script, first = plotly_script(), sols[0]
     if len(sols) == 1:
         title, labels, saved = run_title(first), [""], first.t
-        paragraphs, curves = [], curve_views(first)
+        paragraphs, missing, curves = [], [], curve_views(first)
         stills = [plot.solution(first, panels=2)]
     else:
         compared, labels = compare(*sols), list(names)
         title, saved = " and ".join(labels), compared["t"].values
         paragraphs = [_words(str(compared.attrs["verdict"]))]
+        missing = text.missing_of_comparison(compared)
         curves = comparison_views(compared, labels)
         saves = _saves(sols)
         stills = [still(sol, 2, saves) for sol in sols]
@@ -137,7 +138,7 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
     opening = float(first.t[instants(first, 3)[len(first.t) > 2]])
     start = int(np.abs(times - opening).argmin())
     data = {"t": times.tolist(), "start": start, "views": [one.as_read() for one in views]}
-    notes = dict.fromkeys(note for one in views for note in one.notes)
+    notes = dict.fromkeys([*(note for one in views for note in one.notes), *missing])
     all_checks = [check for some in found for check in some]
     return filled(
         "report/page.html",
