@@ -94,9 +94,9 @@ class ShownRun(Shown):
         Parameters
         ----------
         name : str, optional
-            'energy' (with its bounds), 'dissipation', 'nodes', 'resolution' or 'distances', as
-            `plot` has them, or any variable of `dataset` over t. By default the first of these that
-            the run has: 'dissipation' shows the speed of a run without an energy.
+            'energy' (with its bounds), 'dissipation', 'nodes', 'resolution', 'distances' or 'beta'
+            (where it varies), or any variable of `dataset` over t. By default the first of these
+            that the run has: 'dissipation' shows the speed of a run without an energy.
         ax : matplotlib Axes, optional
             Made on a new figure, `ax.figure`, if omitted.
 

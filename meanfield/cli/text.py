@@ -16,6 +16,7 @@ from meanfield._checks import one_line
 from meanfield.cli.sweeps import FINAL, cells_beside
 from meanfield.dynamics import adapt
 from meanfield.dynamics.facts import term_names
+from meanfield.dynamics.titles import dynamics_title
 from meanfield.dynamics.with_energy import why_no_energy
 from meanfield.evolution import Solution
 from meanfield.evolution.files import is_being_written
@@ -177,6 +178,7 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
     return {
         "status": status,
         "message": message,
+        "in words": dynamics_title(solution.dynamics),
         "dynamics": repr(solution.dynamics),
         **({} if solution.energy is None else {"energy of": repr(solution.energy)}),
         "measure at the end": repr(solution.final),

@@ -463,7 +463,8 @@ class Layers(InTurn):
         freeze(self, dim=next(iter(dims), None), is_smooth=smooth)
 
     def __repr__(self) -> str:
-        return f"Layers({len(self.layers)} layers, step={self.step}, dim={self.dim})"
+        count = f"{len(self.layers)} layer{'s' * (len(self.layers) > 1)}"
+        return f"Layers({count}, step={self.step}, dim={self.dim})"
 
     @cached_property
     def all_layers(self) -> Sequence[Dynamics]:

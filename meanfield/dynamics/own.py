@@ -12,6 +12,7 @@ import numpy as np
 
 from meanfield._checks import (
     boolean,
+    check_type,
     is_number,
     is_of_package,
     number,
@@ -31,7 +32,7 @@ from meanfield.typing import OwnDynamics as OwnDynamics  # noqa: PLC0414 (for ot
 
 @dataclass(frozen=True)
 class ForgottenDynamics:
-    """The dynamics of a file that could keep no more of it: one of a user's own class.
+    """The dynamics of a file that could keep no more of it: of a user's own class or functions.
 
     Parameters
     ----------
@@ -39,13 +40,20 @@ class ForgottenDynamics:
     text : str
         Its repr.
     noise : float
+    title : str
+        What it is called in headings.
     """
 
     name: str
     text: str
     noise: float
+    title: str
 
     dim: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        for name in ("name", "text", "title"):
+            check_type(f"{name} of a dynamics", getattr(self, name), str, "a text")
 
     def __repr__(self) -> str:
         return self.text
@@ -125,6 +133,8 @@ class Adapted(Dynamics):
 
     @property
     def why_no_energy(self) -> str:  # type: ignore[override]
+        if isinstance(self._own, ForgottenDynamics):
+            return "its file could keep no more of it than this text"
         if self._timed:
             return "it varies in time, and how its energy does is not known"
         return (

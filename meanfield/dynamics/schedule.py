@@ -499,6 +499,24 @@ def in_time(note: dict[str, Any]) -> dict[str, Any]:
     return note | {"about": f"{note['about']}; or a table, a Schedule", "varies": True}
 
 
+def parts_of(thing: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """A dynamics or a head, and all that it is made of, each with the name of its field.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA
+    >>> list(parts_of(SA(1.0)))[1:]
+    [('beta', 1.0), ('sign', 1), ('noise', 0.0), ('mask', None)]
+    """
+    yield name, thing
+    if isinstance(thing, tuple):
+        for part in thing:
+            yield from parts_of(part, name)
+    elif is_dataclass(thing) and not isinstance(thing, TimeDependent):
+        for each in fields(thing):
+            yield from parts_of(getattr(thing, each.name, None), each.name)
+
+
 def schedules(thing: Any) -> Iterator[TimeDependent]:
     """The values that vary in time of a dynamics or a head, or of a sequence of them.
 
@@ -508,14 +526,7 @@ def schedules(thing: Any) -> Iterator[TimeDependent]:
     >>> list(schedules(SA(1.0)))
     []
     """
-    if isinstance(thing, TimeDependent):
-        yield thing
-    elif isinstance(thing, tuple):
-        for part in thing:
-            yield from schedules(part)
-    elif is_dataclass(thing):
-        for each in fields(thing):
-            yield from schedules(getattr(thing, each.name, None))
+    return (part for _, part in parts_of(thing) if isinstance(part, TimeDependent))
 
 
 def _with(thing: Any, change: Callable[[TimeDependent], Any]) -> Any:

@@ -24,7 +24,8 @@ from meanfield._checks import check_measure, freeze, from_record, integer, numbe
 from meanfield.dynamics import KNOWN, AnyDynamics, Causal
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.own import ForgottenDynamics, describe
-from meanfield.dynamics.schedule import ChebyshevSeries, FunctionOfTime, Schedule
+from meanfield.dynamics.schedule import ChebyshevSeries, FunctionOfTime, Schedule, parts_of
+from meanfield.dynamics.titles import dynamics_title
 from meanfield.equations.history import NODES, History
 from meanfield.evolution.netcdf import BLOCK, Contents, Variable
 from meanfield.laws import LAWS, Law
@@ -48,6 +49,8 @@ _MOST_IN_TEXT = 1000
 # an array that is kept elsewhere has a place: its first number, and its shape
 _PLACE = "first_number", "shape"
 _DYNAMICS = (*KNOWN, ForgottenDynamics)
+# a file keeps no text of these
+_FUNCTIONS = FunctionOfTime, ChebyshevSeries
 _PARTS = Head, Schedule, Causal
 _KINDS = (*_DYNAMICS, *_PARTS)
 SIZE_NAME = "size"
@@ -847,8 +850,8 @@ def _record(dynamics: AnyDynamics) -> dict[str, Any]:
         return _checks.to_record(dynamics, _KINDS)
     except ValueError:
         # no more can be kept if it, or a part of it, is a user's own
-        told = dynamics.name, description(dynamics), float(dynamics.noise)
-        return _checks.to_record(ForgottenDynamics(*told), _DYNAMICS)
+        words = description(dynamics), float(dynamics.noise), dynamics_title(dynamics)
+        return _checks.to_record(ForgottenDynamics(dynamics.name, *words), _DYNAMICS)
 
 
 def description(dynamics: AnyDynamics) -> str:
@@ -858,11 +861,17 @@ def description(dynamics: AnyDynamics) -> str:
     """
     text = describe(dynamics)
     try:
-        record = _checks.to_record(dynamics, _KINDS, [FunctionOfTime, ChebyshevSeries])
+        record = _checks.to_record(dynamics, _KINDS, _FUNCTIONS)
     except ValueError:
         return text
     digest = sha256(json.dumps(record, default=np.ndarray.tolist).encode()).hexdigest()
-    return f"{text}, all else with checksum {digest[:16]}"
+    parts = parts_of(dynamics)
+    names = list(dict.fromkeys(name for name, part in parts if isinstance(part, _FUNCTIONS)))
+    are = "are functions" if names[1:] else "is a function"
+    return (
+        f"{text}, where {', '.join(names)} {are} of t, of which a file keeps no text; all else has "
+        f"the checksum {digest[:16]}"
+    )
 
 
 def read_dynamics(stored: Contents) -> tuple[AnyDynamics, AnyDynamics | None]:

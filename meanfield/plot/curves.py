@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from meanfield._checks import one_of, shown
 from meanfield.dynamics import adapt
 from meanfield.dynamics.facts import term_names
-from meanfield.dynamics.schedule import TimeDependent, schedules
+from meanfield.dynamics.schedule import TimeDependent, parts_of, schedules
 from meanfield.dynamics.with_energy import why_no_energy
 from meanfield.evolution.arrays import TERM
 from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
@@ -448,6 +448,8 @@ _TERM_LINES = *LINES[1:], (frames.SKY, "-"), (frames.GREY, "--"), ("black", "-."
 _LONGEST = 40
 # an entry of a legend takes this share of the height of an energy
 _ENTRY = 0.1
+# of the values of a function that is drawn at more times than a run has saves
+_SMOOTH = 400
 # distances below are rounding, and no reason for a logarithmic scale
 _ROUNDING = 1e-12
 
@@ -540,6 +542,31 @@ def distances_title(sol: Solution, names: list[str]) -> str:
     return "distances in radians" if are_angles else "distances"
 
 
+def betas_in_time(sol: Solution) -> dict[str, TimeDependent]:
+    """β(t) of the dynamics, or each of its terms, and of an energy that has another one."""
+    varying: dict[int, tuple[str, TimeDependent]] = {}
+    for whose, thing in ("", sol.dynamics), ("energy of ", sol.energy):
+        for _, part in parts_of(thing):
+            if isinstance(beta := getattr(part, "beta", None), TimeDependent):
+                varying.setdefault(id(beta), (f"{whose}{part.name}", beta))
+    is_single = len(varying) == 1
+    owners = enumerate(varying.values())
+    return {"β" if is_single else f"{i}: {name}": beta for i, (name, beta) in owners}
+
+
+def _betas(sol: Solution, ax: Axes | None = None) -> Axes:
+    """β over t, between saves, too; a line for each term that has one of its own."""
+    ax, t = panel(sol, ax, "β(t)"), np.linspace(sol.t[0], sol.t[-1], _SMOOTH)
+    betas, lines = betas_in_time(sol), []
+    for (label, beta), (colour, dash) in zip(betas.items(), cycle(LINES), strict=False):
+        values = [beta(time) for time in t]
+        lines += ax.plot(t, values, dash, color=colour, linewidth=1.4, label=label)
+    _scale(ax, np.concatenate([line.get_ydata() for line in lines]))
+    if len(lines) > 1:
+        ax.legend(**frames.LEGEND, handlelength=1.4)
+    return ax
+
+
 # in the order of their panels, with what tells whether a run has them
 _CURVES: dict[str, tuple[Draw, Callable[[Solution], Any]]] = {
     "energy": (energy, energy_name),
@@ -550,6 +577,7 @@ _CURVES: dict[str, tuple[Draw, Callable[[Solution], Any]]] = {
         lambda sol: isinstance(sol.final, Density) and "tail" in sol.numbers,
     ),
     "distances": (distances, monitored),
+    "beta": (_betas, betas_in_time),
 }
 
 

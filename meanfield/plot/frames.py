@@ -296,19 +296,6 @@ def thinned(count: int, most: int) -> Integers:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
-def heading(name: str, beta: float | None, sign: int = 1, noise: float = 0.0) -> str:
-    """The name of a dynamics in the title of a figure.
-
-    Examples
-    --------
-    >>> heading("SA", 4.0, -1)
-    'SA, β = 4, repulsive'
-    """
-    what = name + (f", β = {beta:g}" if beta is not None else "")
-    what += ", repulsive" if sign < 0 else ""
-    return what + (f", τ = {noise:g}" if noise > 0.0 else "")
-
-
 def quarter_ticks(ax: Any, count: int) -> None:
     """So many ticks of x, a quarter of a turn apart, from 0 on."""
     ax.set_xticks(*(part[:count] for part in QUARTERS))
@@ -331,7 +318,8 @@ def ring(ax: Any, angles: Array, heights: Array, scale: Normalize, bottom: float
     quarter_ticks(ax, 4)
     ax.tick_params(axis="x", pad=-3)
     ticks = _ticks(scale)
-    ax.set_yticks(height(ticks, scale), [f"{tick:g}" for tick in ticks])
+    # a long number would reach across the circle
+    ax.set_yticks(height(ticks, scale), ["10⁴" if t == CAP else f"{t:g}" for t in ticks])
     places = np.arange(22.5, 360.0, 45.0)
     distance = np.abs((np.radians(places)[:, None] - angles + np.pi) % (2.0 * np.pi) - np.pi)
     near = np.where(distance < _LABEL, heights, 0.0).max(axis=1)

@@ -17,12 +17,12 @@ from matplotlib.axes import Axes
 from tqdm.auto import tqdm
 
 from meanfield._checks import boolean, integer, number, shown
+from meanfield.dynamics.titles import dynamics_title
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.solution import Solution
 from meanfield.plot import frames as shared
 from meanfield.plot.curves import check, energy, energy_name
 from meanfield.plot.panels import draw, is_coloured, look, projection
-from meanfield.plot.runs import dynamics_title
 from meanfield.typing import Integers
 
 # GIF keeps times in hundredths of a second, and viewers slow down what is faster than 50 a second

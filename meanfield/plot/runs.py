@@ -15,61 +15,13 @@ from matplotlib.figure import Figure
 
 from meanfield._checks import integer, shown
 from meanfield._shown import table
-from meanfield.dynamics import (
-    AnyDynamics,
-    CircleInteraction,
-    FeedForward,
-    LayerMap,
-    Sum,
-    adapt,
-)
-from meanfield.dynamics.schedule import Schedule
+from meanfield.dynamics.titles import dynamics_title
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.solution import Solution
 from meanfield.functionals.transport import Bracket
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
 from meanfield.plot import curves, frames
 from meanfield.plot.panels import Look, draw, is_coloured, look, projection
-
-
-def dynamics_title(dynamics: AnyDynamics) -> str:
-    """The name of a dynamics with the numbers that tell it from others of its kind.
-
-    Examples
-    --------
-    >>> from meanfield.dynamics import Kuramoto
-    >>> dynamics_title(Kuramoto(2.0, noise=0.5))
-    'Kuramoto, K = 2, τ = 0.5'
-    """
-    if isinstance(dynamics, CircleInteraction):
-        noise = f", τ = {dynamics.noise:g}" if dynamics.noise > 0.0 else ""
-        return f"{dynamics.name}, K = {dynamics.coupling:g}{noise}"
-    if isinstance(dynamics, LayerMap):
-        return f"{dynamics_title(dynamics.dynamics)}, layers of {dynamics.step:g}"
-    known = adapt(dynamics)
-    if all(isinstance(layer, FeedForward) for layer in known.representatives):
-        return dynamics.name
-    beta = getattr(known, "beta", None)
-    return frames.heading(dynamics.name, beta, known.sign, dynamics.noise)
-
-
-def term_titles(dynamics: AnyDynamics) -> list[str]:
-    """A title for each term of a sum, with its weight; none of what is no sum.
-
-    Examples
-    --------
-    >>> from meanfield.dynamics import SA, USA
-    >>> term_titles(SA(1.0) + 0.5 * USA(2.0))
-    ['SA, β = 1', '0.5 USA, β = 2']
-    """
-    if not isinstance(dynamics, Sum):
-        return []
-    vary = isinstance(dynamics.weights, Schedule)
-    weights = [
-        "w(t) " if vary else "" if w == 1.0 else f"{w:g} " for w, _ in dynamics.weighted_terms
-    ]
-    titles = map(dynamics_title, dynamics.terms)
-    return [weight + title for weight, title in zip(weights, titles, strict=True)]
 
 
 def run_title(sol: Solution) -> str:
@@ -87,7 +39,7 @@ _EDGE = 0.06
 def solution(sol: Solution, *, panels: int = 4) -> Figure:
     """mu_t at several times, and over t the energy between its bounds, dissipation, tail.
 
-    There is no panel of an energy where the dynamics has none.
+    There is no panel of an energy where the dynamics has none. A β that varies in time has one.
     A run that ends as a flow map has its number of nodes instead of the spectral tail, also where
     it began as a density. Monitors named w, w1, w_start and so on have a panel of distances.
     Densities above 10⁴ are cut; their panels give the maximum. Tokens in d > 3 are seen from the

@@ -16,6 +16,7 @@ from scipy.special import ndtri
 
 from meanfield._checks import integer, is_single, shown
 from meanfield.dynamics import SA, USA
+from meanfield.dynamics.titles import heading
 from meanfield.exceptions import GOOD
 from meanfield.measures.particles import Particles
 from meanfield.plot import frames
@@ -773,8 +774,8 @@ def mean_field_limit(ds: Any) -> Figure:
     _gaussian(gaussian, ds)
     for ax in over_n, over_t, gaussian:
         ax.tick_params(which="both", labelsize=frames.SMALL)
-    heading = frames.heading(ds.attrs["name"], ds.attrs["beta"], ds.attrs["sign"])
-    title = f"{heading}: tokens against the limit, {ds.sizes['repeat']} repeats"
+    called = heading(ds.attrs["name"], ds.attrs["beta"], ds.attrs["sign"])
+    title = f"{called}: tokens against the limit, {ds.sizes['repeat']} repeats"
     return frames.finish(figure, title)
 
 

@@ -238,6 +238,14 @@ def test_the_terms_of_a_sum_are_on_its_page():
     assert told in re.search('<th scope="row">term 1</th><td>(.*?)</td>', page)[1]
 
 
+def test_a_beta_in_time_and_a_mask_are_on_its_page():
+    start, beta = mf.Particles.from_angles([0.0, 1.0]), mf.Schedule([0.0, 1.0], [1.0, 4.0])
+    page = report.page(mf.evolve(start, mf.SA(beta, mask=mf.Causal(decay=2.0)), 1.0, 2))
+    assert "<p>SA, β(t), causal mask with decay 2: 2 tokens on the circle" in page
+    figure = view(data(page), "beta")
+    assert numbers(figure["data"][0]["y"]).tolist() == [1.0, 2.5, 4.0]
+
+
 def test_time_is_logarithmic_where_saves_span_decades():
     """And every axis of powers of ten has few enough numbers to be read."""
     page = report.page(solution_of("decades"))

@@ -328,3 +328,25 @@ def test_an_energy_in_time_has_its_titles(dynamics, energy, names):
     sol = mf.evolve(start, dynamics, 1.0, 4, energy=energy)
     shown = [ax.get_title(loc="left") for ax in mf.plot.solution(sol).axes]
     assert {*names} - {None} <= {*shown}
+
+
+@pytest.mark.parametrize("beta", [BETA, lambda t: 1.0 + t * t], ids=["schedule", "function"])
+def test_a_beta_in_time_has_its_panel(beta):
+    start = mf.Particles.from_angles([0.0, 1.0])
+    sol = mf.evolve(start, mf.SA(beta, mask=mf.Causal()), 1.0, 2)
+    (panel,) = titled(mf.plot.solution(sol), "β(t)")
+    assert panel.get_legend() is None
+    t, values = curve(panel).get_data()
+    assert len(t) > 100
+    # the series of a function is right to 1e-13 of its size
+    assert values == pytest.approx([beta(time) for time in t], rel=1e-12)
+    assert not titled(mf.plot.solution(density_run()), "β(t)")
+
+
+def test_each_beta_in_time_has_a_line():
+    """An energy with the β of a term adds none."""
+    start, other = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5])), lambda t: 2.0 - t
+    for energy, further in (mf.SA(BETA), []), (mf.SA(other), ["2: energy of SA"]):
+        sol = mf.evolve(start, mf.SA(BETA) + mf.USA(other), 0.1, 1, energy=energy)
+        labels = [text.get_text() for text in sol.plot("beta").get_legend().get_texts()]
+        assert labels == ["0: SA", "1: USA", *further]

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from meanfield.cli.report.view import LINE, View, axis, base_layout, log_axis, packed
+from meanfield.dynamics.titles import term_titles
 from meanfield.dynamics.with_energy import adapt_with
 from meanfield.evolution import Solution
 from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
 from meanfield.plot import curves, frames
 from meanfield.plot.frames import ORANGE
-from meanfield.plot.runs import term_titles
 from meanfield.typing import Array
 
 
@@ -57,6 +57,10 @@ def curve_views(sol: Solution) -> list[View]:
         found.append(_rate(sol))
     if curves.monitored(sol):
         found.append(_distances(sol))
+    if betas := curves.betas_in_time(sol):
+        numbers = {name: np.array([beta(t) for t in sol.t]) for name, beta in betas.items()}
+        scale = scale_of(np.concatenate([*numbers.values()]))
+        found.append(over_t("beta", "β(t)", sol.t, numbers, scale, has_legend=len(betas) > 1))
     if "tail" in sol.dataset and np.isfinite(sol.dataset["tail"].values).any():
         found.append(_tail(sol))
     if "size" in sol.dataset:

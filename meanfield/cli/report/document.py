@@ -33,6 +33,7 @@ from meanfield.cli.report.measures import (
 )
 from meanfield.cli.report.view import View, weight
 from meanfield.cli.runs import source_of
+from meanfield.dynamics.titles import dynamics_title, term_titles
 from meanfield.evolution import Solution
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.recorder import with_role
@@ -42,14 +43,7 @@ from meanfield.measures.clusters import RADIUS, clusters
 from meanfield.plot.curves import bounds, energy_name
 from meanfield.plot.frames import NORMAL, check_path, subscripts, thinned
 from meanfield.plot.panels import Look, look, projection
-from meanfield.plot.runs import (
-    dynamics_title,
-    embedded,
-    instants,
-    run_title,
-    still,
-    term_titles,
-)
+from meanfield.plot.runs import embedded, instants, run_title, still
 from meanfield.studies.comparison import compare
 from meanfield.typing import Array
 
