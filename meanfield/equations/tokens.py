@@ -13,7 +13,7 @@ import numpy as np
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import Moments, phase_velocity, turned
 from meanfield.equations.in_time import Steady
-from meanfield.equations.rates import Rates, added
+from meanfield.equations.rates import NOT_FINITE, Rates, added
 from meanfield.kernels.causal import CausalMeans
 from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
@@ -303,7 +303,7 @@ class OutputField(TokenField):
             unit = energy.sign * np.exp(log_g - energy.log_unit)
             rates = Rates(velocity, energy_gradients=(velocity * unit[:, None],))
         if not np.isfinite(rates.velocity).all():
-            raise ArithmeticError("the field is not finite")
+            raise ArithmeticError(NOT_FINITE)
         return rates
 
 
@@ -326,7 +326,7 @@ class MaskedField(TokenField):
         """X at unit rows (n, d)."""
         velocity = self.dynamics.tangents_of_tokens(places, masses)
         if not np.isfinite(velocity).all():
-            raise ArithmeticError("the field is not finite")
+            raise ArithmeticError(NOT_FINITE)
         return Rates(velocity)
 
 

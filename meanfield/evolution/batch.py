@@ -10,6 +10,7 @@ import numpy as np
 from meanfield._checks import ascending, norm_tolerance, number, real_array, shown
 from meanfield.dynamics import SA, USA, Attention
 from meanfield.equations.batch import BatchTendency, GramBatch, batch_tendency
+from meanfield.equations.rates import NOT_FINITE
 from meanfield.evolution.options import LEAST_RTOL
 from meanfield.evolution.steppers import ExplicitSteps, LooseSteps
 from meanfield.exceptions import Interrupted
@@ -138,14 +139,11 @@ def _follow(
         )
         while len(rows) < len(times):
             # a first step of nan would be tried for ever
-            reason = solver.step() if np.isfinite(solver.h_abs) else "the field is not finite"
+            reason = solver.step() if np.isfinite(solver.h_abs) else None
             good = np.isfinite(solver.h_abs) and np.isfinite(solver.y).all()
             if solver.status == "failed" or not good:
-                what = (reason or "the state is no longer finite").rstrip(".")
-                raise ArithmeticError(
-                    f"the batch failed at t = {solver.t:.6g}: {what}; try larger "
-                    f"tolerances rtol and atol"
-                )
+                why = f"{reason}; try larger tolerances rtol and atol" if reason else NOT_FINITE
+                raise ArithmeticError(f"the batch failed at t = {solver.t:.6g}: {why}")
             due = times[len(rows) : np.searchsorted(times, solver.t, side="right")]
             if not due.size:
                 continue

@@ -15,7 +15,7 @@ import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.own import AsymmetryError
+from meanfield.dynamics.own import AsymmetryError, OutputError
 from meanfield.equations.atoms import collapsed
 from meanfield.equations.history import step_times
 from meanfield.equations.in_time import InTime
@@ -112,6 +112,7 @@ class LineSystem(System[LineFlowMap]):
         If a layer can't move the flow map.
     """
 
+    remedy: ClassVar[str] = "a larger `tol` of the flow map"
     kept: ClassVar[Kept] = {**System.kept, "adaptation": float, "keeps_history": bool}
 
     def __init__(self, flow: LineFlowMap, dynamics: Dynamics, options: Options) -> None:
@@ -264,6 +265,7 @@ class SphereSystem(System[SphereFlowMap]):
         If the flow map has moved, |β KᵀQ| of a head is too large, or the law is not resolved.
     """
 
+    remedy: ClassVar[str] = LineSystem.remedy
     kept: ClassVar[Kept] = {**System.kept, "since": float, "has_maps": bool, "label_error": float}
     integrator = LargestErrorSteps
     has_maps, label_error = _attribute_of_meshes("has_maps"), _attribute_of_meshes("label_error")
@@ -323,10 +325,11 @@ class SphereSystem(System[SphereFlowMap]):
         tol = max(_LEAST_ON_S2, _SHARE_ON_S2 * self.meshes.tol)
         return _RTOL_ON_S2, np.append(self.equation.errors(tol), np.full(len(self.works), tol))
 
-    def failed(self, reason: str | None) -> Stop:
-        """The message of a run that ends because there is no next step, no rate or no mesh."""
-        what = reason or "the state is no longer finite"
-        return self.out_of_room(what, "`max_nodes` or `tol` of the flow map")
+    def fault(self, error: Exception) -> Stop:
+        """The message of a run that has no mesh, or that a user's own dynamics ends."""
+        if isinstance(error, OutputError):
+            return super().fault(error)
+        return self.out_of_room(str(error), "`max_nodes` or `tol` of the flow map")
 
     def after(self, stepper: Stepper) -> Verdict:
         """Put the points back on the sphere, and lay a new mesh where that is due."""

@@ -14,6 +14,7 @@ import numpy as np
 from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.own import layer_step
 from meanfield.dynamics.with_energy import adapt_with
+from meanfield.equations.rates import NOT_FINITE
 from meanfield.equations.tokens import joined
 from meanfield.evolution import density_system, flow_system, token_system
 from meanfield.evolution.arrays import Resumption
@@ -141,7 +142,7 @@ def advance(
                 stepper = stepper or system.stepper(until)
                 reason = stepper.step()
             if stepper.status == "failed" or not np.isfinite(stepper.y).all():
-                raise system.failed(reason)
+                raise system.failed(f"{reason}; try {system.remedy}" if reason else NOT_FINITE)
             verdict = system.after(stepper)
             if verdict is Verdict.REDO:
                 system.step_size, stepper = (stepper.t - stepper.t_old) * system.clock, None

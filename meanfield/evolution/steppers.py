@@ -96,7 +96,7 @@ class Stepper(ABC):
 
     @abstractmethod
     def step(self) -> str | None:
-        """Take one step in as many tries as it needs; why it failed, if it did."""
+        """Take one step in as many tries as it needs; why it failed, if numbers are finite."""
 
 
 class _FittedSteps(Stepper):
@@ -121,7 +121,7 @@ class _FittedSteps(Stepper):
                     self.status, self.h_abs = "finished", max(size, planned)
                 return None
         self.status = "failed"
-        return "the step size is less than the spacing of floats"
+        return "the step size is less than the spacing of floats" if np.isfinite(error) else None
 
     @abstractmethod
     def _try(self, end: float, h: float) -> tuple[float, Array, Array]:

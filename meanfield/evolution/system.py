@@ -11,6 +11,7 @@ import numpy as np
 from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.dynamics.own import OutputError
 from meanfield.equations.history import History
+from meanfield.equations.rates import NOT_FINITE
 from meanfield.equations.tendency import tendency
 from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
@@ -90,10 +91,13 @@ class System(Generic[M]):
         Class attribute: errors of the right-hand side that end the run.
     integrator : callable
         What makes the steps of a rate, from a time and a state to another time.
+    remedy : str
+        Class attribute: what may help where no step succeeds.
     """
 
     faults: ClassVar[tuple[type[Exception], ...]] = (ArithmeticError,)
     integrator: Callable[..., Stepper] = ExplicitSteps
+    remedy: ClassVar[str] = "larger tolerances rtol and atol"
     kept: ClassVar[Kept] = {
         "layer": int,
         "t": float,
@@ -303,17 +307,13 @@ class System(Generic[M]):
             self.evaluations -= 1
 
     def fault(self, error: Exception) -> Stop:
-        """The message of a run that ends because there is no rate."""
+        """The message of a run that ends because there is no rate: its error says what to do."""
         return self.failed(str(error))
 
-    def failed(self, reason: str | None) -> Stop:
+    def failed(self, why: str) -> Stop:
         """The message of a run that ends because there is no next step."""
-        what = (reason or "the state is no longer finite").rstrip(".")
-        return Stop(
-            "failed",
-            f"failed at t = {self.t:.6g} (step size {self.step_size:.1e}): {what}; "
-            f"try larger tolerances rtol and atol",
-        )
+        what = f"failed at t = {self.t:.6g} (step size {self.step_size:.1e})"
+        return Stop("failed", f"{what}: {why.rstrip('.')}")
 
     def out_of_room(self, what: str, limits: str, remedy: str = "") -> Stop:
         """The message of a run that ends because its space, mesh or tolerance may not grow."""
@@ -353,7 +353,7 @@ class System(Generic[M]):
         self._until = until
         stepper = self._stepper(self.t / self.clock, until / self.clock)
         if not (np.isfinite(stepper.f).all() and np.isfinite(stepper.h_abs)):
-            raise self.failed("the field is not finite")
+            raise self.failed(NOT_FINITE)
         return stepper
 
     def _stepper(self, start: float, end: float) -> Stepper:

@@ -238,6 +238,7 @@ class LayerSystem(TokenSystem):
     # there is no time between layers: none to integrate over, and no unit of it
     has_balance = False
     clock = 1.0
+    remedy: ClassVar[str] = "a smaller step of the layers"
 
     def __init__(
         self, particles: Particles, dynamics: Dynamics, options: Options, step: float
@@ -309,6 +310,7 @@ class NoisyTokenSystem(TokenSystem):
     """
 
     kept: ClassVar[Kept] = {**TokenSystem.kept, "rng": generator_from}
+    remedy: ClassVar[str] = "a smaller max_step"
 
     def __init__(
         self,

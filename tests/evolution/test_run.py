@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import signal
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import meanfield as mf
 from meanfield.evolution.run import MOST_STEPS, StallDetector
+from meanfield.evolution.steppers import ExplicitSteps
+from meanfield.evolution.token_system import NoisyTokenSystem
 from meanfield.exceptions import Interrupted
 from tests.children import hearing_ctrl_c
 from tests.handmade import interrupted, unfinished
@@ -100,3 +103,56 @@ def test_what_was_interrupted_travels_between_processes():
     assert isinstance(stopped, KeyboardInterrupt)
     assert str(stopped) == "interrupted at t = 1"
     assert np.array_equal(stopped.solution, np.arange(3))
+
+
+TOKENS = mf.Particles.from_angles([0.0, 1.0])
+# of no axis
+TWO_LAWS = mf.Mixture([mf.VonMisesFisher(x, 3.0) for x in ([0.0, 0.6, 0.8], [1.0, 0.0, 0.0])])
+
+
+@pytest.mark.parametrize(
+    ("start", "remedy"),
+    [
+        (TOKENS, "; try larger tolerances rtol and atol"),
+        (mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5])), "; try larger tolerances rtol a"),
+        (mf.FlowMap(mf.FourierSeries(cos=[0.5])), "; try a larger `tol` of the flow map"),
+        (mf.FlowMap(TWO_LAWS, tol=1e-4), "; try a larger `tol` of the f"),
+    ],
+    ids=["tokens", "density", "line", "S^2"],
+)
+def test_steps_that_do_not_succeed_want_their_own_tolerance(start, remedy, monkeypatch):
+    monkeypatch.setattr(ExplicitSteps, "_try", lambda self, end, h: (2.0, self.y, self.f))
+    failed = unfinished(mf.evolve, start, mf.SA(1.0), 0.1, 1)
+    assert failed.status == "failed"
+    assert f": the step size is less than the spacing of floats{remedy}" in failed.message
+
+
+class Ceasing:
+    """A drift of a user's own that is no number at last."""
+
+    name, noise, reads_measure = "ceasing", 0.0, False
+
+    def __init__(self):
+        self.calls = 0
+
+    def output(self, measure, points):
+        self.calls += 1
+        return points[:, ::-1] * (np.nan if self.calls > 60 else 1.0)
+
+    def divergence(self, measure, points):
+        dim = points.shape[1]
+        return dim % 2 - dim * np.einsum("ij,ij->i", points, points[:, ::-1])
+
+
+@pytest.mark.parametrize("start", [TOKENS, mf.FlowMap(TWO_LAWS, tol=1e-4)], ids=["tokens", "S^2"])
+def test_what_a_dynamics_answers_is_no_matter_of_tolerances(start):
+    failed = unfinished(mf.evolve, start, Ceasing(), 5.0, 1)
+    assert failed.status == "failed"
+    assert re.search(r": output of .*Ceasing.* must be real, finite and of shape", failed.message)
+    assert "try" not in failed.message
+
+
+def test_noise_that_leaves_no_number_wants_a_smaller_step(monkeypatch):
+    monkeypatch.setattr(NoisyTokenSystem, "_split", lambda *_: None)
+    failed = unfinished(mf.evolve, TOKENS, mf.SA(1.0, noise=0.1), 0.1, 1, max_step=0.1, rng=0)
+    assert failed.message.endswith(": a token is no longer finite; try a smaller max_step")
