@@ -90,7 +90,7 @@ def check_mask(mask: Any) -> None:
         If it is neither a `Causal` nor None.
     """
     if mask is not None and not isinstance(mask, Causal):
-        raise ValueError(f"mask must be a Causal or None, got {shown(mask)}")
+        raise ValueError(f"mask must be mf.Causal() or None, got {shown(mask)}")
 
 
 def check_ordered(measure: Any, mask: Causal) -> None:
@@ -103,12 +103,12 @@ def check_ordered(measure: Any, mask: Causal) -> None:
     """
     if not measure.is_ordered:
         raise ValueError(
-            f"measure must be Particles, whose rows are in an order, under {mask}, got "
+            f"measure must be Particles, whose rows are in an order, under mask=mf.{mask}, got "
             f"{shown(measure)}"
         )
     if not (measure.weights > 0.0).all():
         raise ValueError(
-            f"weights must be > 0 under {mask}, since positions are their sums, got "
+            f"weights must be > 0 under mask=mf.{mask}, since positions are their sums, got "
             f"{measure.weights.min():g}"
         )
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._checks import shown
+from meanfield._checks import number, shown
 from meanfield.dynamics.facts import Dynamics, Energy
+from meanfield.dynamics.isotropic import SA
 from meanfield.dynamics.layers import KEPT, Drawn
-from meanfield.dynamics.own import adapt
+from meanfield.dynamics.own import adapt, adapt_any
 from meanfield.dynamics.varying import KEPT_TIMES
 from meanfield.typing import Array
 
@@ -155,9 +156,9 @@ class WithEnergy(Dynamics):
         return self._moves.layer_number(t)
 
     def between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
-        for number, until in self._moves.between(start, end):
+        for layer, until in self._moves.between(start, end):
             for _, knot in self._asked.between(start, until):
-                yield number, knot
+                yield layer, knot
             start = until
 
     def output(self, measure: Any, points: Array) -> Array:
@@ -201,3 +202,26 @@ def adapt_with(dynamics: Any, energy: Any) -> Dynamics:
     if energy is None:
         return known
     return WithEnergy(known, adapt(energy))
+
+
+def adapt_energy(name: str, given: Any) -> Dynamics:
+    """The dynamics whose energy is meant, of a number β SA.
+
+    Raises
+    ------
+    ValueError
+        As `adapt`; or if it is neither.
+
+    Examples
+    --------
+    >>> adapt_energy("energy", 2.0)
+    SA(beta=2.0, sign=1, noise=0.0)
+    """
+    if (known := adapt_any(given)) is not None:
+        return known
+    if callable(given) and not isinstance(given, type):
+        raise ValueError(
+            f"{name} must be a finite number >= 0, got {shown(given)}: where it varies in time "
+            f"take mf.SA(schedule), or the dynamics whose energy is meant"
+        )
+    return SA(number(name, given, low=0))

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import generator, number, one_of, shown, tell_apart
-from meanfield.dynamics import KNOWN, SA, OwnDynamics, adapt_any
+from meanfield.dynamics import KNOWN, OwnDynamics
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import Adapted, layer_step, tells_facts
-from meanfield.dynamics.with_energy import adapt_with
+from meanfield.dynamics.with_energy import adapt_energy, adapt_with
 from meanfield.equations.density import check_on_space
 from meanfield.equations.tendency import check_carried, check_moved, check_sums
 from meanfield.kernels.direct import float32_error
@@ -74,9 +74,7 @@ def checked_energy(measure: AnyMeasure, given: Any) -> OwnDynamics | None:
     check_measure("measure", measure)
     if given is None:
         return None
-    known = adapt_any(given)
-    if known is None:
-        known = SA(number("energy, if it is no dynamics,", given, low=0))
+    known = adapt_energy("energy, if it is no dynamics,", given)
     rule = f"energy must be beta >= 0 or a dynamics that has one for {shown(measure)}"
     if known.energy_functional is None:
         raise ValueError(f"{rule}, got {shown(given)}: {known.why_no_energy}")

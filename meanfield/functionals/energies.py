@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import number, shown, symmetric
-from meanfield.dynamics import SA, AnyDynamics, adapt, adapt_any
+from meanfield.dynamics import AnyDynamics, adapt, adapt_any
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
 from meanfield.dynamics.schedule import TimeDependent, slope_of
+from meanfield.dynamics.with_energy import adapt_energy
 from meanfield.equations.density import ROUNDING, LostDigitsError
 from meanfield.equations.tendency import check_moved, tendency
 from meanfield.kernels.direct import grid_log_moment
@@ -540,9 +541,7 @@ def with_energy(
         If it has none, or does not fit the measure.
     """
     check_measure("measure", measure)
-    known = adapt_any(given)
-    if known is None:
-        known = SA(number("beta, or a dynamics,", given, low=0))
+    known = adapt_energy("beta, or a dynamics,", given)
     then = known.at(number("t", t, low=0))
     # a sum whose weights vary may change its sign with them
     known = then if isinstance(known.own_weights, TimeDependent) else adapt(then)

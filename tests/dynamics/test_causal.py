@@ -304,7 +304,7 @@ def test_records_and_case_files_have_the_mask(tmp_path):
 
 MASKED = mf.SA(2.0, mask=mf.Causal(1.0))
 AROUND = mf.VonMisesFisher([0.0, 0.0, 1.0], 1.0)
-ONLY_TOKENS = "measure must be Particles, whose rows are in an order, under Causal"
+ONLY_TOKENS = "measure must be Particles, whose rows are in an order, under mask=mf.Causal"
 EXCHANGEABLE = "dynamics must have no mask, since tokens must be exchangeable, got SA"
 REFUSED = {
     "density": (lambda: mf.evolve(mf.Density(mf.Sphere(15), AROUND), MASKED, 1.0), ONLY_TOKENS),
@@ -319,17 +319,20 @@ REFUSED = {
     "speed": (lambda: mf.rms_velocity(mf.FlowMap(AROUND), MASKED), ONLY_TOKENS),
     "weight": (
         lambda: mf.evolve(mf.Particles(np.eye(3), [0.5, 0.0, 0.5]), MASKED, 1.0),
-        "weights must be > 0 under Causal",
+        "weights must be > 0 under mask=mf.Causal",
     ),
     "weight of velocity": (
         lambda: MASKED.velocity(mf.Particles(np.eye(3), [0.0, 0.5, 0.5]), np.eye(3)),
-        "weights must be > 0 under Causal",
+        "weights must be > 0 under mask=mf.Causal",
     ),
     "balanced": (
         lambda: mf.DoublyStochastic(1.0, mask=mf.Causal()),
         "mask must be None for DoublyStochastic, got Causal.*the identity, under which no token",
     ),
-    "mask": (lambda: mf.SA(1.0, mask="causal"), "mask must be a Causal or None, got 'causal'"),
+    "mask": (
+        lambda: mf.SA(1.0, mask="causal"),
+        r"mask must be mf.Causal\(\) or None, got 'causal'",
+    ),
     "decay": (lambda: mf.Causal(-1.0), "decay must be a finite number >= 0, got -1"),
     "no mask": (
         lambda: mf.SA(1.0).velocity(tokens(3, 4), np.eye(3), position=0.5),

@@ -443,6 +443,11 @@ REFUSED = {
     "another dim": (hill(ROWS[3]), "for FlowMap.*, got FeedForward.* of dim = 3$"),
     "a negative number": (-1.0, "energy, if it is no dynamics, must be a finite number >= 0"),
     "a word": ("SA", "energy, if it is no dynamics, must be a finite number >= 0, got 'SA'"),
+    "a schedule": (
+        mf.Schedule([0.0, 1.0], [1.0, 2.0]),
+        r"take mf\.SA\(schedule\), or the dynamics",
+    ),
+    "a function of t": (lambda t: 1.0 + t, r"take mf\.SA\(schedule\), or the dynamics"),
     "a reach for more nodes": (2e6, "beta, or the length of z, must be smaller for FlowMap"),
 }
 
