@@ -81,6 +81,8 @@ def term_titles(dynamics: AnyDynamics) -> list[str]:
     if not isinstance(dynamics, Sum):
         return []
     vary = isinstance(dynamics.weights, TimeDependent)
-    weights = ["w(t) " if vary else "" if w == 1.0 else f"{w:g} " for w, _ in dynamics.weighted_terms]
+    weights = [
+        "w(t) " if vary else "" if w == 1.0 else f"{w:g} " for w, _ in dynamics.weighted_terms
+    ]
     titles = map(dynamics_title, dynamics.terms)
     return [weight + title for weight, title in zip(weights, titles, strict=True)]
