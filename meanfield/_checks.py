@@ -64,6 +64,17 @@ def shown(value: Any) -> str:
     return cut(" ".join(text.split()))
 
 
+def counted(count: int, thing: str) -> str:
+    """A number of things, whose plural has an s.
+
+    Examples
+    --------
+    >>> counted(1, "layer"), counted(2, "layer")
+    ('1 layer', '2 layers')
+    """
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def one_line(text: str) -> str:
     r"""Return `text` on one line, with what can't be printed escaped.
 

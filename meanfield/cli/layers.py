@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from meanfield._checks import counted
 from meanfield.evolution import netcdf
 from meanfield.evolution.solution import other_versions, versions, versions_of
 from meanfield.trained import Claim, LayerStates, claims, measure_layers
@@ -163,11 +164,11 @@ def sinks_of(ds: xr.Dataset) -> str:
 
 def title_of(ds: xr.Dataset) -> str:
     """How large the model is."""
-    heads = f" of {ds.sizes['head']} heads" if "effective_beta" in ds else ""
-    count = f"{ds.attrs['n_tokens']} tokens in d = {ds.attrs['dim']}"
+    heads = f" of {counted(ds.sizes['head'], 'head')}" if "effective_beta" in ds else ""
+    count = f"{counted(ds.attrs['n_tokens'], 'token')} in d = {ds.attrs['dim']}"
     if ds.attrs["n_measured"] < ds.attrs["n_tokens"]:
         count += f", of which {ds.attrs['n_measured']} are measured"
-    return f"{ds.sizes['layer']} layers{heads}, {count}"
+    return f"{counted(ds.sizes['layer'], 'layer')}{heads}, {count}"
 
 
 def summary_of_layers(ds: xr.Dataset) -> dict[str, str]:

@@ -463,7 +463,7 @@ class Layers(InTurn):
         freeze(self, dim=next(iter(dims), None), is_smooth=smooth)
 
     def __repr__(self) -> str:
-        count = f"{len(self.layers)} layer{'s' * (len(self.layers) > 1)}"
+        count = _checks.counted(len(self.layers), "layer")
         return f"Layers({count}, step={self.step}, dim={self.dim})"
 
     @cached_property

@@ -12,7 +12,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator
 
-from meanfield._checks import one_of
+from meanfield._checks import counted, one_of
 from meanfield.plot import frames
 from meanfield.trained.measure import SUBSETS, at_known_beta
 from meanfield.trained.temperature import LEAST_R2
@@ -133,7 +133,7 @@ def _heads(figure: Figure | SubFigure, ds: Any) -> None:
     """Effective β by layer and head, with a cross on heads that no β describes."""
     part = ds.sel(subset=SUBSETS[0])
     beta, is_described = part["effective_beta"].values, part["r2"].values >= LEAST_R2
-    count = f"{int(is_described.sum())} of {is_described.size} heads"
+    count = f"{int(is_described.sum())} of {counted(is_described.size, 'head')}"
     ax = _axes(figure, "head", "layer", f"effective β where R² ≥ {LEAST_R2:g}: {count}")
     known = beta[is_described]
     end = float(np.quantile(np.abs(known), 1.0 - _ENDS)) if len(known) else 1.0

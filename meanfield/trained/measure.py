@@ -11,7 +11,15 @@ import numpy as np
 from scipy.special import stdtrit
 from tqdm import tqdm
 
-from meanfield._checks import ascending, boolean, check_type, generator, integer, real_array
+from meanfield._checks import (
+    ascending,
+    boolean,
+    check_type,
+    counted,
+    generator,
+    integer,
+    real_array,
+)
 from meanfield.functionals.energies import mean_cosine
 from meanfield.measures import Particles
 from meanfield.measures.clusters import clusters
@@ -743,8 +751,8 @@ class _Rise:
             *(self.value, self.error, self.null, self.null_error),
             "the drift to the mean alone",
             verdict,
-            f"{text}; under the drift to the mean alone that is {self.null:.3g}, a difference of "
-            f"{self.value - self.null:+.3g} ± {self.null_error:.2g}",
+            f"{text}. If tokens only drift to their mean, it rises by {self.null:.3g}: the model's "
+            f"rise differs by {self.value - self.null:+.3g} ± {self.null_error:.2g}",
         )
 
 
@@ -760,8 +768,8 @@ def _energy(part: xr.Dataset) -> Claim:
         "energy",
         f"E_β/E_β(δ) rises, at β = {float(part['beta']):.3g}",
         verdict,
-        f"E_β/E_β(δ) falls in {falls} of {len(steps)} layers and rises by {rise.value:.3g} ± "
-        f"{rise.error:.2g} in all",
+        f"From the first state to the last, E_β/E_β(δ) rises by {rise.value:.3g} ± "
+        f"{rise.error:.2g}; it falls in {falls} of {counted(len(steps), 'layer')}",
     )
 
 
@@ -772,9 +780,9 @@ def _gathering(part: xr.Dataset) -> Claim:
         "clusters",
         f"the share of pairs of tokens within 1/√β rises, at β = {float(part['beta']):.3g}",
         rise.verdict,
-        f"modes of log G_β go from {counts[0]} to {counts[-1]}, and the share of pairs of tokens "
-        f"within 1/√β to {float(part['near_pairs'][-1]):.3g} by {rise.value:.3g} ± "
-        f"{rise.error:.2g}",
+        f"Log G_β has {counted(counts[0], 'mode')} at first and {counts[-1]} at the end; the share "
+        f"of pairs of tokens within 1/√β rises by {rise.value:.3g} ± {rise.error:.2g}, to "
+        f"{float(part['near_pairs'][-1]):.3g}",
     )
 
 
@@ -785,8 +793,8 @@ def _products(part: xr.Dataset) -> Claim:
         "inner products",
         "<x_i, x_j> rises towards 1, the 0.9 quantile over pairs",
         rise.verdict,
-        f"the mean of <x_i, x_j> goes from {means[0]:.3g} to {means[-1]:.3g}, and its 0.9 quantile "
-        f"to {float(part['upper_cosine'][-1]):.3g} by {rise.value:.3g} ± {rise.error:.2g}",
+        f"The mean of <x_i, x_j> goes from {means[0]:.3g} to {means[-1]:.3g}; its 0.9 quantile "
+        f"rises by {rise.value:.3g} ± {rise.error:.2g}, to {float(part['upper_cosine'][-1]):.3g}",
     )
 
 
@@ -816,7 +824,7 @@ def _attention(part: xr.Dataset) -> Claim:
         *(value, error, null, apart),
         "heads of another layer",
         _verdict(value - LEAST_R2, error, value - null, apart, len(of_layers)),
-        f"R² is {value:.3f} ± {error:.2g} on average, and {null:.3f} of heads of another layer, a "
-        f"difference of {value - null:+.3f} ± {apart:.2g}; a β describes {int(described.sum())} of "
-        f"{described.size} heads{middle}",
+        f"The mean R² is {value:.3f} ± {error:.2g}, and {null:.3f} if heads are those of another "
+        f"layer: it differs by {value - null:+.3f} ± {apart:.2g}. A β describes "
+        f"{int(described.sum())} of {counted(described.size, 'head')}{middle}",
     )

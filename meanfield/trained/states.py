@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import xarray as xr
 
-from meanfield._checks import check_type, integer, one_of, real_array, shown, unmasked
+from meanfield._checks import check_type, counted, integer, one_of, real_array, shown, unmasked
 from meanfield.evolution.netcdf import refusals
 from meanfield.trained.conventions import compare_attention, compare_residual
 from meanfield.trained.files import Stored, open_arrays, parts_of
@@ -646,11 +646,11 @@ def _dataset(
         if known.any():
             good = int((errors[known] <= rounding[known]).sum())
             agree.append(
-                f"{what}: {good} of {int(known.sum())} layers agree with their matrices up to "
-                f"rounding, the largest difference of all is {errors[known].max():.2g}"
+                f"{what}: {good} of {counted(int(known.sum()), 'layer')} agree with the matrices "
+                f"up to rounding; the largest difference is {errors[known].max():.2g}"
             )
         else:
-            agree.append(f"{what}: no layer has what it could be held against")
+            agree.append(f"{what}: not checked, since no layer has all that it follows from")
     names = "attention_rounding", "residual_error", "residual_rounding", "row_error"
     ds = xr.Dataset(
         {

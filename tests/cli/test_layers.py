@@ -284,7 +284,7 @@ def test_of_several_prompts_one_is_measured(measured, folder):
     # a page without heads, and without anything that the file could be held against
     text = page_of_layers(ds)
     assert "Effective β" not in text
-    assert "there is nothing that the file could be held against" in text
+    assert "the file has no matrices that its states and attention could be" in text
 
 
 def test_a_page_has_each_claim_with_its_null(measured):
@@ -328,7 +328,7 @@ def test_a_file_that_contradicts_itself_says_so(measured):
     ds["attention_rounding"][...] = 1e-7
     text = page_of_layers(ds)
     assert 'class="verdict bad"' in text
-    assert "0 of 3 agree" in text
+    assert "0 of 3 layers with matrices agree" in text
 
 
 def test_what_is_no_dataset_of_layers_is_refused(measured):

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield import plot
-from meanfield._checks import check_type
+from meanfield._checks import check_type, counted
 from meanfield.cli.layers import sinks_of, title_of
 from meanfield.cli.report.document import filled, part_of_page
 from meanfield.evolution.files import SOURCE
@@ -25,20 +25,21 @@ from meanfield.typing import NDArray
 # the caption below each panel
 _CAPTIONS = {
     "heads": "Effective β of each head. A cross: R² is below 0.1, and no β describes the head.",
-    "fit": "How much of log A a multiple of ⟨x, y⟩ explains, and how much that of another layer.",
+    "fit": "R²: how much of log A is explained by β⟨x, y⟩ of its layer, and of another layer.",
     "energy": "Energies rise along the paper's flow. Thin lines: the least that is possible.",
-    "parts": "What attention and feed-forward did to the energy. Dashes: to first order in the "
-    "move; where they are far from the bar the move is long.",
-    "clusters": "Tokens within the width 1/√β of the kernel, and modes of log G.",
-    "products": "Figure 1 of the paper: with layers, inner products should go to 1.",
-    "means": "The mean rises by whatever tokens do in common, the upper quantile where they meet.",
+    "parts": "What attention and feed-forward do to the energy. Dashes: the estimate of first "
+    "order, which is far from the bar where tokens move far.",
+    "clusters": "The share of pairs of tokens within 1/√β, the kernel's width, and modes of log G.",
+    "products": "Figure 1 of the paper: with each layer, inner products should come closer to 1.",
+    "means": "The mean also rises if all tokens drift together, the quantile if some meet.",
     "rank": "e to the entropy of the singular values: 1 where all tokens lie on one axis.",
-    "moves": "How far a layer moves tokens. Along a gradient flow the two couplings are the same.",
+    "moves": "How far a layer moves tokens, and how little it takes to reach the same places. "
+    "Along a gradient flow both are the same.",
 }
 _RULE = (
-    "A claim holds if its number is more than two standard errors above 0 (of R², above 0.1) and "
-    "above that of its null. Errors are those of random halves of the tokens, of the attention "
-    "those of layers. Tokens of a text hang together, so errors are rather too small."
+    "A claim holds if its number exceeds 0 (R² exceeds 0.1), and the number of its null, by more "
+    "than two standard errors. Errors are found from random halves of the tokens, those of R² from "
+    "the layers. Tokens of one text depend on each other, so the true errors are larger."
 )
 
 
@@ -74,10 +75,12 @@ def page_of_layers(ds: xr.Dataset) -> str:
         style=part_of_page("report/page.css"),
         lead=f"<p>{escape(title_of(ds))}. {escape(_tokens(ds))}</p>",
         verdict=escape(
-            "✓ the file agrees with itself" if is_good else "✗ the file does not agree with itself"
+            "✓ states and attention agree with the matrices of the file"
+            if is_good
+            else "✗ states or attention do not agree with the matrices of the file"
         )
         if checks
-        else "there is nothing that the file could be held against",
+        else "the file has no matrices that its states and attention could be checked with",
         state="good" if is_good else "bad",
         claims=_table(
             ("claim", "verdict", "number", "its null", "shuffled tokens", "finding"),
@@ -86,8 +89,8 @@ def page_of_layers(ds: xr.Dataset) -> str:
         ),
         rule=_RULE,
         lines=escape(
-            "Lines are solid with all tokens, dashed without sinks; nulls are dotted. Layer l is "
-            "the state before it."
+            "Solid lines are those of all tokens, dashed ones of all but the sinks, dotted ones of "
+            "nulls. A state has the number of the layer behind it."
         ),
         panels="".join(_panel(ds, panel) for panel in panels_of(ds)),
         numbers=_numbers(ds),
@@ -213,7 +216,7 @@ def _heads(ds: xr.Dataset) -> str:
         )
         head = ["layer", *(f"head {i}" for i in part["head"].values)]
         is_described = part["r2"].values >= LEAST_R2
-        count = f"a β describes {int(is_described.sum())} of {is_described.size} heads"
+        count = f"a β describes {int(is_described.sum())} of {counted(is_described.size, 'head')}"
         is_open = "open" if subset == SUBSETS[0] else ""
         tables.append(
             f"<details {is_open}><summary>{escape(subset)}: {count}</summary>"
@@ -271,7 +274,7 @@ def _checks(ds: xr.Dataset) -> Iterator[tuple[str, bool]]:
             name,
             f"{found[worst]:.2g} in layer {worst}",
             f"{rounding[worst]:.2g}",
-            f"{int(agree.sum())} of {int(known.sum())} agree, {len(known)} layers in all",
+            f"{int(agree.sum())} of {counted(int(known.sum()), 'layer')} with matrices agree",
         )
         row = "".join(f"<td>{cell}</td>" for cell in cells)
         yield f'<tr class="{state}">{row}</tr>', bool(agree.all())
