@@ -781,7 +781,6 @@ _MOST_ON_SPHERE = 1_000_000
 # the level of patches from which on they are more
 _DEEPEST = 6
 _LEAF_SHARE = 0.1
-_LEAST_DENSITY = 1e-300
 # how far a patch reaches beyond its nodes, at most, over how far these do
 _BEYOND_NODES = 1.2
 # parts of patches extend over this many radii of a ball: nodes are half a radius apart at most
@@ -803,7 +802,7 @@ def _mesh(
     share, pdf = _LEAF_SHARE * tol, partial(checked_pdf, law)
     mesh = lay(pdf, share, coarsest=coarsest, limit=most, steepness=steepness)
     values = mesh.values[0]
-    logs = np.log(np.maximum(values, _LEAST_DENSITY))
+    logs = checked_logpdf(law, mesh.points)
     return {"points": mesh.points, "weights": mesh.weights * values, "log_density": logs}
 
 
@@ -837,7 +836,7 @@ class SphereFlowMap(FlowMap):
     log_density : ndarray, shape (n,)
         log f_t at the nodes, of what they carry; inf for the particles.
     t : float
-        Time since the law.
+        The time of the run at which it is; 0.0 while it is the law's own, which may be drawn from.
 
     Raises
     ------
@@ -865,7 +864,7 @@ class SphereFlowMap(FlowMap):
     def _set(self, law: Law, t: float, **arrays: Array) -> None:
         super()._set(**arrays)
         self.law, self.t, self.dim = law, t, 3
-        self.n_nodes = int(np.isfinite(self.log_density).sum())
+        self.n_nodes = int((~np.isposinf(self.log_density)).sum())
         self._finer: dict[int, SphereFlowMap] = {}
 
     def moved_to(self, t: float, **arrays: Any) -> SphereFlowMap:

@@ -93,7 +93,7 @@ def test_what_is_said(measured, folder, capsys):
     ds = load_layers("layers.nc")
     for line, claim in zip(out[1:9], claims(ds), strict=True):
         assert line == f"{claim.name}, {claim.subset}: {claim.verdict}. {claim.sentence}"
-        assert re.search(r"null|drift to the mean alone|another layer", line)
+        assert re.search(r"null|drift to their mean|another layer", line)
     assert out[-1] == "wrote layers.nc, layers.png"
     assert main(["info", "layers.nc"]) == 0
     told = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in lines(capsys)[0])

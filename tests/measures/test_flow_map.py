@@ -675,3 +675,22 @@ def test_a_flow_map_of_a_density_is_that_of_its_law_or_series(space):
     exact = mf.FlowMap(law).log_moment(2.0 * points)[0]
     assert np.array_equal(mf.FlowMap(mu).log_moment(2.0 * points)[0], exact)
     assert mf.FlowMap(series).log_moment(2.0 * points)[0] == pytest.approx(exact, abs=1e-12)
+
+
+def test_log_density_on_s2_is_that_of_the_law_where_f_is_no_float():
+    """log Σ_i κ_i e^{κ_i(<x, m_i> - 1)}/(1 - e^{-2κ_i}), with 50 digits."""
+    kappas, means = (500.0, 400.0), np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    law = mf.Mixture([mf.VonMisesFisher(m, k) for m, k in zip(means, kappas, strict=True)])
+    flow = mf.FlowMap(law, tol=1e-4)
+    lowest = int(np.argmin(flow.log_density))
+    assert flow.log_density[lowest] < np.log(1e-308)
+    assert np.exp(flow.log_density[lowest]) == pytest.approx(flow.node_density[lowest], abs=0.0)
+    with mpmath.workdps(50):
+        cosines = [mpmath.fdot(m.tolist(), flow.points[lowest].tolist()) for m in means]
+        parts = [
+            k * mpmath.exp(k * (c - 1)) / (1 - mpmath.exp(-2 * k))
+            for k, c in zip(map(mpmath.mpf, kappas), cosines, strict=True)
+        ]
+        expected = float(mpmath.log(mpmath.fsum(parts)))
+    # κ times the rounding of a unit vector
+    assert flow.log_density[lowest] == pytest.approx(expected, abs=1e-12)
