@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from meanfield._checks import counted, one_of
@@ -65,23 +65,22 @@ def layers(ds: Any, name: str | None = None) -> Figure:
     panels = panels_of(ds)
     if name is not None:
         figure = frames.new_figure(4.4, 2.9)
-        panels[one_of("name", name, sorted(panels))](figure, ds)
+        panels[one_of("name", name, sorted(panels))](figure.subplots(), ds)
         return figure
-    columns = 3
-    figure = frames.new_figure(4.0 * columns, 2.7 * -(-len(panels) // columns))
-    places = figure.subfigures(-(-len(panels) // columns), columns, squeeze=False)
-    for place, draw in zip(places.flat, panels.values(), strict=False):
-        draw(place, ds)
+    figure, axes = frames.new_panels(len(panels), 3, (4.0, 2.7), (0.0, 0.0))
+    for ax, draw in zip(axes.flat, panels.values(), strict=False):
+        draw(ax, ds)
     figure.suptitle(
         f"{ds.attrs.get('file', 'Layers of a trained model')}: {ds.attrs['n_measured']} tokens; "
         "dashed without sinks, dotted nulls",
         fontsize=frames.NORMAL + 1,
+        wrap=True,
     )
     return figure
 
 
 # draws a panel of a dataset
-Draw = Callable[[Figure | SubFigure, Any], None]
+Draw = Callable[[Axes, Any], None]
 
 
 def panels_of(ds: Any) -> dict[str, Draw]:
@@ -98,15 +97,13 @@ def panels_of(ds: Any) -> dict[str, Draw]:
     }
 
 
-def _axes(figure: Figure | SubFigure, x: str, y: str, title: str) -> Axes:
-    ax = figure.subplots()
+def _label(ax: Axes, x: str, y: str, title: str) -> None:
     frames.label_axes(ax, x, y)
     ax.set_title(title, fontsize=frames.NORMAL, loc="left", pad=4)
     ax.tick_params(which="both", labelsize=frames.SMALL)
     ax.spines[["top", "right"]].set_visible(False)
     # layers are counted
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    return ax
 
 
 def _curve(ax: Axes, at: Any, values: Any, **kind: Any) -> None:
@@ -129,12 +126,12 @@ def _null(ax: Axes, ds: Any, name: str, label: str) -> None:
     _curve(ax, ds["state"], values, label=label, **_NULL)
 
 
-def _heads(figure: Figure | SubFigure, ds: Any) -> None:
+def _heads(ax: Axes, ds: Any) -> None:
     """Effective β by layer and head, with a cross on heads that no β describes."""
     part = ds.sel(subset=SUBSETS[0])
     beta, is_described = part["effective_beta"].values, part["r2"].values >= LEAST_R2
     count = f"{int(is_described.sum())} of {counted(is_described.size, 'head')}"
-    ax = _axes(figure, "head", "layer", f"effective β where R² ≥ {LEAST_R2:g}: {count}")
+    _label(ax, "head", "layer", f"effective β where R² ≥ {LEAST_R2:g}: {count}")
     known = beta[is_described]
     end = float(np.quantile(np.abs(known), 1.0 - _ENDS)) if len(known) else 1.0
     scale = Normalize(-end, end)
@@ -146,13 +143,13 @@ def _heads(figure: Figure | SubFigure, ds: Any) -> None:
     ax.plot(head, layer, "x", color="0.6", markersize=2.5, markeredgewidth=0.6)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.spines[["top", "right"]].set_visible(True)
-    bar = figure.colorbar(ScalarMappable(scale, "RdBu_r"), ax=ax, extend="both", aspect=25)
+    bar = ax.figure.colorbar(ScalarMappable(scale, "RdBu_r"), ax=ax, extend="both", aspect=25)
     frames.finish_bar(bar, "β; × no β describes the head")
 
 
-def _fit(figure: Figure | SubFigure, ds: Any) -> None:
+def _fit(ax: Axes, ds: Any) -> None:
     """R² of each head by layer, and the means of the model and of its null."""
-    ax = _axes(figure, "layer", "R²", "R² of log A on β⟨x, y⟩ + c, a dot for each head")
+    _label(ax, "layer", "R²", "R² of log A on β⟨x, y⟩ + c, a dot for each head")
     part, layer = ds.sel(subset=SUBSETS[0]), ds["layer"].values
     r2 = part["r2"].values
     ax.plot(np.repeat(layer, r2.shape[1]), r2.ravel(), ".", color=frames.SKY, markersize=3)
@@ -177,9 +174,9 @@ def _means_of(rows: Array) -> Array:
     return np.where(known.any(axis=1), sums / np.maximum(known.sum(axis=1), 1), np.nan)
 
 
-def _energy(figure: Figure | SubFigure, ds: Any) -> None:
+def _energy(ax: Axes, ds: Any) -> None:
     """E_β over layers at each β, between the bounds of so many tokens, and its null."""
-    ax = _axes(figure, "layer", "", "energy $E_β$ / $E_β$(δ), with the least that it can be")
+    _label(ax, "layer", "", "energy $E_β$ / $E_β$(δ), with the least that it can be")
     for beta, colour in zip(ds["beta"].values, frames.CYCLE, strict=False):
         part = ds.sel(beta=beta)
         of_model = " (of the model)" if beta == ds.attrs.get("model_beta") else ""
@@ -194,12 +191,12 @@ def _energy(figure: Figure | SubFigure, ds: Any) -> None:
     ax.legend(**frames.LEGEND, ncols=2, loc="lower left")
 
 
-def _parts(figure: Figure | SubFigure, ds: Any) -> None:
+def _parts(ax: Axes, ds: Any) -> None:
     """Draw the change of energy by each half of a layer, and the residual of first order."""
     part = at_known_beta(ds).sel(subset=SUBSETS[0])
     beta = float(part["beta"])
     title = f"change of $E_β$ / $E_β$(δ) by each half of a layer, β = {beta:.3g}"
-    ax = _axes(figure, "layer", "", title)
+    _label(ax, "layer", "", title)
     halves = [str(half) for half in ds["half"].values]
     width = 0.8 / len(halves)
     colours = dict(zip(halves, (frames.BLUE, frames.ORANGE), strict=False))
@@ -211,31 +208,33 @@ def _parts(figure: Figure | SubFigure, ds: Any) -> None:
         label = "" if i else "to first order"
         ax.plot(at, first, "_", color="black", markersize=4, markeredgewidth=0.8, label=label)
     ax.axhline(0.0, color="black", linewidth=0.6)
-    ax.legend(**frames.LEGEND)
+    # above the bars there is room for the legend
+    ax.margins(y=0.5)
+    ax.legend(**frames.LEGEND, loc="upper left")
 
 
-def _clusters(figure: Figure | SubFigure, ds: Any) -> None:
+def _clusters(ax: Axes, ds: Any) -> None:
     """The share of near pairs with its null, and the modes of log G_β, on an axis of their own."""
     part = at_known_beta(ds)
     beta = float(part["beta"])
-    ax = _axes(figure, "layer", "share", f"pairs within 1/√β, and modes, β = {beta:.3g}")
+    _label(ax, "layer", "share", f"pairs within 1/√β, and modes, β = {beta:.3g}")
     _lines(ax, part, "near_pairs", frames.BLUE, "near pairs")
     _null(ax, part, "near_pairs_drift", "of the drift")
     modes = ax.twinx()
     _lines(modes, part, "n_modes", frames.ORANGE, "modes (right)")
     for one in (ax, modes):
         # above the curves there is room for the legend
-        one.set_ylim(0.0, 1.4 * one.get_ylim()[1])
+        one.set_ylim(0.0, 1.5 * one.get_ylim()[1])
     modes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     modes.tick_params(labelsize=frames.SMALL, colors=frames.ORANGE)
     modes.spines["top"].set_visible(False)
     handles = [h for a in (ax, modes) for h in a.get_legend_handles_labels()[0]]
-    ax.legend(handles=handles, **frames.LEGEND, loc="upper center", ncols=3)
+    ax.legend(handles=handles, **frames.LEGEND, loc="upper center", ncols=2)
 
 
-def _products(figure: Figure | SubFigure, ds: Any) -> None:
+def _products(ax: Axes, ds: Any) -> None:
     """Histograms of inner products of some states, from dark to light (Figure 1)."""
-    ax = _axes(figure, "⟨xᵢ, xⱼ⟩", "density", "inner products of pairs of tokens, by layer")
+    _label(ax, "⟨xᵢ, xⱼ⟩", "density", "inner products of pairs of tokens, by layer")
     states = frames.thinned(ds.sizes["state"], _MOST_STATES)
     cosines = ds["cosine"].values
     width = cosines[1] - cosines[0]
@@ -251,9 +250,9 @@ def _products(figure: Figure | SubFigure, ds: Any) -> None:
     ax.legend(**frames.LEGEND, title="layer", title_fontsize=frames.SMALL)
 
 
-def _means(figure: Figure | SubFigure, ds: Any) -> None:
+def _means(ax: Axes, ds: Any) -> None:
     """Mean and 0.9 quantile of inner products, and those of the null."""
-    ax = _axes(figure, "layer", "", "inner products: mean and 0.9 quantile over pairs")
+    _label(ax, "layer", "", "inner products: mean and 0.9 quantile over pairs")
     _lines(ax, ds, "mean_cosine", frames.BLUE, "mean")
     _lines(ax, ds, "upper_cosine", frames.ORANGE, "0.9 quantile")
     _null(ax, ds, "upper_cosine_drift", "0.9 quantile of the drift")
@@ -261,21 +260,21 @@ def _means(figure: Figure | SubFigure, ds: Any) -> None:
     ax.legend(**frames.LEGEND)
 
 
-def _rank(figure: Figure | SubFigure, ds: Any) -> None:
-    ax = _axes(figure, "layer", "", "effective rank of the tokens")
+def _rank(ax: Axes, ds: Any) -> None:
+    _label(ax, "layer", "", "effective rank of the tokens")
     _lines(ax, ds, "effective_rank", frames.BLUE, "model")
     _null(ax, ds, "effective_rank_drift", "drift to the mean")
     ax.set_ylim(0.0, 1.05 * ax.get_ylim()[1])
     ax.legend(**frames.LEGEND)
 
 
-def _moves(figure: Figure | SubFigure, ds: Any) -> None:
+def _moves(ax: Axes, ds: Any) -> None:
     """How far each layer moves the tokens, by its own coupling and the optimal one."""
     own, optimal = (
         ds[name].sel(subset=SUBSETS[0]).values for name in ("own_distance", "optimal_distance")
     )
     title = f"$W_2$ between layers, own − optimal ≤ {float((own - optimal).max()):.2g}"
-    ax = _axes(figure, "layer", "radian", title)
+    _label(ax, "layer", "radian", title)
     ax.fill_between(ds["layer"], optimal, own, color=frames.BLUE, alpha=0.2, linewidth=0.0)
     _lines(ax, ds, "own_distance", frames.BLUE, "the model's own coupling", "layer")
     _lines(ax, ds, "optimal_distance", frames.GREEN, "the optimal coupling", "layer")

@@ -32,6 +32,25 @@ def test_all_panels_are_on_the_whole(ds):
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
+def test_all_panels_fit_one_column_of_a_paper(ds):
+    figure = mf.plot.layers(ds)
+    figure.set_size_inches(3.4, 20.0)
+    # a figure that does not fit warns
+    figure.canvas.draw()
+    panels = [ax for ax in figure.axes if ax.get_subplotspec()]
+    boxes = sorted({ax.get_position().bounds for ax in panels}, key=lambda box: box[1])
+    assert len(boxes) == len(panels_of(ds))
+    assert len({left for left, *_ in boxes}) == 1
+    for (_, low, _, height), (_, above, *_) in zip(boxes, boxes[1:], strict=False):
+        assert low + height < above
+    for ax in panels:
+        if legend := ax.get_legend():
+            # to the pixel
+            part, whole = legend.get_window_extent(), ax.get_window_extent().padded(1.0)
+            assert whole.x0 <= part.x0
+            assert part.x1 <= whole.x1
+
+
 def test_heads_that_no_beta_describes_are_crossed(ds):
     part = ds.copy(deep=True)
     part["r2"][{"layer": 1, "head": 0, "subset": 0}] = 0.099
