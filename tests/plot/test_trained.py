@@ -1,5 +1,7 @@
 """Figures of the layers of a trained model: each number at its place, none without its null."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,7 @@ def test_all_panels_fit_one_column_of_a_paper(ds):
     boxes = sorted({ax.get_position().bounds for ax in panels}, key=lambda box: box[1])
     assert len(boxes) == len(panels_of(ds))
     assert len({left for left, *_ in boxes}) == 1
-    for (_, low, _, height), (_, above, *_) in zip(boxes, boxes[1:], strict=False):
+    for (_, low, _, height), (_, above, *_) in pairwise(boxes):
         assert low + height < above
     for ax in panels:
         if legend := ax.get_legend():
