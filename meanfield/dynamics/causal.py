@@ -113,15 +113,21 @@ def check_ordered(measure: Any, mask: Causal) -> None:
         )
 
 
+def has_mask(dynamics: Any) -> bool:
+    """Whether a dynamics, one of its terms or one of its layers has a mask."""
+    # an object of a user's own has no such fact
+    return getattr(dynamics, "has_mask", False) is True
+
+
 def refuse_mask(dynamics: Any) -> None:
     """Refuse a dynamics with a mask where tokens must be exchangeable.
 
     Raises
     ------
     ValueError
-        If it or one of its terms has one.
+        If it, one of its terms or one of its layers has one.
     """
-    if getattr(dynamics, "has_mask", False) is True:
+    if has_mask(dynamics):
         raise ValueError(
             f"dynamics must have no mask, since tokens must be exchangeable, got {shown(dynamics)}"
         )
@@ -150,6 +156,8 @@ class Masked(Dynamics):
     why_no_energy: ClassVar[str] = "under a causal mask tokens do not act on those that act on them"
     why_no_gradient: ClassVar[str] = why_no_energy
     name = _fact_of_plain("name")
+    # a kernel or a series has none
+    beta = _fact_of_plain("beta")
     noise = _fact_of_plain("noise")
     dim = _fact_of_plain("dim")
     sign = _fact_of_plain("sign")

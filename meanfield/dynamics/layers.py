@@ -351,6 +351,11 @@ class InTurn(Dynamics):
         """Time at which the last layer ends."""
         return len(self.all_layers) * self.step
 
+    @property
+    def has_mask(self) -> bool:
+        """Whether a layer has one."""
+        return any(layer.has_mask for layer in self.representatives)
+
     def output(self, measure: Summable, points: Array) -> Array:
         """The output of the first layer, shape (n, d), at unit rows (n, d)."""
         return self.all_layers[0].output(measure, points)
@@ -709,6 +714,10 @@ class LayerMap(Dynamics):
         if isinstance(self.dynamics, Layers):
             known = adapt(replace(self.dynamics, step=self.step))
         return known
+
+    @property
+    def has_mask(self) -> bool:
+        return self._plain.has_mask
 
     def output(self, measure: Summable, points: Array) -> Array:
         """The output of the first layer, shape (n, d), at unit rows (n, d)."""

@@ -22,7 +22,15 @@ from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.solution import Solution
 from meanfield.plot import frames as shared
 from meanfield.plot.curves import check, energy, energy_name
-from meanfield.plot.panels import draw, is_coloured, look, projection
+from meanfield.plot.panels import (
+    abscissa_of,
+    draw,
+    draw_positions,
+    is_coloured,
+    look,
+    projection,
+)
+from meanfield.plot.runs import ordered_tokens
 from meanfield.typing import Integers
 
 # GIF keeps times in hundredths of a second, and viewers slow down what is faster than 50 a second
@@ -31,7 +39,7 @@ _FASTEST = {".mp4": 120.0, ".gif": 50.0}
 MOST_FRAMES = 500
 _FPS = 10.0
 _DPI, _SHOWN_DPI = 160, 100
-_WIDTH, _BELOW = 4.8, 1.6
+_WIDTH, _POSITIONS, _BELOW = 4.8, 2.0, 1.6
 _HEIGHTS = {"mollweide": 2.6, "polar": 3.6}
 _ORDINARY = 2.8
 
@@ -74,7 +82,8 @@ def animation(
     sol : Solution
     ax : matplotlib Axes, optional
         Axes of the measures' projection, as for `density`; they are cleared at each frame. A new
-        figure, if omitted, shows the energy, if there is one, with a mark at the time, too.
+        figure, if omitted, also shows the positions of tokens under a causal mask, as `solution`
+        does, and the energy, if there is one, with a mark at the time.
     frames : int, optional
         The number of saves, evenly from the first to the last; all, up to 500, if omitted.
     fps : float
@@ -252,6 +261,7 @@ class _Scene:
         self._kinds = [projection(measure) for measure in measures]
         self._energy: Any = energy_name(sol)
         self._mark: Any = None
+        self._tokens, self._positions = ordered_tokens(sol), None
         self._label: float | None = None
         self._bar: Axes | None = None
         self.figure: Any
@@ -263,15 +273,18 @@ class _Scene:
             self._settle()
 
     def _add_panels(self) -> None:
-        """Panels one upon the other, one for each projection, and below the energy, if any."""
+        """Panels one upon the other, one for each projection; below positions and the energy."""
         kinds = dict.fromkeys(self._kinds)
         heights = [max(_HEIGHTS.get(kind, _ORDINARY) for kind in kinds)]
-        heights += [_BELOW] * (self._energy is not None)
+        heights += [_POSITIONS] * bool(self._tokens) + [_BELOW] * (self._energy is not None)
         self.figure = shared.new_figure(_WIDTH, sum(heights))
         grid = self.figure.add_gridspec(len(heights), 1, height_ratios=heights)
         panels = {kind: self.figure.add_subplot(grid[0], projection=kind) for kind in kinds}
+        if self._tokens:
+            self._positions = self.figure.add_subplot(grid[1])
+            self._along = abscissa_of(self._sol.measures)
         if self._energy is not None:
-            ax = energy(self._sol, self.figure.add_subplot(grid[1]))
+            ax = energy(self._sol, self.figure.add_subplot(grid[-1]))
             self._heights = np.asarray(ax.lines[0].get_ydata())
             (self._mark,) = ax.plot([], [], "o", markersize=5, **shared.MARK)
         shared.finish(self.figure, dynamics_title(self._sol.dynamics))
@@ -314,6 +327,9 @@ class _Scene:
         if self._label is not None:
             ax.set_rlabel_position(self._label)
         ax.set_title(f"t = {self._sol.t[index]:.4g}", fontsize=shared.NORMAL)
+        if self._positions is not None:
+            self._positions.clear()
+            draw_positions(self._tokens[index], self._positions, self._along)
         if self._mark is not None:
             # a logarithmic axis has no time 0
             time = max(self._sol.t[index], self._mark.axes.get_xlim()[0])

@@ -143,10 +143,14 @@ def plane_of(measures: Sequence[AnyMeasure]) -> Plane:
     Every measure counts alike, so what tells tokens apart at one time is seen although they are in
     one place at another. The largest component of an axis is positive.
     """
-    clouds = [measure for measure in measures if isinstance(measure, Particles)]
-    dim = measures[0].dim
-    if dim <= 3 or not clouds:
-        return Plane(np.eye(2, dim), ("x₁", "x₂"))
+    if measures[0].dim > 3 and any(isinstance(measure, Particles) for measure in measures):
+        return principal_plane(measures)
+    return Plane(np.eye(2, measures[0].dim), ("x₁", "x₂"))
+
+
+def principal_plane(measures: Sequence[AnyMeasure]) -> Plane:
+    """The plane of the first two principal axes of all tokens, in any dimension."""
+    clouds, dim = [each for each in measures if isinstance(each, Particles)], measures[0].dim
     means = [cloud.weights @ cloud.points / cloud.weights.sum() for cloud in clouds]
     mean = np.mean(means, axis=0)
     # one measure after the other, since all together may leave memory
@@ -185,6 +189,39 @@ def draw(measure: AnyMeasure, ax: Any, shared: Look) -> None:
         ax.set_longitude_grid_ends(90)
         ax.grid(color="white" if is_coloured(measure) else "0.8", alpha=0.35, linewidth=0.4)
         ax.spines["geo"].set_linewidth(0.6)
+
+
+class Abscissa(NamedTuple):
+    """What tokens at their positions are drawn over: the angle, or the first principal axis."""
+
+    name: str
+    ends: tuple[float, float]
+    axis: Array | None = None
+
+    def values(self, tokens: Particles) -> Array:
+        """Where tokens stand between the ends, shape (n,)."""
+        return angles_of(tokens) if self.axis is None else tokens.points @ self.axis
+
+
+def abscissa_of(saves: Sequence[AnyMeasure]) -> Abscissa:
+    """The angle on the circle, elsewhere the first principal axis of the tokens of all saves."""
+    if saves[0].dim == 2:
+        return Abscissa("angle θ", (0.0, _TURN))
+    plane = principal_plane(saves)
+    return Abscissa(plane.names[0], (-1.05, 1.05), plane.axes[0])
+
+
+def draw_positions(tokens: Particles, ax: Axes, along: Abscissa) -> None:
+    """Fill a panel with tokens at their positions, the first at the bottom."""
+    ax.tick_params(labelsize=frames.SMALL)
+    _points(ax, along.values(tokens), np.cumsum(tokens.weights), tokens)
+    if along.axis is None:
+        frames.quarter_ticks(ax, 5)
+    else:
+        ax.set_xticks([-1.0, 0.0, 1.0])
+    ax.set(xlim=along.ends, ylim=(0.0, 1.02), yticks=[0.0, 0.5, 1.0])
+    frames.label_axes(ax, along.name, "position s")
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 @singledispatch

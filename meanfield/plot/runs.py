@@ -15,13 +15,22 @@ from matplotlib.figure import Figure
 
 from meanfield._checks import integer, shown
 from meanfield._shown import table
+from meanfield.dynamics.causal import has_mask
 from meanfield.dynamics.titles import dynamics_title
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.solution import Solution
 from meanfield.functionals.transport import Bracket
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
 from meanfield.plot import curves, frames
-from meanfield.plot.panels import Look, draw, is_coloured, look, projection
+from meanfield.plot.panels import (
+    Look,
+    abscissa_of,
+    draw,
+    draw_positions,
+    is_coloured,
+    look,
+    projection,
+)
 
 
 def run_title(sol: Solution) -> str:
@@ -29,9 +38,18 @@ def run_title(sol: Solution) -> str:
     return f"{dynamics_title(sol.dynamics)}: {sol.status} at t = {sol.t[-1]:.4g}"
 
 
+def ordered_tokens(sol: Solution) -> list[Particles]:
+    """The tokens of each save, where a causal mask reads their order; none without a mask."""
+    if not has_mask(sol.dynamics):
+        return []
+    return [measure for measure in sol.measures if isinstance(measure, Particles)]
+
+
 SUFFIXES = (".png", ".pdf", ".svg")
 _MOST_PANELS = 12
 _LETTERS = "abcdefghijkl"
+# inches of a row of tokens at their positions
+_POSITIONS = 1.7
 # so near to the left edge, as a part of the panel, a letter has no room left of its dot
 _EDGE = 0.06
 
@@ -44,6 +62,8 @@ def solution(sol: Solution, *, panels: int = 4) -> Figure:
     it began as a density. Monitors named w, w1, w_start and so on have a panel of distances.
     Densities above 10⁴ are cut; their panels give the maximum. Tokens in d > 3 are seen from the
     first two principal axes of all saves together, whose names have their shares of the variance.
+    Under a causal mask a second row has the tokens' positions, over their angles on the circle,
+    elsewhere over the first principal axis.
 
     Parameters
     ----------
@@ -80,10 +100,20 @@ def still(sol: Solution, panels: int, saves: Sequence[AnyMeasure]) -> Figure:
     columns = _columns(len(chosen), kind)
     rows = -(-len(chosen) // columns)
     height = {"mollweide": 3.3 / columns, "polar": 7.0 / columns}.get(kind, 1.7) + 0.25
-    figure = frames.new_figure(7.2, rows * height + 2.2)
-    parts: Any = figure.subfigures(2, 1, height_ratios=[rows * height, 2.0])
-    upper, lower = parts
+    tokens = ordered_tokens(sol)
+    heights = [rows * height, *[rows * _POSITIONS] * bool(tokens), 2.0]
+    figure = frames.new_figure(7.2, sum(heights) + 0.2)
+    parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights)
+    upper, *middle, lower = parts
     _draw_measures(upper, sol, chosen, shared, rows, columns)
+    for part in middle:
+        along = abscissa_of(saves)
+        for number, index in enumerate(chosen):
+            ax = part.add_subplot(rows, columns, number + 1)
+            draw_positions(tokens[index], ax, along)
+            ax.set_title(f"t = {sol.t[index]:.4g}", fontsize=frames.NORMAL, pad=4)
+            if number % columns:
+                ax.set_ylabel("")
     if shown_curves := list(curves.drawable(sol).values()):
         widths = [5 if curve is curves.energy else 3 for curve in shown_curves]
         axes = lower.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]

@@ -39,6 +39,11 @@ RUNS = {
         {"t_end": 1e3, "save_at": np.geomspace(0.01, 1e3, 21)},
     ),
     "sum": (SMALL, mf.SA(4.0) + 0.5 * mf.USA(2.0) + mf.Kuramoto(0.5), {"t_end": 0.2}),
+    "masked": (
+        tokens(2, 60),
+        mf.SA(4.0, mask=mf.Causal(1.0)),
+        {"t_end": 1.0, "energy": 1.0},
+    ),
     "tokens in d = 8": (tokens(8, 30), mf.DoublyStochastic(2.0), {"t_end": 1.0}),
 }
 PAIR = "two runs"

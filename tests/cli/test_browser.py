@@ -92,6 +92,7 @@ OPENED = {
     PAIR: "wide",
     "decades": "phone",
     "sum": "phone",
+    "masked": "phone in the dark",
 }
 READY = "body[data-ready]"
 # figures follow the width of the window a moment later
@@ -166,13 +167,15 @@ def test_overprint_is_seen(shown):
     assert shown(figure.format(80)).tab.evaluate(OVERPRINTED) == []
 
 
-@pytest.mark.parametrize("name", ["circle", "S^2"])
-def test_the_slider_moves_the_figures(name, opened):
+@pytest.mark.parametrize(
+    ("name", "figure"), [("circle", "measure0"), ("S^2", "measure0"), ("masked", "positions0")]
+)
+def test_the_slider_moves_the_figures(name, figure, opened):
     sol, view = solution_of(name), opened(name, "wide")
     slider, now = view.tab.locator("#time"), view.tab.locator("#now")
     middle = float(now.inner_text().removeprefix("t = "))
     assert sol.t[0] < middle < sol.t[-1]
-    first = pixels(view.tab.locator("#measure0"))
+    first = pixels(view.tab.locator(f"#{figure}"))
     slider.focus()
     view.tab.keyboard.press("End")
     last = float(now.inner_text().removeprefix("t = "))
@@ -180,7 +183,7 @@ def test_the_slider_moves_the_figures(name, opened):
     assert last == pytest.approx(sol.t[-1], rel=1e-4)
     assert slider.get_attribute("aria-valuetext") == now.inner_text()
     view.tab.wait_for_function(MOVED, arg=last)
-    assert np.abs(pixels(view.tab.locator("#measure0")) - first).max() > 20
+    assert np.abs(pixels(view.tab.locator(f"#{figure}")) - first).max() > 20
     assert view.errors == []
 
 

@@ -217,6 +217,42 @@ def test_two_runs_are_seen_at_the_same_times():
             np.testing.assert_allclose(np.transpose(drawn), height * points, atol=SINGLE)
 
 
+def test_tokens_under_a_mask_are_on_their_page_at_their_positions(monkeypatch):
+    """Beside the measure, moved by its slider: angles, and of many tokens some."""
+    sol = solution_of("masked")
+    monkeypatch.setattr(report.measures, "_MOST_PLACED", 50)
+    page = report.page(sol)
+    figure = view(data(page), "positions0")
+    kept = np.linspace(0, 59, 50).round().astype(int)
+    positions = np.cumsum(sol.final.weights)[kept]
+    np.testing.assert_allclose(numbers(figure["data"][0]["y"]), positions, atol=SINGLE)
+    assert len(figure["frames"]) == len(sol)
+    for frame, mu in zip(figure["frames"], sol.measures, strict=True):
+        angles = np.exp(1j * numbers(frame["0"]["x"]))
+        np.testing.assert_allclose(angles, mu.points[kept] @ [1, 1j], atol=SINGLE)
+    assert "50 of 60 tokens are drawn at their positions." in page
+    last = sol.final.weights @ np.arccos(np.clip(sol.final.points @ sol.final.points[0], -1, 1))
+    assert (
+        f"<td>{last:.8g}</td></tr></tbody>" in page.split('id="positions0"')[1].split("</table>")[0]
+    )
+
+
+@pytest.mark.slow
+def test_two_masked_runs_have_one_principal_axis_and_an_unmasked_one_has_none():
+    start = tokens(8, 20)
+    masked, plain = (mf.SA(4.0, mask=mask) for mask in (mf.Causal(), None))
+    sols = [mf.evolve(start, dynamics, 1.0, 2) for dynamics in (masked, plain)]
+    shown = [each for each in data(report.page(*sols))["views"] if "positions" in each["name"]]
+    assert [each["layout"]["title"]["text"] for each in shown] == ["a positions"]
+    longer = mf.evolve(start, masked, 3.0, 6)
+    shown = data(report.page(sols[0], longer))
+    a, b = (view(shown, f"positions{i}") for i in (0, 1))
+    assert a["layout"]["xaxis"] == b["layout"]["xaxis"]
+    # they have the same tokens at the times that both have saved
+    assert a["frames"] == b["frames"]
+    assert len(a["frames"]) == 3
+
+
 def sum_run():
     start = mf.Density(mf.Circle(32), LAW)
     return mf.evolve(start, mf.SA(4.0) + 0.5 * mf.Kuramoto(0.5), 0.2, 2)

@@ -1,12 +1,13 @@
 """What tests of pictures draw, and what they read from it."""
 
 import re
+from functools import cache
 
 import numpy as np
 from matplotlib.collections import LineCollection, PathCollection
 
 import meanfield as mf
-from tests.handmade import SERIES, bump, run
+from tests.handmade import SERIES, bump, run, unit_points
 
 LAWS = {
     "line": lambda kappa: mf.VonMisesFisher([1.0, 0.0], kappa),
@@ -54,6 +55,13 @@ def mixed_run(dim):
     return sol
 
 
+@cache
+def masked_run(dim, energy=None):
+    """Tokens of unequal weights under a causal mask."""
+    start = mf.Particles(unit_points(dim, 40, 1), np.arange(40.0) + 1.0, unit_mass=True)
+    return mf.evolve(start, mf.SA(4.0, mask=mf.Causal(1.0)), 2.0, 4, energy=energy)
+
+
 def animated(sol, *asked, **named):
     """The animation of a run, which does not warn that it is never played."""
     moving = sol.animate(*asked, **named)
@@ -78,6 +86,11 @@ def stems(ax):
 def measure_panels(figure):
     """The panels of measures, which have letters."""
     return [ax for ax in figure.axes if re.match(r"\([a-l]\)", ax.get_title())]
+
+
+def position_panels(figure):
+    """The panels of tokens at their positions."""
+    return [ax for ax in figure.axes if ax.get_yticks().tolist() == [0.0, 0.5, 1.0]]
 
 
 def times(figure):

@@ -10,7 +10,7 @@ import meanfield as mf
 from meanfield.plot import __all__ as public
 from meanfield.plot import frames
 from tests.handmade import SERIES, run
-from tests.plot.drawn import animated
+from tests.plot.drawn import animated, masked_run
 from tests.small_studies import SLOW, STUDIES, density_run, flow_run, phases, study
 from tests.tiers import rows
 
@@ -43,6 +43,7 @@ FIGURES = {
         mf.plot.solution(flow_run()),
         mf.plot.solution(mf.evolve(TOKENS, mf.SA(2.0), 1.0, 4)),
         mf.plot.solution(run([SERIES["zonal"](kappa) for kappa in (0.5, 2.0)])),
+        *(mf.plot.solution(masked_run(dim, energy=1.0)) for dim in (2, 3, 8)),
     ],
     "comparison": lambda: mf.plot.comparison(study("compare")),
     # all nine panels are for a page; one stands in a column by its name
@@ -66,7 +67,9 @@ FIGURES = {
     "proposition_3_4, a part": lambda: mf.plot.proposition_3_4(
         mf.studies.proposition_3_4(1.0, 3, parts=["coefficients"])
     ),
-    "animation": lambda: animated(density_run())._fig,
+    "animation": lambda: [
+        animated(sol)._fig for sol in (density_run(), masked_run(2), masked_run(8, energy=1.0))
+    ],
 }
 # what writes a file, and a movie is an animation
 WRITERS = {"save", "movie"}

@@ -13,7 +13,7 @@ import meanfield as mf
 from meanfield.cli.commands import main
 from meanfield.plot import movies
 from tests.handmade import SERIES, names, run
-from tests.plot.drawn import KINDS, animated
+from tests.plot.drawn import KINDS, animated, masked_run, points, position_panels
 from tests.tiers import rows
 
 KAPPAS = 0.5, 2.0, 5.0
@@ -93,6 +93,26 @@ def test_layout_and_scale_stand_still(sol):
         seen.append((*panel.get_position().bounds, panel.get_rlabel_position(), *labels))
     assert len(set(seen)) == 1
     assert figure.get_suptitle() == "SA, β = 4"
+
+
+@pytest.mark.parametrize("energy", [None, 1.0])
+def test_tokens_under_a_mask_move_at_their_positions(energy):
+    """Every frame has its tokens over their angles; on axes that are given, the measure alone."""
+    sol = masked_run(2, energy)
+    moving = animated(sol)
+    (panel,) = position_panels(moving._fig)
+    assert len(moving._fig.axes) == (2 if energy is None else 3)
+    bounds = panel.get_position().bounds
+    for number, (_, mu) in enumerate(sol):
+        moving._func(number)
+        angles, positions = points(panel).T
+        np.testing.assert_allclose(np.exp(1j * angles), mu.points @ [1, 1j], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(positions, np.cumsum(mu.weights), rtol=0, atol=1e-15)
+        moving._fig.draw_without_rendering()
+        assert panel.get_position().bounds == bounds
+    figure = Figure()
+    animated(sol, figure.add_subplot(projection="polar"))
+    assert len(figure.axes) == 1
 
 
 def test_a_flow_map_that_takes_over_has_its_own_panel():

@@ -11,7 +11,16 @@ from matplotlib.image import AxesImage
 import meanfield as mf
 from meanfield.plot import runs
 from tests.handmade import DENSITIES, PROJECTIONS, SERIES, curve, names, run, texts
-from tests.plot.drawn import measure_panels, mixed_run, stems, times, titled
+from tests.plot.drawn import (
+    masked_run,
+    measure_panels,
+    mixed_run,
+    points,
+    position_panels,
+    stems,
+    times,
+    titled,
+)
 from tests.tiers import rows
 
 KAPPAS = 0.5, 2.0, 5.0, 30.0
@@ -128,6 +137,49 @@ def test_a_run_from_density_to_flow_map(dim):
     assert titled(figure, "number of nodes")
     assert "clustered" in figure.get_suptitle()
     assert figure._suptitle.get_color() == "black"
+
+
+@pytest.mark.parametrize("dim", [2, 3, 8])
+def test_tokens_under_a_mask_are_seen_at_their_positions(dim):
+    """By angle on the circle, else along the first principal axis, at the times of the panels."""
+    sol = masked_run(dim)
+    figure = mf.plot.solution(sol, panels=3)
+    panels = position_panels(figure)
+    shown = [float(ax.get_title().removeprefix("t = ")) for ax in panels]
+    assert shown == times(figure)
+    cloud = np.concatenate([mu.points for mu in sol.measures])
+    masses = np.concatenate([mu.weights for mu in sol.measures]) / len(sol)
+    cloud = np.sqrt(masses)[:, None] * (cloud - masses @ cloud)
+    _, lengths, axes = np.linalg.svd(cloud, full_matrices=False)
+    axis = axes[0] * np.sign(axes[0, np.abs(axes[0]).argmax()])
+    share = 100.0 * lengths[0] ** 2 / np.sum(lengths**2)
+    for t, ax in zip(shown, panels, strict=True):
+        mu = sol.measures[list(sol.t).index(t)]
+        x, s = points(ax).T
+        np.testing.assert_allclose(s, np.cumsum(mu.weights), rtol=0, atol=1e-15)
+        if dim == 2:
+            np.testing.assert_allclose(np.exp(1j * x), mu.points @ [1, 1j], rtol=0, atol=1e-14)
+            assert ax.get_xlabel() == "angle θ"
+            assert ax.get_xlim() == (0.0, 2.0 * np.pi)
+        else:
+            np.testing.assert_allclose(x, mu.points @ axis, rtol=0, atol=1e-12)
+            assert ax.get_xlabel() == f"1st principal axis\n{share:.3g} % of variance"
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "count"),
+    [
+        (mf.SA(1.0), 0),
+        (mf.SA(1.0) + mf.USA(1.0, mask=mf.Causal()), 1),
+        (mf.Layers([mf.SA(1.0), mf.SA(2.0, mask=mf.Causal())]), 1),
+        (mf.LayerMap(mf.SA(2.0, mask=mf.Causal()), step=1.0), 1),
+        (mf.SA(mf.Schedule([0.0, 1.0], [1.0, 2.0]), mask=mf.Causal()), 1),
+    ],
+    ids=str,
+)
+def test_positions_are_seen_where_any_part_has_a_mask(dynamics, count):
+    sol = mf.evolve(mf.Particles(np.eye(3)), dynamics, 1.0, 1)
+    assert len(position_panels(mf.plot.solution(sol, panels=1))) == count
 
 
 def test_one_scale_for_all_panels():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.cli.report.view import LINE, View, axis, base_layout, log_axis, packed
+from meanfield.cli.report.view import LINE, View, axis, base_layout, heading, log_axis, packed
 from meanfield.dynamics.titles import term_titles
 from meanfield.dynamics.with_energy import adapt_with
 from meanfield.evolution import Solution
@@ -251,7 +251,7 @@ def over_t(
     # two names have room beside each other on a phone
     rows = len(numbers) if len(numbers) > 2 else 1
     layout = base_layout(
-        title={"text": title, "x": 0.02, "y": 0.97, "yanchor": "top", "font": {"size": 13}},
+        title=heading(title),
         xaxis=axis("time t", **along),
         # a short range has long numbers
         yaxis=axis("", automargin=True, **scale),

@@ -28,10 +28,11 @@ from meanfield.cli.report.measures import (
     angles_view,
     eye,
     line_view,
+    positions_view,
     sphere_view,
     tokens_view,
 )
-from meanfield.cli.report.view import View, weight
+from meanfield.cli.report.view import View, heading, weight
 from meanfield.cli.runs import source_of
 from meanfield.dynamics.titles import dynamics_title, term_titles
 from meanfield.evolution import Solution
@@ -42,8 +43,9 @@ from meanfield.measures import AnyMeasure, Particles
 from meanfield.measures.clusters import RADIUS, clusters
 from meanfield.plot.curves import bounds, energy_name
 from meanfield.plot.frames import NORMAL, check_path, subscripts, thinned
-from meanfield.plot.panels import Look, look, projection
-from meanfield.plot.runs import embedded, instants, run_title, still
+from meanfield.plot.panels import Look, abscissa_of, look, projection
+from meanfield.plot.runs import embedded, instants, ordered_tokens, run_title, still
+from meanfield.spaces.geometry import polar_angles
 from meanfield.studies.comparison import compare
 from meanfield.typing import Array
 
@@ -125,6 +127,7 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
             figure.suptitle(f"{label}: {run_title(sol)}", fontsize=NORMAL + 1)
         stills.append(plot.comparison(compared.assign_coords(run=labels)))
     times, measures = measure_views(sols, labels, saved)
+    curves = [*position_views(sols, labels, times), *curves]
     ran = zip(labels, map(_outcome, sols), strict=True)
     paragraphs += [(f"<b>{escape(name)}</b>: " if name else "") + told for name, told in ran]
     found = [checks(sol) for sol in sols]
@@ -145,9 +148,9 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
         lead="".join(f"<p>{line}</p>" for line in paragraphs),
         verdict=_verdict(all_checks),
         state="good" if all(check.passed for check in all_checks) else "bad",
-        measures="".join(map(_figure, measures)),
+        measures="".join(_figure(view, "measure") for view in measures),
         notes="".join(f"<p>{escape(note)}</p>" for note in notes),
-        curves="".join(map(_figure, curves)),
+        curves="".join(_figure(view, view.kind) for view in curves),
         stills="".join(embedded(figure, f"Figure of {title}", _DPI) for figure in stills),
         runs="".join(map(_about, labels, sols, found)),
         # it may stand inside a script element
@@ -236,6 +239,23 @@ def measure_views(
     return times, views
 
 
+def position_views(sols: Sequence[Solution], labels: Sequence[str], times: Array) -> list[View]:
+    """Figures of the positions of tokens under a causal mask, at these times of the slider."""
+    views: list[View] = []
+    for sol, label in zip(sols, labels, strict=True):
+        if not (saves := ordered_tokens(sol)):
+            continue
+        tokens = [saves[i] for i in np.abs(sol.t - times[:, None]).argmin(axis=1)]
+        along = abscissa_of(_saves(sols))
+        data, layout, drawn, notes = positions_view(tokens, along)
+        title, name = f"{label} positions".strip(), f"positions{len(views)}"
+        layout["title"] = heading(title)
+        angles = [mu.weights @ polar_angles(mu.points, mu.points[0]) for mu in tokens]
+        numbers = {"mean angle to the first token": np.array(angles)}
+        views.append(View(name, title, times, numbers, data, layout, drawn, notes))
+    return views
+
+
 def _saves(sols: Sequence[Solution]) -> list[AnyMeasure]:
     """The measures of all runs, which together tell from where tokens are seen."""
     return list(chain.from_iterable(sol.measures for sol in sols))
@@ -308,8 +328,8 @@ def _span(t: Array) -> str:
     return f"t = {t[0]:.4g} to {t[-1]:.4g}"
 
 
-def _figure(view: View) -> str:
-    """The place of a figure, what it shows in words, and its numbers as a table."""
+def _figure(view: View, kind: str) -> str:
+    """The place of a figure of a kind, what it shows in words, and its numbers as a table."""
     # 0 in place of -0
     columns = {name: values + 0.0 for name, values in view.numbers.items()}
     ends = [f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in columns.items()]
@@ -325,7 +345,7 @@ def _figure(view: View) -> str:
     )
     return filled(
         "report/figure.html",
-        kind="measure" if view.frames else "tall curve" if view.has_long_legend else "curve",
+        kind=kind,
         name=view.name,
         told=escape(told),
         title=escape(view.title),

@@ -13,6 +13,7 @@ from meanfield.cli.report.view import LINE, Frame, axis, base_layout, log_axis, 
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.plot import frames
 from meanfield.plot.panels import (
+    Abscissa,
     Look,
     Plane,
     along_meridian,
@@ -398,3 +399,29 @@ def _tokens_notes(last: Particles) -> tuple[str, ...]:
     if n > MOST_PAIRED:
         found.append(f"Inner products are those of {MOST_PAIRED} of {n} tokens.")
     return tuple(found)
+
+
+# tokens at their positions, which a picture beside that of the measure has room for
+_MOST_PLACED = 2000
+
+
+def positions_view(measures: Sequence[Particles], along: Abscissa) -> Drawn:
+    """Tokens at their positions, over the angle or the first principal axis."""
+    n, weights = len(measures[-1].weights), measures[-1].weights
+    kept = frames.thinned(n, _MOST_PLACED)
+    sizes = np.maximum(6.0 * np.sqrt(weights[kept] / weights.max()), 1.5)
+    marker = {"color": frames.BLUE, "opacity": 0.7, "size": packed(sizes)}
+    dots = {"type": "scatter", "mode": "markers", "marker": marker}
+    hover = {"hovertemplate": "%{x:.4f}<br>s = %{y:.4f}<extra></extra>"}
+    shown: list[Frame] = [{0: {"x": packed(along.values(each)[kept])}} for each in measures]
+    ticks: dict[str, Any] = {"tickvals": [-1.0, 0.0, 1.0]}
+    if along.axis is None:
+        ticks = {"tickvals": frames.QUARTERS[0], "ticktext": frames.QUARTERS[1]}
+    layout = base_layout(
+        xaxis=axis(along.name.replace("\n", ", "), range=list(along.ends), **ticks),
+        yaxis=axis("position s", range=[0.0, 1.02], tickvals=[0.0, 0.5, 1.0]),
+        hovermode="closest",
+    )
+    notes = [f"{_MOST_PLACED} of {n} tokens are drawn at their positions."] * (n > _MOST_PLACED)
+    data = [dots | hover | {"y": packed(np.cumsum(weights)[kept])}]
+    return data, layout, shown, tuple(notes)

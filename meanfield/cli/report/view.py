@@ -50,9 +50,10 @@ class View:
     notes: tuple[str, ...] = ()
 
     @property
-    def has_long_legend(self) -> bool:
-        """Whether its legend has a row for each name, so that the figure is higher."""
-        return bool(self.layout.get("legend", {}).get("orientation") == "v")
+    def kind(self) -> str:
+        """Its kind beside the measure: it is tall by a long legend, or as a picture that moves."""
+        is_tall = self.frames or self.layout.get("legend", {}).get("orientation") == "v"
+        return "tall curve" if is_tall else "curve"
 
     def as_read(self) -> dict[str, Any]:
         """The view as the program of the page reads it."""
@@ -97,6 +98,11 @@ def base_layout(**further: Any) -> dict[str, Any]:
         "showlegend": False,
         **further,
     }
+
+
+def heading(text: str) -> dict[str, Any]:
+    """A title above the left end of a figure beside the measure."""
+    return {"text": text, "x": 0.02, "y": 0.97, "yanchor": "top", "font": {"size": 13}}
 
 
 # numbers on an axis of 200 pixels
