@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
+from PIL import Image
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text, default_case_text
@@ -339,6 +341,60 @@ def test_a_run_without_an_energy_says_why_and_what_to_do(folder, capsys):
     assert re.search(f"balance error +not available, {said}", capsys.readouterr().out)
     assert main(["plot", "a.nc", "--name", "energy"]) == 2
     assert "; follow one with energy=" in capsys.readouterr().err
+
+
+MASKED = """
+law = {type = "FourierSeries", cos = [0.5]}
+measure = {type = "Particles", n = 64}
+dynamics = {type = "SA", beta = 4.0, mask = {type = "Causal", decay = 1.5}}
+run = {t_end = 0.5, save_at = 4, rng = 0}
+"""
+
+
+@pytest.mark.parametrize("command", ["info", "compare", "sweep", "movie", "report"])
+def test_tokens_under_a_mask_from_a_case(command, folder, capsys):
+    """Every command takes the run, also beside the density without the mask."""
+    (folder / "masked.toml").write_text(MASKED)
+    assert main(["run", "masked.toml", "-q", "-o", "masked.nc"]) == 0
+    sol, dynamics = mf.load("masked.nc"), mf.SA(4.0, mask=mf.Causal(1.5))
+    assert sol.dynamics == dynamics
+    (folder / "density.toml").write_text(CIRCLE.replace('"USA"\nbeta = 1.0', '"SA"\nbeta = 4.0'))
+    assert main(["run", "density.toml", "-q", "-o", "density.nc", "--set", "run.t_end=0.5"]) == 0
+    capsys.readouterr()
+    if command == "info":
+        assert main(["info", "masked.nc"]) == 0
+        told = capsys.readouterr().out
+        assert "dynamics            SA(beta=4.0, sign=1, noise=0.0, mask=Causal(decay=1.5))" in told
+        assert "under a causal mask tokens do not act on those that act on them" in told
+    elif command == "compare":
+        assert main(["compare", "masked.nc", "density.nc", "-o", "both.nc"]) == 0
+        assert "energy density" in capsys.readouterr().out
+        with xr.open_dataset("both.nc", engine="h5netcdf") as ds:
+            w1, energies = ds.w1.values, ds.energy.values
+        pairs = zip(sol.measures, mf.load("density.nc").measures, strict=True)
+        exact = [mf.wasserstein(mu, nu).value for mu, nu in pairs]
+        np.testing.assert_allclose(w1, exact, rtol=1e-12)
+        # the mask has no energy of its own
+        assert np.isnan(energies).all(axis=1).tolist() == [True, False]
+    elif command == "sweep":
+        assert main(["sweep", "masked.toml", "--grid", "dynamics.mask.decay=0,1.5", "-q"]) == 0
+        with xr.open_dataset("sweep.nc", engine="h5netcdf") as ds:
+            assert ds["decay"].values.tolist() == [0.0, 1.5]
+            velocities = ds["final_rms_velocity"].values
+        undecayed = mf.evolve(sol.measures[0], mf.SA(4.0, mask=mf.Causal()), 0.5, 4)
+        exact = [each.dataset["rms_velocity"].values[-1] for each in (undecayed, sol)]
+        np.testing.assert_array_equal(velocities, exact)
+        assert abs(exact[0] - exact[1]) > 1e-3
+    elif command == "movie":
+        assert main(["movie", "masked.nc", "--figure", "masked.gif"]) == 0
+        with Image.open("masked.gif") as movie:
+            assert movie.n_frames == len(sol)
+    else:
+        assert main(["report", "masked.nc", "density.nc"]) == 0
+        page = Path("masked-density.html").read_text(encoding="utf-8")
+        # tokens alone have positions
+        assert re.findall(r'id="(positions\d)"', page) == ["positions0"]
+        assert "SA, β = 4, causal, λ = 1.5: 64 tokens on the circle" in page
 
 
 @pytest.mark.usefixtures("undrawn")
