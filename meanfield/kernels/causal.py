@@ -26,6 +26,9 @@ _PAIRS = 1 << 17
 _CHUNK, _BLOCK = 4096, 16
 # on S^2 transforms take some milliseconds
 _SPHERE_CHUNK = 1024
+# of transforms on S^2, whose errors at a few degrees are of this size; so few tokens at once take no
+# longer than at the tolerance of other sums
+_EPSILON = 3e-14
 _EARLIER = np.tri(_BLOCK, k=-1)
 # e^{λ(s_j - s_k)} of two tokens of a chunk stays within e^{500}
 _LARGEST_DECAY = 500.0
@@ -308,7 +311,7 @@ class SphereMeans(CausalMeans):
     """
 
     def __init__(self, kernel: Exponential | SmoothKernel) -> None:
-        self._sums = SphereSums(kernel)
+        self._sums = SphereSums(kernel, _EPSILON)
         super().__init__(kernel, len(self._sums.potential_factors), _SPHERE_CHUNK)
         series = self._sums.series
         self._unit = series.size * float(np.exp(series.log_unit - kernel.log_unit))
