@@ -216,7 +216,7 @@ ROWS: dict[str, Row] = {
     "Particles on the circle": of_measure(
         tokens(WAVES, 400),
         2,
-        lambda x: mf.transport_plan(x.first(np.ones(5)), ENVIRONMENT[0]),
+        lambda x: mf.transport_plan(mf.Particles(x.points[:5]), ENVIRONMENT[0]),
         lambda x: mf.wasserstein(x, CIRCULAR),
     ),
     "Particles on S²": of_measure(

@@ -26,8 +26,8 @@ _PAIRS = 1 << 17
 _CHUNK, _BLOCK = 4096, 16
 # on S^2 transforms take some milliseconds
 _SPHERE_CHUNK = 1024
-# of transforms on S^2, whose errors at a few degrees are of this size; so few tokens at once take no
-# longer than at the tolerance of other sums
+# of transforms on S^2, whose errors at a few degrees are of this size; for so few tokens at once
+# they take no longer than at the tolerance of other sums
 _EPSILON = 3e-14
 _EARLIER = np.tri(_BLOCK, k=-1)
 # e^{λ(s_j - s_k)} of two tokens of a chunk stays within e^{500}

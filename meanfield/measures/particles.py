@@ -81,8 +81,8 @@ class Particles(Measure):
     """
 
     _for_rooms = (
-        *("has_kernel_sums", "has_score_sums", "kernel_sums", "moved_to", "node_sums", "sums_at"),
-        *("way_of_sums",),
+        *("first", "has_kernel_sums", "has_score_sums", "kernel_sums", "moved_to", "node_sums"),
+        *("sums_at", "way_of_sums"),
     )
 
     has_density = False
@@ -207,25 +207,9 @@ class Particles(Measure):
         """The same tokens at other unit rows (n, d)."""
         return Particles(points, self.weights, sums=self.sums)
 
-    def first(self, masses: ArrayLike) -> Particles:
-        """The first tokens, as many as there are masses, with these masses over their sum.
-
-        Raises
-        ------
-        ValueError
-            If there are more masses than tokens, or they are no masses.
-
-        Examples
-        --------
-        >>> Particles([[1.0, 0.0], [0.0, 1.0]]).first([3.0])
-        Particles(n=1, dim=2)
-        """
-        shares = real_array("masses", masses, 1)
-        if len(shares) > len(self.points):
-            raise ValueError(
-                f"masses must be those of at most {len(self.points)} tokens, got {len(shares)}"
-            )
-        return Particles(self.points[: len(shares)], shares, sums=self.sums, unit_mass=True)
+    def first(self, masses: Array) -> Particles:
+        """The first tokens, as many as there are masses, with these masses over their sum."""
+        return Particles(self.points[: len(masses)], masses, sums=self.sums, unit_mass=True)
 
     @property
     def point_masses(self) -> tuple[Array, Array]:

@@ -229,7 +229,6 @@ OWN: dict[str, dict[str, Any]] = {
     "Mixture": {"laws": [LAW, LAW]},
     "OscillatorDensity": {"laws_or_values": [LAW], "frequencies": [0.0]},
     "Oscillators": {"angles": [0.0, 1.0], "frequencies": [0.0, 1.0]},
-    "Particles.first": {"masses": [0.5]},
     "PointCloud": {"bandwidth": 0.5},
     "PointCloud.from_histogram": {"counts": [1, 2, 1]},
     "Tabulated": {"points": [0.0, 2.0, 4.0], "values": [1.0, 1.0, 1.0]},
