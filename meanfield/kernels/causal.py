@@ -16,6 +16,7 @@ import numpy as np
 from meanfield.kernels.direct import Lost, blocks
 from meanfield.kernels.harmonics import SphereSums
 from meanfield.kernels.kernel import Exponential, PotentialKernel, SmoothKernel
+from meanfield.spaces import FINEST
 from meanfield.spaces.geometry import circle_points, project
 from meanfield.spaces.sphere_fields import Places
 from meanfield.typing import Array, Indices
@@ -26,9 +27,6 @@ _PAIRS = 1 << 17
 _CHUNK, _BLOCK = 4096, 16
 # on S^2 transforms take some milliseconds
 _SPHERE_CHUNK = 1024
-# of transforms on S^2, whose errors at a few degrees are of this size; for so few tokens at once
-# they take no longer than at the tolerance of other sums
-_EPSILON = 3e-14
 _EARLIER = np.tri(_BLOCK, k=-1)
 # e^{λ(s_j - s_k)} of two tokens of a chunk stays within e^{500}
 _LARGEST_DECAY = 500.0
@@ -311,7 +309,8 @@ class SphereMeans(CausalMeans):
     """
 
     def __init__(self, kernel: Exponential | SmoothKernel) -> None:
-        self._sums = SphereSums(kernel, _EPSILON)
+        # so few tokens at once take no longer than by the usual transforms, whose errors are 3e-13
+        self._sums = SphereSums(kernel, FINEST)
         super().__init__(kernel, len(self._sums.potential_factors), _SPHERE_CHUNK)
         series = self._sums.series
         self._unit = series.size * float(np.exp(series.log_unit - kernel.log_unit))
