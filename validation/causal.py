@@ -81,7 +81,7 @@ def check(quick: bool) -> list[Claim]:
             "mean-field limit",
             abs(value + 0.5),
             0.1,
-            "twice the error of the slope",
+            "a power of large N and j, off by 0.05 where they are few; errors to 0.04",
             "-1/2",
             f"{value:.3f} ± {error:.3f}",
         )
