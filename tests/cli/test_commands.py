@@ -394,7 +394,7 @@ def test_tokens_under_a_mask_from_a_case(command, folder, capsys):
         page = Path("masked-density.html").read_text(encoding="utf-8")
         # tokens alone have positions
         assert re.findall(r'id="(positions\d)"', page) == ["positions0"]
-        assert "SA, β = 4, causal, λ = 1.5: 64 tokens on the circle" in page
+        assert "SA, β = 4, causal mask with decay 1.5: 64 tokens on the circle" in page
 
 
 @pytest.mark.usefixtures("undrawn")
