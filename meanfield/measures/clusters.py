@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -22,13 +23,16 @@ RADIUS = 0.1
 _WIDTH = (7.0 / 3.0) ** 0.5
 # a place is dense if it has this many times the density of σ
 _DENSE = 2.0
-# points this near, as shares of the radius, count as one: the finer, then, of many, the coarser
+# points this near, as shares of the radius, count as one: the finer, then, of many or of light
+# ones, the coarser; no token of equal masses is light
 _FINE, _COARSE = 1 / 64, 1 / 8
-_MANY = 20_000
+_MANY, _LIGHT = 20_000, 1e-6
 # trees find what is near in up to this many dimensions, and at distances that products round away
 _MOST_DIMENSIONS, _SHORTEST = 16, 1e-5
 # the most places that look for what is near together, by trees and by products
 _NEIGHBOURS, _ROWS, _COLUMNS = 96, 256, 2048
+# so many branches of a tree next to each are tried first
+_NEXT = 8
 # shares of distances and masses that rounding takes at most
 _ROUNDING = 1e-12
 # the two ends of an axis
@@ -258,6 +262,14 @@ class _Neighbours:
         if places.shape[1] <= _MOST_DIMENSIONS or distance < _SHORTEST:
             self._tree = scipy.spatial.cKDTree(places)
 
+    @cached_property
+    def _branches(self) -> tuple[Indices, Indices]:
+        """The places in the order of the tree, and where its branches begin and end there."""
+        n = len(self.places)
+        # the tree halves its places in this order: such parts are branches, and so compact
+        parts = 1 << (max(n - 1, 0) // _NEIGHBOURS).bit_length()
+        return self._tree.indices, np.unique(np.arange(parts + 1) * n // parts)
+
     def tiles(self, distance: float) -> Iterator[tuple[Indices, Indices]]:
         """Rows and columns: each pair no further apart than a distance is in one tile.
 
@@ -272,12 +284,10 @@ class _Neighbours:
                 for first in range(start + _ROWS, n, _COLUMNS):
                     yield rows, np.arange(first, min(first + _COLUMNS, n))
             return
-        order = self._tree.indices
+        order, edges = self._branches
         rank = np.empty(n, dtype=np.intp)
         rank[order] = np.arange(n)
-        # the tree halves its places in this order: such parts are branches, and so compact
-        parts = 1 << (max(n - 1, 0) // _NEIGHBOURS).bit_length()
-        for start, end in pairwise(np.unique(np.arange(parts + 1) * n // parts)):
+        for start, end in pairwise(edges):
             rows = order[start:end]
             centre = self.places[rows].mean(axis=0)
             widest = float(np.linalg.norm(self.places[rows] - centre, axis=1).max())
@@ -296,11 +306,15 @@ class _Neighbours:
 
     def components(self, distance: float) -> Indices:
         """Connected components, shape (n,), of the graph of pairs within a distance."""
-        labels, edges, count = np.arange(len(self.places)), [np.zeros((2, 0), dtype=np.intp)], 0
+        labels, edges, count = self._joined(distance), [np.zeros((2, 0), dtype=np.intp)], 0
         for rows, columns in self.tiles(distance):
-            first, second = labels[rows][:, None], labels[columns]
-            if first[0, 0] == second[0] and (first == second[0]).all() and np.ptp(second) == 0:
+            first = labels[rows][:, None]
+            if (first == first[0]).all():
+                # what is one with the rows has no edge to them
+                columns = columns[labels[columns] != first[0]]
+            if not len(columns):
                 continue
+            second = labels[columns]
             joined = (self.squared(rows, columns) <= distance**2) & (first != second)
             row, column = np.nonzero(joined)
             edges.append(np.stack([rows[row], columns[column]]))
@@ -309,6 +323,21 @@ class _Neighbours:
             if count > len(labels):
                 labels, edges, count = _united(labels, edges), edges[:1], 0
         return _united(labels, edges)
+
+    def _joined(self, distance: float) -> Indices:
+        """Labels of places, where most of those that are near to one another are one already."""
+        labels = np.arange(len(self.places))
+        if self._tree is None or not len(labels):
+            return labels
+        order, edges = self._branches
+        # the first place of each branch stands for it
+        first, count = order[edges[:-1]], min(_NEXT, len(edges) - 1)
+        tree = scipy.spatial.cKDTree(self.places[first])
+        _, nearest = tree.query(self.places[first], k=np.arange(1, count + 1))
+        rows = np.concatenate([order, np.repeat(first, count)])
+        columns = np.concatenate([np.repeat(first, np.diff(edges)), first[nearest].ravel()])
+        near = ((self.places[rows] - self.places[columns]) ** 2).sum(axis=1) <= distance**2
+        return _united(labels, [np.stack([rows[near], columns[near]])])
 
     def nearest(self, others: Array, labels: Indices, distance: float) -> Indices:
         """Labels of the nearest places to some others, -1 where all are further away."""
@@ -373,11 +402,13 @@ def _coarsened(positions: Array, masses: Array, radius: float) -> tuple[Array, A
     places, shares = positions, masses
     # the diagonals of cells grow with the dimension, up to that which trees are good for
     side = radius / max(1.0, positions.shape[1] / _MOST_DIMENSIONS) ** 0.5
-    for cell in (_FINE, _COARSE):
-        if len(places) <= (0 if cell == _FINE else _MANY):
-            break
-        _, group = np.unique(np.floor(places / (cell * side)), axis=0, return_inverse=True)
-        group = group.ravel()
+    for is_first in (True, False):
+        light = 0.0 if is_first else np.inf if len(places) > _MANY else _LIGHT
+        cell = side * np.where(shares < light, _COARSE, _FINE)[:, None]
+        cells = np.column_stack([np.floor(places / cell), cell])
+        order = np.lexsort(cells.T)
+        group = np.zeros(len(cells), dtype=np.intp)
+        group[order[1:]] = np.cumsum((np.diff(cells[order], axis=0) != 0.0).any(axis=1))
         total = np.asarray(np.bincount(group, shares), dtype=np.float64)
         # the mean of a group without mass is that of its places
         parts = np.where(total[group] > 0.0, shares, 1.0)
