@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -23,15 +22,15 @@ RADIUS = 0.1
 _WIDTH = (7.0 / 3.0) ** 0.5
 # a place is dense if it has this many times the density of σ
 _DENSE = 2.0
-# points this near, as shares of the radius, count as one: the finer, then, of many or of light
-# ones, the coarser; no token of equal masses is light
+# points this near, as shares of the radius, count as one: the finer, then, of many points or of
+# light ones, the coarser; fewer than a million tokens of equal masses are not light
 _FINE, _COARSE = 1 / 64, 1 / 8
 _MANY, _LIGHT = 20_000, 1e-6
 # trees find what is near in up to this many dimensions, and at distances that products round away
 _MOST_DIMENSIONS, _SHORTEST = 16, 1e-5
 # the most places that look for what is near together, by trees and by products
 _NEIGHBOURS, _ROWS, _COLUMNS = 96, 256, 2048
-# so many branches of a tree next to each are tried first
+# components look first at so many branches next to each
 _NEXT = 8
 # shares of distances and masses that rounding takes at most
 _ROUNDING = 1e-12
@@ -261,14 +260,10 @@ class _Neighbours:
         self._tree = None
         if places.shape[1] <= _MOST_DIMENSIONS or distance < _SHORTEST:
             self._tree = scipy.spatial.cKDTree(places)
-
-    @cached_property
-    def _branches(self) -> tuple[Indices, Indices]:
-        """The places in the order of the tree, and where its branches begin and end there."""
-        n = len(self.places)
-        # the tree halves its places in this order: such parts are branches, and so compact
-        parts = 1 << (max(n - 1, 0) // _NEIGHBOURS).bit_length()
-        return self._tree.indices, np.unique(np.arange(parts + 1) * n // parts)
+            n, self._order = len(places), self._tree.indices
+            # the tree halves its places in this order: such parts are branches, and so compact
+            parts = 1 << (max(n - 1, 0) // _NEIGHBOURS).bit_length()
+            self._edges = np.unique(np.arange(parts + 1) * n // parts)
 
     def tiles(self, distance: float) -> Iterator[tuple[Indices, Indices]]:
         """Rows and columns: each pair no further apart than a distance is in one tile.
@@ -284,10 +279,10 @@ class _Neighbours:
                 for first in range(start + _ROWS, n, _COLUMNS):
                     yield rows, np.arange(first, min(first + _COLUMNS, n))
             return
-        order, edges = self._branches
+        order = self._order
         rank = np.empty(n, dtype=np.intp)
         rank[order] = np.arange(n)
-        for start, end in pairwise(edges):
+        for start, end in pairwise(self._edges):
             rows = order[start:end]
             centre = self.places[rows].mean(axis=0)
             widest = float(np.linalg.norm(self.places[rows] - centre, axis=1).max())
@@ -329,7 +324,7 @@ class _Neighbours:
         labels = np.arange(len(self.places))
         if self._tree is None or not len(labels):
             return labels
-        order, edges = self._branches
+        order, edges = self._order, self._edges
         # the first place of each branch stands for it
         first, count = order[edges[:-1]], min(_NEXT, len(edges) - 1)
         tree = scipy.spatial.cKDTree(self.places[first])
