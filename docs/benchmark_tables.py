@@ -12,6 +12,7 @@ TITLES = {
     "lax_friedrichs": "Lax–Friedrichs",
     "overheads": "Start-up, short runs and files",
     "right_hand_side": "Right-hand side",
+    "sphere_flow": "Flow maps on S²",
     "sphere_transport": "Transport on S²",
     "transport": "Transport on the circle and about an axis",
 }
