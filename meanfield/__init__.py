@@ -42,10 +42,10 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         meant = "" if name.startswith("_") else did_you_mean(name, __all__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
-    found = _loaded(name)
-    if hasattr(found, "__module__"):
-        found.__module__ = __name__
-    return globals().setdefault(name, found)
+    part = _loaded(name)
+    if hasattr(part, "__module__"):
+        part.__module__ = __name__
+    return globals().setdefault(name, part)
 
 
 def __dir__() -> list[str]:

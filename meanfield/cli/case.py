@@ -76,14 +76,14 @@ def check_tokens(case: Table, folder: Path, recorded: dict[str, str]) -> None:
     Fault
         If one is gone or has changed.
     """
-    found = token_digests(case, folder)
+    digests = token_digests(case, folder)
     for key, name in clouds(case):
         path, rule = folder / name, f"{key} = {shown(name)} must be the file that the run had"
-        if name not in found:
+        if name not in digests:
             raise Fault(f"{rule}, but {path} is gone: put it there, or set {key} to where it is")
-        if found[name] != recorded.get(name, found[name]):
+        if digests[name] != recorded.get(name, digests[name]):
             raise Fault(
-                f"{rule}, of SHA-256 {recorded[name]:.12}…, but {path} has {found[name]:.12}…"
+                f"{rule}, of SHA-256 {recorded[name]:.12}…, but {path} has {digests[name]:.12}…"
             )
 
 
@@ -234,9 +234,9 @@ def overridden(text: str, settings: Mapping[str, Any], name: str) -> str:
         here, last = _place(raw, key, name)
         path = key.rpartition(".")[0]
         if last == "type" and (kind := tables.TYPES.get(str(value))):
-            for one in here.keys() - kind.model_fields.keys():
-                if not any(other.startswith(f"{path}.{one}") for other in settings):
-                    del here[one]
+            for unknown in here.keys() - kind.model_fields.keys():
+                if not any(other.startswith(f"{path}.{unknown}") for other in settings):
+                    del here[unknown]
         here[last] = value
     return tomli_w.dumps(raw)
 
@@ -259,8 +259,8 @@ def _place(raw: Any, key: str, name: str) -> tuple[Any, int | str]:
             allowed, fits = f"a list of more than {part}", type(here) is list and part < len(here)
         if not fits:
             # an empty table was made for the keys that it has to hold
-            path, given = tables.dotted(parts[:depth]), shown(here) if here != {} else "none"
-            raise CaseError(f"{name}: {path} must be {allowed} for {key}, got {given}")
+            path, content = tables.dotted(parts[:depth]), shown(here) if here != {} else "none"
+            raise CaseError(f"{name}: {path} must be {allowed} for {key}, got {content}")
         if depth < len(parts) - 1:
             # only a table may be new
             here = here.setdefault(part, {}) if type(here) is dict else here[part]
@@ -420,7 +420,9 @@ class Case(Listed):
         """
         if not isinstance(changes, Mapping):
             raise ValueError(f"changes must map keys to values, got {shown(changes)}")
-        return self.with_keys({checked_key(key): _plain(key, one) for key, one in changes.items()})
+        return self.with_keys(
+            {checked_key(key): _plain(key, value) for key, value in changes.items()}
+        )
 
     def run(
         self,
@@ -697,8 +699,8 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
         check_tokens(case.tables, folder, recorded)
     case.folder = folder
     if "output" not in (settings := settings or {}):
-        given = {key: one for key, one in case.tables.output if f"output.{key}" in settings}
-        case.tables = case.tables.model_copy(update={"output": tables.OutputTable(**given)})
+        output = {key: value for key, value in case.tables.output if f"output.{key}" in settings}
+        case.tables = case.tables.model_copy(update={"output": tables.OutputTable(**output)})
     return case
 
 

@@ -170,14 +170,17 @@ def run(
     if print_case:
         typer.echo(chosen.text, nl=False)
         return
-    told = chosen.tables.output
-    if earlier is not None and case is not None and "file" not in told.model_fields_set:
+    output_keys = chosen.tables.output
+    if earlier is not None and case is not None and "file" not in output_keys.model_fields_set:
         output = output or case.with_name(f"{case.stem}-again.nc")
     keys = (
         "--output" if output else f"{chosen.name}: output.file",
         "--figure" if figure else f"{chosen.name}: output.figure",
     )
-    file, drawn = output or Path(told.file), figure or (Path(told.figure) if told.figure else None)
+    file, drawn = (
+        output or Path(output_keys.file),
+        figure or (Path(output_keys.figure) if output_keys.figure else None),
+    )
     try:
         check_output(file, keys[0], (".nc",), chosen.digest(), force)
         picture = runs.check_figure(drawn, file, keys, chosen.digest(), force)
@@ -219,8 +222,8 @@ def _evolved(case: Case, file: Path, picture: Path, quiet: bool) -> Solution:
         try:
             measure, dynamics, keywords = case.build()
         except KeyboardInterrupt:
-            told = f"interrupted before the run began: {file} is as it was"
-            raise Refusal(told, INTERRUPTED) from None
+            notice = f"interrupted before the run began: {file} is as it was"
+            raise Refusal(notice, INTERRUPTED) from None
         if not quiet:
             typer.echo(f"{case.name}: {dynamics} on {measure} to t = {case.tables.run.t_end:g}")
         keywords |= {"checkpoint": checkpoint, "progress": runs.shown_progress(quiet)}
@@ -316,16 +319,16 @@ def plot(
     layers it draws what `meanfield layers` does. A figure of the same case is replaced, another
     file only with --force.
     """
-    found, kind = _result(file)
+    result, kind = _result(file)
     place = figure or file.with_name(f"{file.stem}{f'-{name}' if name else ''}.png")
-    source = _source_of(found, kind)
+    source = _source_of(result, kind)
     with _made(place, "--figure", runs.FIGURE_SUFFIXES, source, force, quiet):
         from meanfield import plot as plots
 
         if kind == "run":
-            drawn = plots.solution(found) if name is None else found.plot(name)
+            drawn = plots.solution(result) if name is None else result.plot(name)
         else:
-            drawn = plots.layers(found, name) if kind == "layers" else plots.sweep(found, name)
+            drawn = plots.layers(result, name) if kind == "layers" else plots.sweep(result, name)
         plots.save(drawn, place, source=source)
 
 
@@ -386,27 +389,27 @@ def compare(
     from meanfield.cli import text
     from meanfield.studies.comparison import compare as compared
 
-    one, other = runs.loaded_run(a), runs.loaded_run(b)
-    source = runs.source_of("compare", one.source, other.source)
+    first, other = runs.loaded_run(a), runs.loaded_run(b)
+    source = runs.source_of("compare", first.source, other.source)
     progress = sys.stderr.isatty() and not quiet
     with (
         runs.claimed(output, "--output", (".nc",), source, force),
         runs.claimed(figure, "--figure", runs.FIGURE_SUFFIXES, source, force),
     ):
         with refusals(), runs.killed_like_ctrl_c():
-            found = compared(one, other, save_at=save_at, gap=gap, progress=progress)
-        found = found.assign_coords(run=_names([a, b]))
+            comparison = compared(first, other, save_at=save_at, gap=gap, progress=progress)
+        comparison = comparison.assign_coords(run=_names([a, b]))
         if not quiet:
-            lines = [text.table_of_comparison(found), *text.missing_of_comparison(found)]
-            typer.echo("\n".join([*lines, found.attrs["verdict"]]))
+            lines = [text.table_of_comparison(comparison), *text.missing_of_comparison(comparison)]
+            typer.echo("\n".join([*lines, comparison.attrs["verdict"]]))
         if output is not None:
             with runs.refused(OSError, status=FAILED_RUN):
-                runs.write_dataset(found, output, source)
+                runs.write_dataset(comparison, output, source)
         if figure is not None:
             from meanfield import plot as plots
 
             with refusals(figure):
-                plots.save(plots.comparison(found), figure, source=source)
+                plots.save(plots.comparison(comparison), figure, source=source)
     written = ", ".join(str(path) for path in (output, figure) if path is not None)
     if written and not quiet:
         typer.echo(f"wrote {written}")
@@ -430,17 +433,17 @@ def info(
     if file is None:
         lines = text.machine()
     else:
-        found, kind = _result(file)
+        result, kind = _result(file)
         if kind == "layers":
             from meanfield.cli.layers import summary_of_layers
 
-            lines = summary_of_layers(found)
+            lines = summary_of_layers(result)
         else:
-            lines = (text.summary if kind == "run" else text.summary_of_sweep)(found, file)
+            lines = (text.summary if kind == "run" else text.summary_of_sweep)(result, file)
     names = [one_line(name) for name in lines]
     width = max(map(len, names))
-    for name, told in zip(names, lines.values(), strict=True):
-        typer.echo(f"{name:<{width}}  {one_line(told)}")
+    for name, line in zip(names, lines.values(), strict=True):
+        typer.echo(f"{name:<{width}}  {one_line(line)}")
 
 
 def _result(file: Path) -> tuple[Any, str]:
@@ -541,20 +544,20 @@ def report(
     """
     from meanfield.cli import report as reports
 
-    found, kind = _result(file)
+    result, kind = _result(file)
     if kind == "sweep" or (kind == "layers" and other is not None):
         of = f"{file} and {other}" if other else str(file)
         raise Refusal(f"RUN.nc must be one or two runs, or one file of layers, got {of}")
     if kind == "layers":
-        place, source = output or file.with_suffix(".html"), _source_of(found, kind)
+        place, source = output or file.with_suffix(".html"), _source_of(result, kind)
         with _made(place, "--output", (".html",), source, force, quiet):
-            reports.write(place, reports.page_of_layers(found))
+            reports.write(place, reports.page_of_layers(result))
         return
-    given = [file] if other is None else [file, other]
-    sols = [found, *(runs.loaded_run(path) for path in given[1:])]
-    place = output or file.with_name(f"{'-'.join(path.stem for path in given)}.html")
+    files = [file] if other is None else [file, other]
+    sols = [result, *(runs.loaded_run(path) for path in files[1:])]
+    place = output or file.with_name(f"{'-'.join(path.stem for path in files)}.html")
     with _made(place, "--output", (".html",), reports.source_of_page(sols), force, quiet):
-        reports.save(place, *sols, names=_names(given))
+        reports.save(place, *sols, names=_names(files))
 
 
 @app.command()
@@ -598,21 +601,21 @@ def layers(
     from meanfield.cli.study import numbers_from
 
     betas = None if beta is None else numbers_from("--beta", beta)
-    given = {"beta": betas, "repeats": repeats, "max_tokens": max_tokens, "rng": rng}
+    arguments = {"beta": betas, "repeats": repeats, "max_tokens": max_tokens, "rng": rng}
     with refusals():
-        source = runs.source_of("layers", measures.digest_of(file), given, prompt)
+        source = runs.source_of("layers", measures.digest_of(file), arguments, prompt)
     with runs.claimed(output, "--output", (".nc",), source, force):
         drawn = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
         progress = sys.stderr.isatty() and not quiet
         with refusals(), runs.killed_like_ctrl_c():
-            found = measures.measured(file, prompt, progress=progress, **given)
+            dataset = measures.measured(file, prompt, progress=progress, **arguments)
         if not quiet:
-            typer.echo("\n".join([measures.title_of(found), *measures.lines_of(found)]))
+            typer.echo("\n".join([measures.title_of(dataset), *measures.lines_of(dataset)]))
         from meanfield import plot as plots
 
         with refusals(f"{output} or {drawn}"):
-            runs.write_dataset(found, output, source)
-            plots.save(plots.layers(found), drawn, source=source)
+            runs.write_dataset(dataset, output, source)
+            plots.save(plots.layers(dataset), drawn, source=source)
     if not quiet:
         typer.echo(f"wrote {output}, {drawn}")
 
@@ -708,22 +711,22 @@ def sweep_command(
         with runs.executor_of(executor, workers, scheduler) as where:
             try:
                 with refusals(), runs.killed_like_ctrl_c():
-                    found = sweep(chosen, axes, folder=folder, progress=progress, **where)
+                    dataset = sweep(chosen, axes, folder=folder, progress=progress, **where)
             except RuntimeError as error:
                 raise Refusal(f"{error}; {kept}", FAILED_RUN) from None
             except KeyboardInterrupt:
                 raise Refusal(f"interrupted: {kept}", INTERRUPTED) from None
         with runs.refused(OSError, status=FAILED_RUN):
-            runs.write_dataset(found, output, source)
-    states = found["status"].values.ravel().tolist()
+            runs.write_dataset(dataset, output, source)
+    states = dataset["status"].values.ravel().tolist()
     if not quiet:
-        told = ", ".join(f"{count} {status}" for status, count in Counter(states).most_common())
-        typer.echo(f"{len(states)} cells: {told}\nwrote {output}, its cells are in {folder}")
+        summary = ", ".join(f"{count} {status}" for status, count in Counter(states).most_common())
+        typer.echo(f"{len(states)} cells: {summary}\nwrote {output}, its cells are in {folder}")
     failed = [number for number, state in enumerate(states) if state not in GOOD]
     if failed:
-        first = found["message"].values.ravel()[failed[0]]
-        told = f"{len(failed)} of {len(states)} cells failed, the first of them: {first}"
-        raise Refusal(told, FAILED_RUN)
+        first = dataset["message"].values.ravel()[failed[0]]
+        summary = f"{len(failed)} of {len(states)} cells failed, the first of them: {first}"
+        raise Refusal(summary, FAILED_RUN)
 
 
 # the options are those of the scripts themselves

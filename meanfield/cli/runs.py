@@ -181,14 +181,14 @@ def keys_from(
     Refusal
         If one can't be parsed, or a key comes twice.
     """
-    found: dict[str, Any] = {}
+    keys: dict[str, Any] = {}
     for text in given or []:
         with refused(ValueError, before=f"{option} {text}: "):
             key, value = parse(text)
-        if key in found:
+        if key in keys:
             raise Refusal(f"{option} must have each key once, got {key} twice")
-        found[key] = value
-    return found
+        keys[key] = value
+    return keys
 
 
 def chosen_case(path: Path | None, given: Sequence[str] | None) -> tuple[Case, Solution | None]:

@@ -53,9 +53,9 @@ def _asked(
             quiet: options.Quiet = False,
             **own: Any,
         ) -> None:
-            given = question(**own) or _with_dynamics(own)
-            case = given.pop("case", None)
-            source = runs.source_of(name, case and case.digest(), given)
+            arguments = question(**own) or _with_dynamics(own)
+            case = arguments.pop("case", None)
+            source = runs.source_of(name, case and case.digest(), arguments)
             with runs.claimed(output, "--output", (".nc",), source, force):
                 drawn = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
                 # slow to import
@@ -65,29 +65,30 @@ def _asked(
                     stack.enter_context(case.errors("run") if case else refusals())
                     if parts:
                         where = runs.executor_of(executor, workers, scheduler)
-                        given |= stack.enter_context(where)
-                        given["progress"] = sys.stderr.isatty() and not quiet
-                    found = getattr(studies, question.__name__)(**given)
+                        arguments |= stack.enter_context(where)
+                        arguments["progress"] = sys.stderr.isatty() and not quiet
+                    dataset = getattr(studies, question.__name__)(**arguments)
                 # before its files, which may fail
                 if not quiet:
-                    typer.echo(tell(found))
-                verdict = found.attrs.get("verdict")
+                    typer.echo(tell(dataset))
+                verdict = dataset.attrs.get("verdict")
                 with refusals(f"{output} or {drawn}", BAD_INPUT if verdict else FAILED_RUN):
                     about = {"case": case.text} if case else {}
-                    runs.write_dataset(found.assign_attrs(about), output, source)
-                    plot.save(getattr(plot, question.__name__)(found), drawn, source=source)
+                    runs.write_dataset(dataset.assign_attrs(about), output, source)
+                    plot.save(getattr(plot, question.__name__)(dataset), drawn, source=source)
             if not quiet:
                 typer.echo(f"wrote {output}, {drawn}")
             raise typer.Exit(_STATUSES.get(verdict, 0))
 
         parameters = [
-            one.replace(kind=one.KEYWORD_ONLY)
+            parameter.replace(kind=parameter.KEYWORD_ONLY)
             for asked in (question, command)
-            for one in signature(asked, eval_str=True).parameters.values()
-            if one.kind is not one.VAR_KEYWORD and (parts or one.name not in _ELSEWHERE)
+            for parameter in signature(asked, eval_str=True).parameters.values()
+            if parameter.kind is not parameter.VAR_KEYWORD
+            and (parts or parameter.name not in _ELSEWHERE)
         ]
         command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         study.command(name, help=question.__doc__)(command)
         return question
 
@@ -105,7 +106,7 @@ def numbers_from(option: str, text: str) -> list[float]:
     from meanfield.cli.sweeps import values_of
 
     with suppress(ValueError, TypeError):
-        if values := [float(one) for one in values_of(text)]:
+        if values := [float(word) for word in values_of(text)]:
             return values
     message = f"{option} must be numbers with commas between them, or START:STOP:COUNT"
     raise Refusal(f"{message}, got {text!r}")
@@ -113,9 +114,9 @@ def numbers_from(option: str, text: str) -> list[float]:
 
 def _integers(text: str) -> list[int]:
     # 1e4, too
-    given = numbers_from("--n", text)
-    counts = [int(n) for n in given if n.is_integer() and n >= 2]
-    if counts != given or counts != sorted(set(counts)):
+    numbers = numbers_from("--n", text)
+    counts = [int(n) for n in numbers if n.is_integer() and n >= 2]
+    if counts != numbers or counts != sorted(set(counts)):
         raise Refusal(f"--n must be ascending integers >= 2 with commas between them, got {text!r}")
     return counts
 
@@ -179,8 +180,8 @@ def evidence(found: Any) -> str:
     for number, beta in enumerate(found["beta"].values.tolist()):
         if found.sizes["beta"] > 1:
             lines.append(f"β = {beta:g}")
-        one = found.isel(beta=number)
-        rows = zip(names, one["status"].values, one["finding"].values, strict=True)
+        of_beta = found.isel(beta=number)
+        rows = zip(names, of_beta["status"].values, of_beta["finding"].values, strict=True)
         for name, status, finding in rows:
             heading = f"{name:<{width}}  {status!s:<7}  "
             below = " " * len(heading)
@@ -203,12 +204,12 @@ def errors_by_position(found: Any) -> str:
     rows = zip([1, *(end + 1 for end in ends)], ends, last["rms"].values, strict=False)
     lines = [f"{'tokens':<16}{'rms':>11}{'standard_error':>18}"]
     for (first, end, size), error in zip(rows, last["standard_error"].values, strict=True):
-        told = f"{error:.1e}" if isfinite(error) else "-"
-        lines.append(f"{f'{first} to {end}':<16}{size:>11.3e}{told:>18}")
+        text = f"{error:.1e}" if isfinite(error) else "-"
+        lines.append(f"{f'{first} to {end}':<16}{size:>11.3e}{text:>18}")
     slope, error = (float(last[name]) for name in ("slope", "slope_error"))
-    told = f"{slope:.3f}" if isfinite(slope) else "-"
-    told += f" ± {error:.3f}" if isfinite(error) else ""
-    return "\n".join([*lines, f"slope after token {found.attrs['fitted_after']}: {told}"])
+    text = f"{slope:.3f}" if isfinite(slope) else "-"
+    text += f" ± {error:.3f}" if isfinite(error) else ""
+    return "\n".join([*lines, f"slope after token {found.attrs['fitted_after']}: {text}"])
 
 
 Counts = Annotated[str, Option(metavar="N,N,…", help="Several numbers of tokens.")]
@@ -219,11 +220,11 @@ def _of_case(
     case: Path, n: str, repeats: int, rng: int, settings: list[str] | None
 ) -> dict[str, Any]:
     """The keywords of a study of tokens and their density, with a case's law and dynamics."""
-    given: dict[str, Any] = {"n": _integers(n), "repeats": repeats, "rng": rng}
-    given["case"], _ = runs.chosen_case(case, settings)
-    given["law"], given["dynamics"] = given["case"].build_law()
-    run = given["case"].tables.run
-    return given | {"t_end": run.t_end, "save_at": run.save_at}
+    arguments: dict[str, Any] = {"n": _integers(n), "repeats": repeats, "rng": rng}
+    arguments["case"], _ = runs.chosen_case(case, settings)
+    arguments["law"], arguments["dynamics"] = arguments["case"].build_law()
+    run = arguments["case"].tables.run
+    return arguments | {"t_end": run.t_end, "save_at": run.save_at}
 
 
 @_asked("mean-field-limit", rates)
@@ -288,16 +289,16 @@ def proposition_3_4(
     """
     if beta is not None and potential is not None:
         raise Refusal(f"--beta must be left out with --potential, got {beta!r}")
-    given: dict[str, Any] = {"beta": None, "dim": dim, "rng": rng}
+    arguments: dict[str, Any] = {"beta": None, "dim": dim, "rng": rng}
     if potential is not None:
-        given["potential"] = numbers_from("--potential", potential)
+        arguments["potential"] = numbers_from("--potential", potential)
     else:
         betas = numbers_from("--beta", "4" if beta is None else beta)
         if len(betas) > 2:
             raise Refusal(f"--beta must be one number or LOW,HIGH, got {betas}")
-        given["beta"] = betas[0] if len(betas) == 1 else tuple(betas)
-    given["n_measures"] = (100 if quick else 4000) if n_measures is None else n_measures
-    return given | ({"repeats": 1} if quick else {})
+        arguments["beta"] = betas[0] if len(betas) == 1 else tuple(betas)
+    arguments["n_measures"] = (100 if quick else 4000) if n_measures is None else n_measures
+    return arguments | ({"repeats": 1} if quick else {})
 
 
 @_asked("phase-diagram", _table("probability", "standard_error", arrival="t* (6.12)"))

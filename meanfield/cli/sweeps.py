@@ -106,8 +106,8 @@ def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         listed: Any = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(listed, (list, tuple, range)) or len(listed) == 0:
             raise ValueError(f"grid must map {key} to at least one value, got {shown(values)}")
-        given: list[Any] = list(listed)
-        plain = [one.item() if getattr(one, "ndim", None) == 0 else one for one in given]
+        entries: list[Any] = list(listed)
+        plain = [entry.item() if getattr(entry, "ndim", None) == 0 else entry for entry in entries]
         again, times = Counter(map(repr, plain)).most_common(1)[0]
         if times > 1:
             raise ValueError(f"grid must have each value of {key} once, got {again:.80} twice")
@@ -132,9 +132,9 @@ def dimension_names(keys: Sequence[str], taken: Container[str] = ()) -> dict[str
     """
     last = [re.sub(r"^.*\.(?!\d+(\.|$))", "", key) for key in keys]
     names = {}
-    for key, one in zip(keys, last, strict=True):
-        whole = key if key != one else f"grid_{key}"
-        name = one if last.count(one) == 1 and one not in taken else whole
+    for key, word in zip(keys, last, strict=True):
+        whole = key if key != word else f"grid_{key}"
+        name = word if last.count(word) == 1 and word not in taken else whole
         names[key] = re.sub(r"\W", "_", name.replace("]", ""))
     return names
 
@@ -172,27 +172,31 @@ def outcome_of(found: Any, terms: Sequence[int] = ()) -> Outcome:
 
     if isinstance(found, Solution):
         kept = ("t",), ("t", TERM)
-        over_t = [name for name, one in found.dataset.data_vars.items() if one.dims in kept]
+        over_t = [
+            name for name, variable in found.dataset.data_vars.items() if variable.dims in kept
+        ]
         numbers = found.dataset[over_t]
         if terms and TERM in numbers.dims and [*terms] != numbers[TERM].values.tolist():
             # the comment has the numbers of the run
             about = {"long_name": numbers[TERM].attrs["long_name"]}
             numbers = numbers.assign_coords({TERM: (TERM, [*terms], about)})
-        for name, one in numbers.isel(t=-1).reset_coords("t").items():
-            what = f"final {one.attrs.get('long_name', name)}"
-            numbers[f"{FINAL}{name}"] = one.assign_attrs(long_name=what)
+        for name, variable in numbers.isel(t=-1).reset_coords("t").items():
+            what = f"final {variable.attrs.get('long_name', name)}"
+            numbers[f"{FINAL}{name}"] = variable.assign_attrs(long_name=what)
         return Outcome(found.status, found.message, numbers)
     if isinstance(found, xr.Dataset):
         # coordinates that are no index are numbers as others
         return Outcome("finished", "", found.reset_coords())
-    given = found if isinstance(found, Mapping) else {"value": found}
-    plain = {name: unmasked(str(name), one) for name, one in given.items()}
-    if any(one.ndim > 0 or one.dtype.kind not in "biufc" for one in plain.values()):
+    answers = found if isinstance(found, Mapping) else {"value": found}
+    plain = {name: unmasked(str(name), variable) for name, variable in answers.items()}
+    if any(variable.ndim > 0 or variable.dtype.kind not in "biufc" for variable in plain.values()):
         raise ValueError(
             f"the function must return a number, a mapping of numbers, a Solution or a Dataset, "
             f"got {shown(found)}"
         )
-    return Outcome("finished", "", xr.Dataset({name: ((), one) for name, one in plain.items()}))
+    return Outcome(
+        "finished", "", xr.Dataset({name: ((), variable) for name, variable in plain.items()})
+    )
 
 
 @dataclass(frozen=True)
@@ -307,8 +311,8 @@ def assembled(
     import xarray as xr
 
     words = {
-        "status": ("how it ended, 'error' where it did not", [one.status for one in outcomes]),
-        "message": ("what happened", [one.message for one in outcomes]),
+        "status": ("how it ended, 'error' where it did not", [item.status for item in outcomes]),
+        "message": ("what happened", [item.message for item in outcomes]),
         "cell": ("result file", files),
     }
     columns: Columns = {
@@ -324,7 +328,7 @@ def assembled(
         name: ((*over, *dims), rows.reshape(*shape, *rows.shape[1:]), about)
         for name, (dims, rows, about) in columns.items()
     }
-    coords |= {names[key]: (names[key], one, {"long_name": key}) for key, one in axes.items()}
+    coords |= {names[key]: (names[key], item, {"long_name": key}) for key, item in axes.items()}
     about = {"format": SWEEP, "format_version": SWEEP_VERSION, **versions()}
     attrs = {"Conventions": "CF-1.11", "title": "Sweep", **about}
     return xr.Dataset(variables, coords=coords, attrs=attrs)
@@ -332,7 +336,9 @@ def assembled(
 
 def _have_equal_terms(outcomes: Sequence[Outcome]) -> bool:
     """Whether all runs have equal numbers of terms, if any."""
-    of_runs = [ds for one in outcomes if (ds := one.dataset) is not None and "term_energy" in ds]
+    of_runs = [
+        ds for outcome in outcomes if (ds := outcome.dataset) is not None and "term_energy" in ds
+    ]
     return len({ds.sizes[TERM] for ds in of_runs}) < 2
 
 
@@ -351,7 +357,7 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
     Coordinates are those of all cells, and no variable is called as one of them, or as what the
     sweep says of each cell. Numbers that a cell does not have are nan, words are "".
     """
-    found = [(row, one.dataset) for row, one in enumerate(outcomes) if one.dataset is not None]
+    found = [(row, item.dataset) for row, item in enumerate(outcomes) if item.dataset is not None]
     indexes: dict[str, Any] = {}
     about_index: dict[str, Any] = {}
     for _, ds in found:
@@ -359,30 +365,30 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
             index = ds.get_index(name)
             about = about_index.setdefault(name, {**ds[name].attrs})
             # terms of cells have numbers of their own
-            for key in [key for key, told in about.items() if ds[name].attrs.get(key) != told]:
+            for key in [key for key, value in about.items() if ds[name].attrs.get(key) != value]:
                 del about[key]
             if not indexes.setdefault(name, index).equals(index):
                 indexes[name] = indexes[name].union(index)
     columns: Columns = {}
     for row, ds in found:
         places = {str(name): indexes[str(name)].get_indexer(ds.get_index(name)) for name in ds.dims}
-        for name, one in ((str(name), one) for name, one in ds.data_vars.items()):
+        for name, item in ((str(name), item) for name, item in ds.data_vars.items()):
             if name not in columns:
-                dims = tuple(map(str, one.dims))
+                dims = tuple(map(str, item.dims))
                 shape = len(outcomes), *(len(indexes[dim]) for dim in dims)
-                is_number = one.dtype.kind in "biufc"
-                kind = np.result_type(one.dtype, float) if is_number else object
+                is_number = item.dtype.kind in "biufc"
+                kind = np.result_type(item.dtype, float) if is_number else object
                 columns[name] = (
                     dims,
                     np.full(shape, np.nan if is_number else "", kind),
-                    {**one.attrs},
+                    {**item.attrs},
                 )
             dims, rows, about = columns[name]
-            rows[row, *np.ix_(*(places[dim] for dim in dims))] = one.transpose(*dims).values.astype(
-                rows.dtype
-            )
+            rows[row, *np.ix_(*(places[dim] for dim in dims))] = item.transpose(
+                *dims
+            ).values.astype(rows.dtype)
             # cells may have energies of several kinds: what they are called differs then
-            for key in [key for key, told in about.items() if one.attrs.get(key) != told]:
+            for key in [key for key, value in about.items() if item.attrs.get(key) != value]:
                 del about[key]
     taken = {*indexes, *_WORDS}
     for name in sorted(columns.keys() & taken):
@@ -403,22 +409,26 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
     """
     source = netcdf.file_path(path)
     with netcdf.refusals(source), netcdf.opened(source, SWEEP, SWEEP_VERSION) as stored:
-        found = stored.dataset()
-        over = found["status"].dims if "status" in found else ()
+        dataset = stored.dataset()
+        over = dataset["status"].dims if "status" in dataset else ()
         kinds = {"status": netcdf.WORDS, "message": netcdf.WORDS}
         # there are no numbers if every cell has an error
-        kinds |= {n: "f" for n in (f"{FINAL}energy", f"{FINAL}energy_share") if n in found}
+        kinds |= {n: "f" for n in (f"{FINAL}energy", f"{FINAL}energy_share") if n in dataset}
         for name, kind in kinds.items():
-            if name not in found or found[name].dims != over or found[name].dtype.kind not in kind:
+            if (
+                name not in dataset
+                or dataset[name].dims != over
+                or dataset[name].dtype.kind not in kind
+            ):
                 what = "numbers" if kind == "f" else "words"
                 raise ValueError(f"{name} must be there, {what} over the grid {over}")
-        return found
+        return dataset
 
 
 def _coordinate(values: Sequence[Any], as_word: Callable[[Any], str]) -> Any:
-    if all(type(one) in (int, float) for one in values):
+    if all(type(value) in (int, float) for value in values):
         return np.array(values)
-    words = [one if isinstance(one, str) else as_word(one) for one in values]
+    words = [value if isinstance(value, str) else as_word(value) for value in values]
     return np.array(words, dtype=object)
 
 
@@ -540,7 +550,7 @@ def sweep(
         # folders of a network remember for a while that a file which was asked for is not there
         there = set() if kept_in is None else set(kept_in.iterdir())
         outcomes = [task.kept() if task.file in there else None for task in tasks]
-        missing = [number for number, one in enumerate(outcomes) if one is None]
+        missing = [number for number, outcome in enumerate(outcomes) if outcome is None]
         # two cells may be one, as beta = 1 and beta = 1.0 are not
         results = mapped_by(
             executor,
@@ -552,17 +562,19 @@ def sweep(
         bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
         # the end of the loop ends the tasks
         with bar, closing(results):
-            for number, one in zip(missing, results, strict=True):
-                outcomes[number] = tasks[number].seen(one)
+            for number, outcome in zip(missing, results, strict=True):
+                outcomes[number] = tasks[number].seen(outcome)
                 bar.update()
-    found = [one for one in outcomes if one is not None]
-    if callable(case_or_function) and not _have_equal_terms(found):
-        found = [_totals(one) for one in found]
+    finished = [outcome for outcome in outcomes if outcome is not None]
+    if callable(case_or_function) and not _have_equal_terms(finished):
+        finished = [_totals(outcome) for outcome in finished]
         about["comment"] = "numbers of terms are left out: runs have different numbers of them"
     files = [task.file.name if task.file else "" for task in tasks]
     coords = {key: _coordinate(values, as_word) for key, values in axes.items()}
-    ds = assembled(found, files, coords, taken)
-    warn_unfinished([one.status for one in found], [one.message for one in found])
+    ds = assembled(finished, files, coords, taken)
+    warn_unfinished(
+        [outcome.status for outcome in finished], [outcome.message for outcome in finished]
+    )
     return ds.assign_attrs(about)
 
 
@@ -581,7 +593,7 @@ def _calls(
     """
     if folder is not None:
         raise ValueError(f"folder must be left out with a function, got {str(folder)!r}")
-    keywords = [{**overrides, **one} for one in combinations]
+    keywords = [{**overrides, **settings} for settings in combinations]
     try:
         signature(function).bind(**keywords[0])
     except TypeError as error:
@@ -589,7 +601,7 @@ def _calls(
         raise ValueError(
             f"grid and overrides must have the keywords of {name}, but {error}"
         ) from None
-    return [Cell(f"with {_told(one)}", partial(function, **one)) for one in keywords]
+    return [Cell(f"with {_told(settings)}", partial(function, **settings)) for settings in keywords]
 
 
 def _told(keywords: Mapping[str, Any]) -> str:
@@ -617,7 +629,9 @@ def _make(folder: Path) -> None:
 
 
 def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> Cell:
-    case = base.with_keys({cases.checked_key(key): one for key, one in settings.items()}, "--grid")
+    case = base.with_keys(
+        {cases.checked_key(key): value for key, value in settings.items()}, "--grid"
+    )
     file = folder and folder / f"{case.digest()[:_DIGITS]}.nc"
     return Cell(case.name, partial(_ran, case, file), file, _places(case))
 

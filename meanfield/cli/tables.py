@@ -138,10 +138,10 @@ def _readable(path: Path, what: str) -> Iterator[None]:
         # libraries raise errors of their own on a damaged file; NumPy says of objects that it
         # could not be asked to read them
         is_of_objects = isinstance(error, ValueError) and "object" in str(error).lower()
-        told = (
+        reason = (
             "its dtype is object; numbers are allowed" if is_of_objects else one_line(repr(error))
         )
-        raise ValueError(f"must be {what}, but {path}: {told}") from None
+        raise ValueError(f"must be {what}, but {path}: {reason}") from None
 
 
 def _npy_table(path: Path) -> Array:
@@ -156,13 +156,13 @@ def _npz_arrays(path: Path, beside: str) -> dict[str, Array]:
     with _readable(path, "an NPZ file of numbers"):
         with zipfile.ZipFile(path) as packed:
             # a packed array may be far larger than its file
-            _check_size(path, sum(one.file_size for one in packed.infolist()))
+            _check_size(path, sum(member.file_size for member in packed.infolist()))
         with np.load(path, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in ("points", beside) if name in arrays}
+            members = {name: arrays[name] for name in ("points", beside) if name in arrays}
             names = list(arrays)
-    if "points" not in found:
+    if "points" not in members:
         raise ValueError(f"must hold an array points, but {path} has {shown(names)}")
-    return {name: real_array(name, one, None) for name, one in found.items()}
+    return {name: real_array(name, member, None) for name, member in members.items()}
 
 
 def _read(text: str) -> Array:
@@ -242,13 +242,13 @@ class Table(pydantic.BaseModel):
         """
         for key, field in type(self).model_fields.items():
             limits: Any = field.json_schema_extra or {}
-            found, most = getattr(self, key), limits.get("maxItems", limits.get("maxProperties"))
-            if most is not None and isinstance(found, (list, dict)) and len(found) > most:
-                raise ValueError(f"{key} must have at most {most} entries, got {len(found)}")
-            if key in ("dim", "max_nodes", "save_at") and isinstance(found, int):
-                integer(key, found, low=limits["minimum"], high=limits["maximum"])
+            value, most = getattr(self, key), limits.get("maxItems", limits.get("maxProperties"))
+            if most is not None and isinstance(value, (list, dict)) and len(value) > most:
+                raise ValueError(f"{key} must have at most {most} entries, got {len(value)}")
+            if key in ("dim", "max_nodes", "save_at") and isinstance(value, int):
+                integer(key, value, low=limits["minimum"], high=limits["maximum"])
             if key == "t_end":
-                number(key, found, above=limits["exclusiveMinimum"])
+                number(key, value, above=limits["exclusiveMinimum"])
 
 
 class MadeTable(Table):
@@ -295,7 +295,7 @@ def _built(value: Any, where: str, dim: int | None, folder: Path) -> Any:
         case MadeTable():
             return value.build(where, dim, folder)
         case [MadeTable(), *_]:
-            return [one.build(f"{where}[{i}]", dim, folder) for i, one in enumerate(value)]
+            return [part.build(f"{where}[{i}]", dim, folder) for i, part in enumerate(value)]
     return value
 
 
@@ -457,15 +457,15 @@ class TokenFileTable(MadeTable):
                 must = f"{type(self).model_fields[beside].description}"
                 raise Fault(f"{where}.{beside} is missing: it must be {must}")
             return super().build(where, dim, folder)
-        found: dict[str, Array] = {}
+        arrays: dict[str, Array] = {}
         try:
-            found |= read_arrays(self.points, folder, beside)
-            if beside in found and getattr(self, beside) is not None:
+            arrays |= read_arrays(self.points, folder, beside)
+            if beside in arrays and getattr(self, beside) is not None:
                 raise ValueError(f"has {beside}: {where}.{beside} must be left out")
             arguments = {name: value for name, value in self if name != "type"}
-            return self.made(**arguments | found)
+            return self.made(**arguments | arrays)
         except ValueError as error:
-            if str(error).partition(" ")[0] in {*type(self).model_fields} - {*found}:
+            if str(error).partition(" ")[0] in {*type(self).model_fields} - {*arrays}:
                 raise Fault(f"{where}.{error}") from None
             raise Fault(f"{where}.points = {shown(self.points)}: {error}") from None
 
@@ -545,7 +545,9 @@ class MeasureTable(Table):
 
     def given(self) -> dict[str, Any]:
         """Its keys that are not left out and no tables."""
-        return {key: one for key, one in self if one is not None and key not in ("type", "space")}
+        return {
+            key: value for key, value in self if value is not None and key not in ("type", "space")
+        }
 
 
 class DensityTable(MeasureTable):
@@ -723,19 +725,19 @@ class WatchTable(MadeTable):
         ValueError
             Naming key, value and what is allowed.
         """
-        given = dict(self)
-        distance, is_open = given["distance"], given["beta"] is None
-        told = self.model_copy(update={"beta": beta}) if distance == "mmd" and is_open else self
+        keys = dict(self)
+        distance, is_open = keys["distance"], keys["beta"] is None
+        table = self.model_copy(update={"beta": beta}) if distance == "mmd" and is_open else self
         with located(where, type(self).model_fields):
             # as DistanceTo has it, but for 1, which it can't tell from none
             if "p" in self.model_fields_set and distance != "wasserstein":
                 raise ValueError(
                     f"p must be left out for distance = {distance!r}, as it is one of "
-                    f"'wasserstein', got {given['p']:g}"
+                    f"'wasserstein', got {keys['p']:g}"
                 )
-            if distance == "mmd" and dict(told)["beta"] is None:
+            if distance == "mmd" and dict(table)["beta"] is None:
                 raise ValueError(f"beta must be given, as the dynamics has none, got {beta}")
-            monitor: DistanceTo = told.build(where, measure.dim, folder)
+            monitor: DistanceTo = table.build(where, measure.dim, folder)
             # a distance that can't be computed is refused now, at any gap
             widest = 1.0 if distance == "wasserstein" else None
             replace(monitor, gap=widest).begin(None, 0)(measure)
@@ -784,13 +786,13 @@ def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
     match value:
         case Table():
             yield where, value
-            parts = ((f"{where}.{name}".lstrip("."), one) for name, one in value)
+            parts = ((f"{where}.{name}".lstrip("."), part) for name, part in value)
         case dict():
-            parts = ((f"{where}.{name}", one) for name, one in value.items())
+            parts = ((f"{where}.{name}", part) for name, part in value.items())
         case list():
-            parts = ((f"{where}[{i}]", one) for i, one in enumerate(value))
-    for name, one in parts:
-        yield from tables_in(one, name)
+            parts = ((f"{where}[{i}]", part) for i, part in enumerate(value))
+    for name, part in parts:
+        yield from tables_in(part, name)
 
 
 # tables that tell their types, which are the names of classes
@@ -821,13 +823,13 @@ def _keys(raw: Any) -> list[str]:
         "run": [RunTable],
         "output": [OutputTable],
     }
-    found = [*CaseTable.model_fields]
+    keys = [*CaseTable.model_fields]
     for name, kinds in tables.items():
-        told = _type_told(raw, name.split("."))
-        here: Iterable[Any] = [one for one in kinds if one is TYPES.get(told)] or kinds
-        if "." not in name or name in found:
-            found += [f"{name}.{key}" for one in here for key in one.model_fields]
-    return found
+        type_name = _type_told(raw, name.split("."))
+        here: Iterable[Any] = [kind for kind in kinds if kind is TYPES.get(type_name)] or kinds
+        if "." not in name or name in keys:
+            keys += [f"{name}.{key}" for kind in here for key in kind.model_fields]
+    return keys
 
 
 def _type_told(raw: Any, path: list[str]) -> str:
@@ -850,16 +852,16 @@ def nearest(fault: KeyFault, path: str, keys: Iterable[str]) -> str:
     """
     if not fault.here:
         return ""
-    last = {one: one.rpartition(".")[2] for one in keys if "." in one}
+    last = {key: key.rpartition(".")[2] for key in keys if "." in key}
     # one of that very name elsewhere, else one like it in this table, else anywhere
     here = f"{path}.{fault.key}"
-    found = [one for one in last if last[one] == fault.key and one != here] or [
+    matches = [key for key in last if last[key] == fault.key and key != here] or [
         f"{path}.{name}".lstrip(".") for name in get_close_matches(fault.key, fault.here, 1)
     ]
-    if not found and not path:
+    if not matches and not path:
         near = get_close_matches(fault.key, last.values(), 1)
-        found = [one for one in last if last[one] in near]
-    return _meant(found)
+        matches = [key for key in last if last[key] in near]
+    return _meant(matches)
 
 
 def _meant(words: Iterable[str]) -> str:
@@ -875,10 +877,10 @@ def _type_fault(value: Any, types: str) -> str:
     if "type" not in value:
         return f".type is missing: it must be one of {known}"
     # a name in lower case or with dashes has one near it
-    plain = {one.lower(): one for one in known.split(", ")}
+    plain = {word.lower(): word for word in known.split(", ")}
     near = get_close_matches(re.sub(r"\W|_", "", str(value["type"])).lower(), plain, 1)
-    given = shown(value["type"])
-    return f".type must be one of {known}, got {given}{_meant(plain[one] for one in near)}"
+    got = shown(value["type"])
+    return f".type must be one of {known}, got {got}{_meant(plain[word] for word in near)}"
 
 
 def schema_fault(error: pydantic.ValidationError, raw: Any) -> str:

@@ -86,11 +86,11 @@ def table_of_comparison(data: Any) -> str:
     for name, heading in further.items():
         if name in data:
             ends = [data[f"{name}_{end}"].values for end in ("lower", "upper") if name == "w1"]
-            told = [
+            rows = [
                 [f"{v:.3e}" if np.isfinite(v) else "-" for v in values]
                 for values in ends or [data[name].values]
             ]
-            columns[heading] = [" … ".join(dict.fromkeys(cell)) for cell in zip(*told, strict=True)]
+            columns[heading] = [" … ".join(dict.fromkeys(cell)) for cell in zip(*rows, strict=True)]
     return _columns(columns, "{} of {} times shown, --output keeps all")
 
 
@@ -243,12 +243,12 @@ def machine() -> dict[str, str]:
     """Versions and threads."""
     threads = {lmax: Sphere(lmax).grid["nthreads"] for lmax in (63, 255)}
     used = Sphere(63).library
-    told = ", ".join(f"{count} at lmax {lmax}" for lmax, count in threads.items())
+    counts = ", ".join(f"{count} at lmax {lmax}" for lmax, count in threads.items())
     return {
         "meanfield": version_of("meanfield"),
         "python": platform.python_version(),
         **{name: version_of(name) for name in _LIBRARIES},
         "transforms on S^2": used if used == "ducc0" else f"shtns {version_of(used)}, ducc0",
         "cores": str(os.cpu_count()),
-        "threads": f"1 on circle and zonal spaces; on S^2 {told}",
+        "threads": f"1 on circle and zonal spaces; on S^2 {counts}",
     }

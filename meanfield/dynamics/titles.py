@@ -57,7 +57,7 @@ def heading(
     noise: float = 0.0,
     further: Sequence[str] = (),
 ) -> str:
-    """What a dynamics is called in the title of a figure; what is further there is said once.
+    """The name of a dynamics in the title of a figure; further parts are said once.
 
     Examples
     --------

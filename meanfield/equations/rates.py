@@ -15,7 +15,7 @@ _NOTHING = np.empty(0)
 # fields of random layers, or of stages of two steps, that are kept: on S^2 each of some megabytes
 _KEPT = 24
 
-# what ends a run whose numbers leave the range of float64, where no tolerance helps
+# the message of a run whose numbers leave the range of float64; no tolerance helps
 NOT_FINITE = (
     "the field is not finite, its numbers are too large: try a smaller beta or smaller matrices"
 )

@@ -448,7 +448,7 @@ _TERM_LINES = *LINES[1:], (frames.SKY, "-"), (frames.GREY, "--"), ("black", "-."
 _LONGEST = 40
 # an entry of a legend takes this share of the height of an energy
 _ENTRY = 0.1
-# of the values of a function that is drawn at more times than a run has saves
+# a function of t is drawn at so many times, more than a run has saves
 _SMOOTH = 400
 # distances below are rounding, and no reason for a logarithmic scale
 _ROUNDING = 1e-12
@@ -527,13 +527,13 @@ def _over_t(sol: Solution) -> list[str]:
 
 
 def _over(sol: Solution, *dims: str) -> list[str]:
-    return [str(name) for name, one in sol.numbers.variables.items() if one.dims == dims]
+    return [str(name) for name, variable in sol.numbers.variables.items() if variable.dims == dims]
 
 
 def distance_to(sol: Solution, name: str) -> tuple[str, str]:
     """p of a Wasserstein distance and what it is to, in a word; empty where neither is known."""
-    found = _WASSERSTEIN.fullmatch(str(sol.numbers[name].attrs.get("long_name", "")))
-    return (found[1], _TARGETS.get(found[2], "")) if found else ("", "")
+    match = _WASSERSTEIN.fullmatch(str(sol.numbers[name].attrs.get("long_name", "")))
+    return (match[1], _TARGETS.get(match[2], "")) if match else ("", "")
 
 
 def distances_title(sol: Solution, names: list[str]) -> str:
@@ -600,7 +600,7 @@ def curve(sol: Solution, name: str | None = None, ax: Axes | None = None) -> Axe
     check(sol)
     pictures, over_terms = drawable(sol), _over(sol, "t", TERM)
     name = next(iter(pictures), None) if name is None else name
-    # those that the run lacks tell why
+    # curves that the run lacks tell why
     if isinstance(name, str) and name in _CURVES:
         return _CURVES[name][0](sol, ax)
     name = one_of("name", name, sorted({*pictures, *_over_t(sol), *over_terms}))

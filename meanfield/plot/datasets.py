@@ -53,9 +53,9 @@ def comparison(ds: Any) -> Figure:
     figure = frames.new_figure(3.6 * (1 + len(names)), 2.8)
     *others, apart = figure.subplots(1, 1 + len(names), squeeze=False)[0]
     for name, ax in zip(names, others, strict=True):
-        for one, colour, line in zip(ds["run"].values, frames.CYCLE, _LINES, strict=False):
-            values = ds[name].sel(run=one)
-            label = f"{one}" if values.notnull().any() else f"{one} has none"
+        for run, colour, line in zip(ds["run"].values, frames.CYCLE, _LINES, strict=False):
+            values = ds[name].sel(run=run)
+            label = f"{run}" if values.notnull().any() else f"{run} has none"
             ax.plot(ds["t"], values, line, color=colour, label=label)
         frames.label_axes(ax, "time t", title=_called(ds[name]))
         ax.legend(**frames.LEGEND)
@@ -119,7 +119,7 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
     """
     frames.check_dataset(ds, "sweep", ("status",))
     over = set(ds["status"].dims)
-    numbers = [str(n) for n, one in ds.data_vars.items() if one.dtype.kind in "iuf"]
+    numbers = [str(n) for n, variable in ds.data_vars.items() if variable.dtype.kind in "iuf"]
     numbers = [n for n in numbers if over <= set(ds[n].dims)]
     if not numbers:
         raise ValueError(f"ds must have a number over {sorted(over)}, got {list(ds.data_vars)}")
@@ -128,21 +128,21 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
     if not isinstance(name, str) or name not in numbers:
         drawable = (n for n in numbers if 1 <= ds[n].squeeze().ndim <= 2)
         name = one_of("name", name, sorted(drawable))
-    found = ds[name].squeeze()
-    if not 1 <= found.ndim <= 2:
+    data = ds[name].squeeze()
+    if not 1 <= data.ndim <= 2:
         raise ValueError(
-            f"ds must have several values along one or two of its axes, got {dict(found.sizes)} of "
-            f"{found.name}: take a number over fewer axes, or values of some by ds.isel(...)"
+            f"ds must have several values along one or two of its axes, got {dict(data.sizes)} of "
+            f"{data.name}: take a number over fewer axes, or values of some by ds.isel(...)"
         )
     ax = frames.new_axes() if ax is None else frames.check_axes(ax, set())
     # words tell curves apart, and t is along the figure
-    found = found.transpose(*sorted(found.dims, key=lambda dim: (dim == "t", _is_number(ds[dim]))))
-    title = _called(found)
-    if found.ndim == 2 and _is_number(ds[found.dims[0]]):
-        _map(ax, found, title)
+    data = data.transpose(*sorted(data.dims, key=lambda dim: (dim == "t", _is_number(ds[dim]))))
+    title = _called(data)
+    if data.ndim == 2 and _is_number(ds[data.dims[0]]):
+        _map(ax, data, title)
     else:
-        _curves(ax, found, title)
-    frames.label_axes(ax, _key(found, -1))
+        _curves(ax, data, title)
+    frames.label_axes(ax, _key(data, -1))
     ax.tick_params(labelsize=frames.SMALL)
     return ax
 

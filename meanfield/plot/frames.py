@@ -134,9 +134,9 @@ def check_axes(ax: Any, projections: set[str], what: str = "") -> Axes:
         Naming what is drawn on them.
     """
     wanted = " and ".join(sorted(projections))
-    told = f"have projection {wanted!r} for {what}" if wanted else "be matplotlib Axes"
+    rule = f"have projection {wanted!r} for {what}" if wanted else "be matplotlib Axes"
     if not isinstance(ax, Axes) or (projections and {ax.name} != projections):
-        raise ValueError(f"ax must {told}, got {shown(ax)}")
+        raise ValueError(f"ax must {rule}, got {shown(ax)}")
     return ax
 
 
@@ -246,8 +246,8 @@ def finish_bar(bar: Any, label: str) -> Axes:
     bar.set_label(label, fontsize=NORMAL)
     bar.ax.tick_params(labelsize=SMALL)
     bar.outline.set_linewidth(0.6)
-    found: Axes = bar.ax
-    return found
+    axes: Axes = bar.ax
+    return axes
 
 
 def is_wide(values: Array, least: float = 0.0) -> bool:
@@ -370,6 +370,6 @@ def log_law_of_angle(log_values: Array, angles: Array, dim: int) -> Array:
     log_factor = gammaln(dim / 2) - gammaln((dim - 1) / 2) - 0.5 * np.log(np.pi)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_sines = np.log(np.maximum(np.sin(np.clip(angles, 0.0, np.pi)), 0.0))
-        found = log_values + log_factor + ((dim - 2) * log_sines if dim > 2 else 0.0)
+        log_law = log_values + log_factor + ((dim - 2) * log_sines if dim > 2 else 0.0)
     # f = ∞ at a pole: no number
-    return np.where(np.isnan(found), -np.inf, found)
+    return np.where(np.isnan(log_law), -np.inf, log_law)

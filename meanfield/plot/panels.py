@@ -192,14 +192,14 @@ def draw(measure: AnyMeasure, ax: Any, shared: Look) -> None:
 
 
 class Abscissa(NamedTuple):
-    """What tokens at their positions are drawn over: the angle, or the first principal axis."""
+    """The axis that tokens at their positions are drawn over: angle, or first principal axis."""
 
     name: str
     ends: tuple[float, float]
     axis: Array | None = None
 
     def values(self, tokens: Particles) -> Array:
-        """Where tokens stand between the ends, shape (n,)."""
+        """The places of tokens between the ends, shape (n,)."""
         return angles_of(tokens) if self.axis is None else tokens.points @ self.axis
 
 

@@ -282,7 +282,7 @@ def _figure(shown: Any) -> Figure:
 @_rows.register
 def _(sol: Solution) -> dict[str, str]:
     first, last = repr(sol.measures[0]), repr(sol.final)
-    found = {
+    facts = {
         "dynamics": repr(sol.dynamics),
         **({} if sol.energy is None else {"energy of": repr(sol.energy)}),
         "measure": first if first == last else f"{first} → {last}",
@@ -291,8 +291,8 @@ def _(sol: Solution) -> dict[str, str]:
     }
     if (name := curves.energy_name(sol)) is not None:
         values = sol.numbers[name].values
-        found[curves.title(sol, name)] = f"{values[0]:.6g} → {values[-1]:.6g}"
-    return found
+        facts[curves.title(sol, name)] = f"{values[0]:.6g} → {values[-1]:.6g}"
+    return facts
 
 
 @_rows.register
@@ -308,22 +308,22 @@ def _(measure: Density) -> dict[str, str]:
 
 @_rows.register
 def _(measure: FlowMap) -> dict[str, str]:
-    values, found = measure.node_density, {"dim": str(measure.dim)}
-    found["nodes"] = str(len(measure.weights))
+    values, facts = measure.node_density, {"dim": str(measure.dim)}
+    facts["nodes"] = str(len(measure.weights))
     if isinstance(measure, LineFlowMap):
-        found["atoms"] = f"{len(measure.atom_angles)}, mass {measure.atom_masses.sum():.4g}"
-    found |= _of_all(measure)
-    return found | {"density": f"{values.min():.4g} to {values.max():.4g} at the nodes"}
+        facts["atoms"] = f"{len(measure.atom_angles)}, mass {measure.atom_masses.sum():.4g}"
+    facts |= _of_all(measure)
+    return facts | {"density": f"{values.min():.4g} to {values.max():.4g} at the nodes"}
 
 
 def _of_all(measure: AnyMeasure) -> dict[str, str]:
-    found = {}
+    facts = {}
     if measure.natural_frequencies is not None:
         low, high = measure.natural_frequencies.min(), measure.natural_frequencies.max()
-        found["frequencies"] = f"{low:.4g} to {high:.4g}"
-    found["mass"] = f"{measure.mass():.12g}"
-    found["length of the mean"] = f"{float(np.linalg.norm(measure.mean())):.6g}"
-    return found
+        facts["frequencies"] = f"{low:.4g} to {high:.4g}"
+    facts["mass"] = f"{measure.mass():.12g}"
+    facts["length of the mean"] = f"{float(np.linalg.norm(measure.mean())):.6g}"
+    return facts
 
 
 def _light(measure: AnyMeasure) -> AnyMeasure:

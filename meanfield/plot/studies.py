@@ -67,11 +67,11 @@ def energy_extremisers(ds: Any) -> Figure:
     colours = colormaps["viridis"](np.linspace(_DARK, _LIGHT, len(drawn)))
     angles = ds["angle"].values
     for i, colour in zip(drawn.tolist(), colours, strict=True):
-        one = ds.isel(index=i)
-        name = _name_of(one["matrix"].values)
-        upper.plot(angles, one["density"].values, color=colour, linewidth=1.4, label=name)
-        lower.plot(angles, one["potential"].values, color=colour, linewidth=1.4)
-        lower.plot(angles, one["uniform_potential"].values, "--", color=colour, linewidth=0.8)
+        form = ds.isel(index=i)
+        name = _name_of(form["matrix"].values)
+        upper.plot(angles, form["density"].values, color=colour, linewidth=1.4, label=name)
+        lower.plot(angles, form["potential"].values, color=colour, linewidth=1.4)
+        lower.plot(angles, form["uniform_potential"].values, "--", color=colour, linewidth=0.8)
     frames.label_axes(upper, y="density f")
     upper.set_ylim(bottom=0.0)
     frames.label_axes(lower, "angle θ of x", "potential of x")
@@ -140,24 +140,25 @@ def stationary_states(ds: Any, index: int = 0) -> Figure:
         "direction",
     )
     frames.check_dataset(ds, "stationary_states", needed, ("beta",))
-    one = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
+    states = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
     with_energy = "free_energy_excess" in ds
     figure = frames.new_figure(5.2, 4.8 if with_energy else 3.0)
     heights = [3, 2][: 1 + with_energy]
     rows = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)
     axes: list[Axes] = list(rows[:, 0])
-    _window(axes, one)
-    _branches(axes[0], one, one["moment"].values)
-    is_first = int(one["degree"].max()) == 1
+    _window(axes, states)
+    _branches(axes[0], states, states["moment"].values)
+    is_first = int(states["degree"].max()) == 1
     name = "|∫ x dμ|" if is_first else "∫ P$_k$ dμ, k the branch's degree"
     frames.label_axes(axes[0], y=name)
     if with_energy:
-        _branches(axes[1], one, one["free_energy_excess"].values)
+        _branches(axes[1], states, states["free_energy_excess"].values)
         frames.label_axes(axes[1], y="F − F(σ)")
     frames.label_axes(axes[-1], "noise τ")
-    figure.legend(handles=_legend(one), loc="outside lower center", ncols=3, **frames.LEGEND)
-    text = f"{one.attrs.get('dynamics', '')}, d = {int(one['dim'])}, β = {float(one['beta']):g}"
-    return frames.finish(figure, f"{text}: {one['nature'].item()} transition at degree 1", axes)
+    figure.legend(handles=_legend(states), loc="outside lower center", ncols=3, **frames.LEGEND)
+    dynamics, dim = states.attrs.get("dynamics", ""), int(states["dim"])
+    text = f"{dynamics}, d = {dim}, β = {float(states['beta']):g}"
+    return frames.finish(figure, f"{text}: {states['nature'].item()} transition at degree 1", axes)
 
 
 def _window(axes: list[Axes], one: Any) -> None:
@@ -259,9 +260,9 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     True
     """
     frames.check_dataset(ds, "metastability", _OVER_T + _OF_RUNS, ("run",))
-    one = ds.isel(run=integer("run", run, low=0, high=ds.sizes["run"] - 1))
+    of_run = ds.isel(run=integer("run", run, low=0, high=ds.sizes["run"] - 1))
     # the study's t has a unit of its own in each run, its `time` is that of the plateaus
-    times = np.asarray(one["time" if "time" in one else "t"].values, dtype=np.float64)
+    times = np.asarray(of_run["time" if "time" in of_run else "t"].values, dtype=np.float64)
     if not (times > 0.0).any():
         raise ValueError(f"ds must have times t > 0 in run {run}, got {times[:8]}")
     figure = frames.new_figure(7.0, 4.2)
@@ -270,16 +271,18 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     # over less than a decade these have names
     axes[0].xaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
     axes[0].set_xlim(np.nanmin(times[times > 0.0]), np.nanmax(times))
-    _draw_energy(axes[0], times, one["energy_share"].values)
-    _angles(axes[1], times, one["cluster_angle"].values, one["cluster_mass"].values)
-    plateaus = [one[f"plateau_{name}"].values for name in ("start", "end", "n_clusters")]
+    _draw_energy(axes[0], times, of_run["energy_share"].values)
+    _angles(axes[1], times, of_run["cluster_angle"].values, of_run["cluster_mass"].values)
+    plateaus = [of_run[f"plateau_{name}"].values for name in ("start", "end", "n_clusters")]
     _plateaus(axes, *plateaus)
-    for time in one["merging_time"].values[np.isfinite(one["merging_time"].values)]:
+    for time in of_run["merging_time"].values[np.isfinite(of_run["merging_time"].values)]:
         axes[1].axvline(time, color=frames.ORANGE, linewidth=0.6, zorder=1)
-    status = str(one["status"].item()) if "status" in one else "finished"
+    status = str(of_run["status"].item()) if "status" in of_run else "finished"
     is_good = status in GOOD
-    about = f"{one['dynamics'].item()}, β = {one['beta'].item():g}" + f", {status}" * (not is_good)
-    title = frames.subscripts(f"{about}: {_grown(one)}", "$_{%s}$")
+    about = f"{of_run['dynamics'].item()}, β = {of_run['beta'].item():g}" + f", {status}" * (
+        not is_good
+    )
+    title = frames.subscripts(f"{about}: {_grown(of_run)}", "$_{%s}$")
     return frames.finish(figure, title, axes, "black" if is_good else frames.ORANGE)
 
 
@@ -371,7 +374,7 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     True
     """
     frames.check_dataset(ds, "proposition_3_4", (), ("beta",), ("verdict", "statement"))
-    one = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
+    of_beta = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
     panels = {
         "share_of_degree": _coefficients,
         "identity_error": _identity,
@@ -380,14 +383,16 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     }
     # one of several β may lack what another has
     present = [
-        draw for name, draw in panels.items() if name in one and bool(one[name].notnull().any())
+        draw
+        for name, draw in panels.items()
+        if name in of_beta and bool(of_beta[name].notnull().any())
     ]
     figure, places = frames.new_panels(len(present), 2, (3.5, 2.7), (0.0, 0.5))
     axes = places.ravel()[: len(present)]
     for ax, draw in zip(axes, present, strict=True):
-        draw(ax, one)
+        draw(ax, of_beta)
         ax.tick_params(which="minor", labelsize=frames.SMALL)
-    beta, verdict = float(one["beta"]), ds.attrs["verdict"]
+    beta, verdict = float(of_beta["beta"]), ds.attrs["verdict"]
     where = f"d = {ds.attrs['dim']}" + (f", β = {beta:g}" if np.isfinite(beta) else ", a potential")
     title = f"Proposition 3.4, {where}: {verdict}"
     return frames.finish(figure, title, axes, _VERDICTS.get(verdict, "black"))
@@ -444,8 +449,8 @@ def _search(ax: Axes, one: Any) -> None:
         # beyond a bound there is no logarithm
         ax.axvline(0.0, color=frames.GREY, linewidth=0.8)
         ax.axhline(0.0, color=frames.GREY, linewidth=0.8)
-        told = f"{below} below E(σ), {above} above E(δ)"
-        ax.set_title(told, fontsize=frames.SMALL, color=frames.ORANGE)
+        text = f"{below} below E(σ), {above} above E(δ)"
+        ax.set_title(text, fontsize=frames.SMALL, color=frames.ORANGE)
     else:
         ax.set(xscale="log", yscale="log")
         ax.set_title(f"{len(share)} random measures, none beyond a bound", fontsize=frames.SMALL)
@@ -645,34 +650,34 @@ def phase_diagram(ds: Any) -> Figure:
     >>> len(phase_diagram(ds).axes) > 0
     True
     """
-    given = list(ds) if isinstance(ds, Sequence) else [ds]
-    if not given:
+    diagrams = list(ds) if isinstance(ds, Sequence) else [ds]
+    if not diagrams:
         raise ValueError(
             f"ds must be at least one Dataset of studies.phase_diagram, got {shown(ds)}"
         )
-    for one in given:
+    for diagram in diagrams:
         needed = "probability", "arrival", "t", "beta", "dim"
-        frames.check_dataset(one, "phase_diagram", needed, (), ("dynamics", "n", "delta"))
+        frames.check_dataset(diagram, "phase_diagram", needed, (), ("dynamics", "n", "delta"))
         for name in "t", "beta":
-            if one.sizes[name] < 2:
+            if diagram.sizes[name] < 2:
                 raise ValueError(
-                    f"ds must have at least 2 values of {name}, got {one[name].values}"
+                    f"ds must have at least 2 values of {name}, got {diagram[name].values}"
                 )
-    figure, axes = frames.new_panels(len(given), _MOST_COLUMNS, (_WIDTH, _HEIGHT), (1.0, 0.5))
+    figure, axes = frames.new_panels(len(diagrams), _MOST_COLUMNS, (_WIDTH, _HEIGHT), (1.0, 0.5))
     panels = list(axes.ravel())
-    for ax, one in zip(panels, given, strict=False):
-        mesh = _shares(ax, one)
+    for ax, diagram in zip(panels, diagrams, strict=False):
+        mesh = _shares(ax, diagram)
     for ax in axes[:, 0]:
         ax.set_ylabel("β", fontsize=frames.NORMAL)
     # the lowest panel of each column, which may stand above an empty place
-    for ax in panels[max(0, len(given) - axes.shape[1]) : len(given)]:
+    for ax in panels[max(0, len(diagrams) - axes.shape[1]) : len(diagrams)]:
         ax.set_xlabel("time t", fontsize=frames.NORMAL)
     curve = next((line for ax in panels for line in ax.lines), None)
     if curve is not None:
         figure.legend(handles=[curve], loc="outside lower center", **frames.LEGEND)
     bar = figure.colorbar(mesh, ax=panels, shrink=0.8, pad=0.02, aspect=30)
-    frames.finish_bar(bar, f"P(⟨x₁, x₂⟩ ≥ 1 − {given[0].attrs.get('delta', np.nan):g})")
-    return frames.finish(figure, _common(given))
+    frames.finish_bar(bar, f"P(⟨x₁, x₂⟩ ≥ 1 − {diagrams[0].attrs.get('delta', np.nan):g})")
+    return frames.finish(figure, _common(diagrams))
 
 
 def _shares(ax: Axes, ds: Any) -> Any:
@@ -813,10 +818,12 @@ def causal_limit(ds: Any) -> Figure:
     figure = frames.new_figure(7.2 if with_w1 else 4.0, 3.6)
     over_j, *others = figure.subplots(1, 1 + with_w1, squeeze=False)[0]
     for colour, n in zip(frames.CYCLE, ds["n"].values.tolist(), strict=False):
-        one = last.sel(n=n).dropna("window", subset=["token"])
-        power = _power("j", float(one["slope"]), float(one["slope_error"]))
+        errors = last.sel(n=n).dropna("window", subset=["token"])
+        power = _power("j", float(errors["slope"]), float(errors["slope_error"]))
         kind = {"color": colour, "markersize": 4, "label": f"n = {n}{power}"}
-        over_j.errorbar(one["token"], one["rms"], np.nan_to_num(one["standard_error"]), **kind)
+        over_j.errorbar(
+            errors["token"], errors["rms"], np.nan_to_num(errors["standard_error"]), **kind
+        )
     over_j.set(xscale="log", yscale="log")
     _fall(over_j, "j", np.array([1.0, float(last["token"].max())]), float(last["rms"].max()))
     title = f"angle to the characteristic at t = {float(last['t']):.4g}"

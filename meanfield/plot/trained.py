@@ -222,9 +222,9 @@ def _clusters(ax: Axes, ds: Any) -> None:
     _null(ax, part, "near_pairs_drift", "of the drift")
     modes = ax.twinx()
     _lines(modes, part, "n_modes", frames.ORANGE, "modes (right)")
-    for one in (ax, modes):
+    for axes in (ax, modes):
         # above the curves there is room for the legend
-        one.set_ylim(0.0, 1.5 * one.get_ylim()[1])
+        axes.set_ylim(0.0, 1.5 * axes.get_ylim()[1])
     modes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     modes.tick_params(labelsize=frames.SMALL, colors=frames.ORANGE)
     modes.spines["top"].set_visible(False)

@@ -62,7 +62,7 @@ class Stack(Stored):
         return unmasked(f"layer {index[0]}", self._layers[index[0]][index[1:]])
 
     def parts(self, index: tuple[int, ...]) -> Iterator[NDArray[Any]]:
-        """Those of the layer that the index begins with."""
+        """The parts of the layer that the index begins with."""
         return parts_of(self._layers[index[0]], index[1:])
 
 

@@ -486,7 +486,11 @@ class LayerStates:
             if after is None or matrices.value is None or matrices.output is None:
                 continue
             scores = matrices.head_scores(matrices.inputs(before, norm))
-            heads = self.heads_at(layer) if is_given else (softmax(one, allowed) for one in scores)
+            heads = (
+                self.heads_at(layer)
+                if is_given
+                else (softmax(head_scores, allowed) for head_scores in scores)
+            )
             gap = compare_residual(before, after, heads, matrices, norm)
             numbers[1:3, layer] = gap.errors, gap.rounding
             if not gap.is_explained:

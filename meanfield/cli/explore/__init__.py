@@ -213,17 +213,17 @@ class Explorer:
 
     def __init__(self, case: Case | None = None) -> None:
         self.base = case or Case(_start_text(), name="case")
-        given = tomllib.loads(self.base.to_toml())
-        given["law"] = {"bumps": 0} if case else {}
-        given["measure"]["dim"] = self.base.build_law()[0].dim
-        given["run"] |= {"n": given["measure"]["n"]} if "n" in given["measure"] else {}
+        raw = tomllib.loads(self.base.to_toml())
+        raw["law"] = {"bumps": 0} if case else {}
+        raw["measure"]["dim"] = self.base.build_law()[0].dim
+        raw["run"] |= {"n": raw["measure"]["n"]} if "n" in raw["measure"] else {}
         parts = ((key, first, *key.split(".")) for key, (_, first, *_) in CONTROLS.items())
-        self.start = {key: given[table].get(name, first) for key, first, table, name in parts}
-        self._given = given
+        self.start = {key: raw[table].get(name, first) for key, first, table, name in parts}
+        self._given = raw
         # a slider has one number, and a schedule many: the case keeps it
         self._fixed = {key for key, value in self.start.items() if isinstance(value, dict)}
         self.start |= {key: CONTROLS[key][1] for key in self._fixed}
-        dynamics = given["dynamics"]
+        dynamics = raw["dynamics"]
         has_number = "beta" in dynamics and "dynamics.beta" not in self._fixed
         if has_number or multiplied(dynamics, 2.0) == dynamics:
             self._fixed.add("dynamics.betas")
@@ -251,32 +251,34 @@ class Explorer:
         ValueError
             If that is no case.
         """
-        told = self._values(changed)
-        dim, kind = told["measure.dim"], told["measure.type"]
+        settings = self._values(changed)
+        dim, kind = settings["measure.dim"], settings["measure.type"]
         # about an axis there are two places for them
         most = CONTROLS["law.bumps"][3] if dim <= 3 else 2
-        bumps = min(told["law.bumps"], most)
-        fields = {*tables.TYPES[told["dynamics.type"]].model_fields, "betas"}
+        bumps = min(settings["law.bumps"], most)
+        fields = {*tables.TYPES[settings["dynamics.type"]].model_fields, "betas"}
         unused = set() if bumps else {"law.kappa"}
-        dynamics = (one.removeprefix("dynamics.") for one in told if one.startswith("dynamics."))
+        dynamics = (
+            one.removeprefix("dynamics.") for one in settings if one.startswith("dynamics.")
+        )
         unused |= {f"dynamics.{one}" for one in dynamics if one not in fields}
-        is_own = told["dynamics.type"] == self.start["dynamics.type"]
+        is_own = settings["dynamics.type"] == self.start["dynamics.type"]
         unused |= self._fixed if is_own else {"dynamics.betas"}
         has_count = "n" in self._given["measure"] or bumps
         if kind == self.start["measure.type"] == "Particles" and not has_count:
             unused.add("run.n")
-        used = [key for key in told if key not in unused]
+        used = [key for key in settings if key not in unused]
         with suppress(ValueError):
-            told["dynamics.kernel"] = toml_value(f"[{told['dynamics.kernel']}]")
-        factor, changes = told.pop("dynamics.betas"), dict[str, Any]()
+            settings["dynamics.kernel"] = toml_value(f"[{settings['dynamics.kernel']}]")
+        factor, changes = settings.pop("dynamics.betas"), dict[str, Any]()
         if "dynamics.betas" in used and factor != 1:
             number("dynamics.betas", factor, low=0)
             changes["dynamics"] = multiplied(self._given["dynamics"], factor)
-        given = ("dynamics.", "run.t_end")
-        moved = [key for key in used if changed and key in told and key.startswith(given)]
-        changes |= {key: told[key] for key in moved}
+        prefixes = ("dynamics.", "run.t_end")
+        moved = [key for key in used if changed and key in settings and key.startswith(prefixes)]
+        changes |= {key: settings[key] for key in moved}
         if changed and bumps:
-            changes["law"] = law_table(dim, bumps, told["law.kappa"])
+            changes["law"] = law_table(dim, bumps, settings["law.kappa"])
         at_start = self.start["measure.dim"]
         if dim != at_start and not bumps:
             raise ValueError(
@@ -291,7 +293,7 @@ class Explorer:
         if is_other:
             changes["measure"] = measure_table(dim, kind)
         if kind == "Particles" and "run.n" in changed and "run.n" in used:
-            changes["measure.n"] = told["run.n"]
+            changes["measure.n"] = settings["run.n"]
         text = overridden(self.base.to_toml(), changes, "case")
         case = Case(text, folder=self.base.folder, name="case")
         return case, {"toml": text, "used": used, "bumps": most}
@@ -421,14 +423,14 @@ def _solved(
 def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> dict[str, Any]:
     """The measure, tokens over it, energies, clusters, and numbers at each time."""
     sol = sols[0]
-    names = ["measure", *(f"{len(one.final.weights)} tokens" for one in sols[1:])]
-    saved = reduce(np.intersect1d, [one.t for one in sols])
+    names = ["measure", *(f"{len(run.final.weights)} tokens" for run in sols[1:])]
+    saved = reduce(np.intersect1d, [run.t for run in sols])
     shared = look(sol.measures, sol.measures, is_log)
     t, views = measure_views([sol], [""], saved, _ROOM, shared)
     for beside in sols[1:]:
         tokens_at = [beside.measures[i] for i in np.flatnonzero(np.isin(beside.t, t)).tolist()]
         lay_over(views[0], tokens_at, sol.measures[0].axis)
-    energies, symbol = [energy_of(one)[0][np.isin(one.t, t)] for one in sols], energy_of(sol)[1]
+    energies, symbol = [energy_of(run)[0][np.isin(run.t, t)] for run in sols], energy_of(sol)[1]
     called = dict(zip(names if sols[1:] else [""], energies, strict=True))
     title = subscripts(f"{symbol}{followed_beta(sol)}", "<sub>%s</sub>")
     views.append(over_t("energy", title, t, called, {}, has_legend=len(sols) > 1))
@@ -457,8 +459,8 @@ def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> 
     ]
     notes = [note for view in views for note in view.notes]
     pictures = [view.as_read() for view in views]
-    told = {"said": sol.message, "bad": not sol.success, "log": bool(shared.scale.vmin)}
-    return told | {"t": t.tolist(), "views": pictures, "numbers": numbers, "notes": notes}
+    answer = {"said": sol.message, "bad": not sol.success, "log": bool(shared.scale.vmin)}
+    return answer | {"t": t.tolist(), "views": pictures, "numbers": numbers, "notes": notes}
 
 
 def _nothing(_: Any) -> None:
@@ -477,7 +479,7 @@ def _listed(masses: Array) -> str:
 
 
 def _numbers(told: Mapping[str, Any]) -> str:
-    return "".join(f"<div><dt>{name}</dt><dd>{one}</dd></div>" for name, one in told.items())
+    return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in told.items())
 
 
 def _control(key: str, value: Any) -> str:
@@ -485,7 +487,7 @@ def _control(key: str, value: Any) -> str:
     (title, first, *how), shown = CONTROLS[key], escape(str(value))
     if key.endswith(".type"):
         options = dict.fromkeys([value, first, *how])
-        made = "".join(f"<option>{escape(one)}</option>" for one in options)
+        made = "".join(f"<option>{escape(option)}</option>" for option in options)
         return f'<label>{title}<select name="{key}">{made}</select></label>'
     if not how:
         return f'<label>{title}<input name="{key}" type="text" value="{shown}"></label>'

@@ -52,25 +52,25 @@ _DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 
 def curve_views(sol: Solution) -> list[View]:
     """All that there is to draw over t."""
-    found = [_energy(sol, name) for name in drawn_energies(sol)]
+    views = [_energy(sol, name) for name in drawn_energies(sol)]
     if with_role(sol.dataset, *curves.RATES):
-        found.append(_rate(sol))
+        views.append(_rate(sol))
     if curves.monitored(sol):
-        found.append(_distances(sol))
+        views.append(_distances(sol))
     if betas := curves.betas_in_time(sol):
         numbers = {name: np.array([beta(t) for t in sol.t]) for name, beta in betas.items()}
         scale = scale_of(np.concatenate([*numbers.values()]))
-        found.append(over_t("beta", "β(t)", sol.t, numbers, scale, has_legend=len(betas) > 1))
+        views.append(over_t("beta", "β(t)", sol.t, numbers, scale, has_legend=len(betas) > 1))
     if "tail" in sol.dataset and np.isfinite(sol.dataset["tail"].values).any():
-        found.append(_tail(sol))
+        views.append(_tail(sol))
     if "size" in sol.dataset:
-        found.append(_size(sol))
-    return found
+        views.append(_size(sol))
+    return views
 
 
 def comparison_views(ds: Any, labels: Sequence[str]) -> list[View]:
     """The numbers of two runs, a curve for each, and the distance between the runs."""
-    found = []
+    views = []
     untold = {f"{name}{end}" for name in ds.data_vars for end in (LOWER, UPPER, PROVED)}
     untold |= {"energy_share"} if "energy" in ds else set()
     # on most pairs it is nothing
@@ -88,8 +88,8 @@ def comparison_views(ds: Any, labels: Sequence[str]) -> list[View]:
         title = title.replace("a and b", " and ".join(labels))
         scale = _window(values) if name in ("energy", "energy_share") else scale_of(values)
         view = over_t(name, title, t, numbers, scale, bands=bands, has_legend=is_pair)
-        found.append(view)
-    return found
+        views.append(view)
+    return views
 
 
 def drawn_energies(sol: Solution) -> list[str]:

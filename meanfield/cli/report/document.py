@@ -130,13 +130,13 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
     curves = [*position_views(sols, labels, times), *curves]
     ran = zip(labels, map(_outcome, sols), strict=True)
     paragraphs += [(f"<b>{escape(name)}</b>: " if name else "") + told for name, told in ran]
-    found = [checks(sol) for sol in sols]
+    checks_of_runs = [checks(sol) for sol in sols]
     views = [*measures, *curves]
     opening = float(first.t[instants(first, 3)[len(first.t) > 2]])
     start = int(np.abs(times - opening).argmin())
     data = {"t": times.tolist(), "start": start, "views": [one.as_read() for one in views]}
     notes = dict.fromkeys([*(note for one in views for note in one.notes), *missing])
-    all_checks = [check for some in found for check in some]
+    all_checks = [check for some in checks_of_runs for check in some]
     return filled(
         "report/page.html",
         title=escape(title),
@@ -152,7 +152,7 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
         notes="".join(f"<p>{escape(note)}</p>" for note in notes),
         curves="".join(_figure(view, view.kind) for view in curves),
         stills="".join(embedded(figure, f"Figure of {title}", _DPI) for figure in stills),
-        runs="".join(map(_about, labels, sols, found)),
+        runs="".join(map(_about, labels, sols, checks_of_runs)),
         # it may stand inside a script element
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
         program=part_of_page("report/figures.js"),
@@ -299,17 +299,19 @@ def _energy(sol: Solution, name: str) -> str:
 
 def _clusters(measure: AnyMeasure) -> str:
     """The clusters of the last measure and their masses, in words."""
-    found, scale = clusters(measure), f"{RADIUS:g} radian"
-    if isinstance(measure, Particles) and len(found) == len(measure.weights) > 1:
+    groups, scale = clusters(measure), f"{RADIUS:g} radian"
+    if isinstance(measure, Particles) and len(groups) == len(measure.weights) > 1:
         return f"At the end no two tokens are in one cluster on the scale of {scale}."
-    count = {0: "is no cluster", 1: "is one cluster"}.get(len(found), f"are {len(found)} clusters")
+    count = {0: "is no cluster", 1: "is one cluster"}.get(
+        len(groups), f"are {len(groups)} clusters"
+    )
     came = f"At the end there {count} on the scale of {scale}"
-    if found:
-        more = ["…"] * (len(found) > _MOST_NAMED)
-        shares = [f"{100.0 * mass:.3g} %" for mass in found.masses[:_MOST_NAMED]]
+    if groups:
+        more = ["…"] * (len(groups) > _MOST_NAMED)
+        shares = [f"{100.0 * mass:.3g} %" for mass in groups.masses[:_MOST_NAMED]]
         came += f", with {_listed(shares + more)} of the mass"
-    if found and found.outside >= _LEAST_OUTSIDE:
-        came += f"; {100.0 * found.outside:.2g} % of it is outside"
+    if groups and groups.outside >= _LEAST_OUTSIDE:
+        came += f"; {100.0 * groups.outside:.2g} % of it is outside"
     return f"{came}."
 
 
@@ -333,7 +335,7 @@ def _figure(view: View, kind: str) -> str:
     # 0 in place of -0
     columns = {name: values + 0.0 for name, values in view.numbers.items()}
     ends = [f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in columns.items()]
-    told = re.sub("</?sub>", "", f"{view.title}, from {_span(view.t)}: {'; '.join(ends)}")
+    alternative = re.sub("</?sub>", "", f"{view.title}, from {_span(view.t)}: {'; '.join(ends)}")
     kept = thinned(len(view.t), _MOST_TIMES)
     columns = {"t": view.t, **columns}
     # a monitor or a file may be called anything
@@ -347,7 +349,7 @@ def _figure(view: View, kind: str) -> str:
         "report/figure.html",
         kind=kind,
         name=view.name,
-        told=escape(told),
+        told=escape(alternative),
         title=escape(view.title),
         head=head,
         rows=rows,
@@ -382,9 +384,9 @@ def _case(text: str) -> str:
 def _without_folders(value: Any) -> Any:
     """Values of a case or an attribute; of absolute paths the name alone."""
     if isinstance(value, dict):
-        return {_without_folders(key): _without_folders(one) for key, one in value.items()}
+        return {_without_folders(key): _without_folders(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_without_folders(one) for one in value]
+        return [_without_folders(entry) for entry in value]
     if isinstance(value, str):
         for kind in PurePosixPath, PureWindowsPath:
             if kind(value).is_absolute():
@@ -397,12 +399,12 @@ _UNSHOWN = "source_sha256", "t_start", "t_end"
 
 
 def _facts(sol: Solution) -> dict[str, str]:
-    data, found = sol.dataset, {}
+    data, facts = sol.dataset, {}
     for name, value in data.attrs.items():
         if name not in _UNSHOWN:
             is_table = isinstance(value, str) and value.startswith("{")
             plain = _without_folders(json.loads(value) if is_table else value)
-            found[str(name)] = ", ".join(plain) if is_table else f"{plain}"
+            facts[str(name)] = ", ".join(plain) if is_table else f"{plain}"
     counts = [name for name in ("steps", "evaluations") if name in data]
     return {
         "status": sol.message,
@@ -413,7 +415,7 @@ def _facts(sol: Solution) -> dict[str, str]:
         **text.terms(sol),
         "saved times": f"{len(sol.t)}, from {_span(sol.t)}",
         **{name: f"{int(data[name].values[-1])}" for name in counts},
-        **found,
+        **facts,
     }
 
 
@@ -485,22 +487,22 @@ class Check:
 def checks(sol: Solution) -> list[Check]:
     """The verdict of a run: how it ended, its balance, mass, energies and resolution."""
     why = "A run that stops early keeps its results so far."
-    found = [Check("status", sol.status, " or ".join(GOOD), why, sol.success)]
+    results = [Check("status", sol.status, " or ".join(GOOD), why, sol.success)]
     if (error := text.defect(sol)) is not None:
-        found.append(_balance(sol, error))
+        results.append(_balance(sol, error))
     # a run that failed at once has no numbers
     if "mass" in sol.dataset:
-        found.append(_mass(sol))
+        results.append(_mass(sol))
     if monotone := curves.monotone_energy(sol):
-        found.append(_monotone(sol, *monotone))
-    found += [
+        results.append(_monotone(sol, *monotone))
+    results += [
         _between(sol, name)
         for name in curves.drawn_energies(sol)
         if np.isfinite(bounds(sol, name)[:2]).all()
     ]
     if "tail" in sol.dataset and np.isfinite(sol.dataset["tail"].values).any():
-        found.append(_resolution(sol))
-    return found
+        results.append(_resolution(sol))
+    return results
 
 
 def _known(sol: Solution, name: str) -> Array:

@@ -262,17 +262,17 @@ def _checks(ds: xr.Dataset) -> Iterator[tuple[str, bool]]:
         ),
         "residual identity": (ds["residual_error"].values, ds["residual_rounding"].values),
     }
-    for name, (found, rounding) in errors.items():
-        known = np.isfinite(found)
+    for name, (largest, rounding) in errors.items():
+        known = np.isfinite(largest)
         if not known.any():
             continue
-        agree = found[known] <= rounding[known]
-        worst = int(np.flatnonzero(known)[np.argmax(found[known] / rounding[known])])
+        agree = largest[known] <= rounding[known]
+        worst = int(np.flatnonzero(known)[np.argmax(largest[known] / rounding[known])])
         mark, state = ("✓", "good") if agree.all() else ("✗", "bad")
         cells = (
             f'<span class="mark">{mark}</span>',
             name,
-            f"{found[worst]:.2g} in layer {worst}",
+            f"{largest[worst]:.2g} in layer {worst}",
             f"{rounding[worst]:.2g}",
             f"{int(agree.sum())} of {counted(int(known.sum()), 'layer')} with matrices agree",
         )

@@ -116,20 +116,20 @@ def _line_layout(around: bool, low: float, high: float, has_atoms: bool) -> dict
 def _line_frame(measure: AnyMeasure, low: float, high: float) -> Frame:
     angles, values = curve(measure, _MOST_ON_LINE)
     top = frames.CAP if high == frames.CAP else np.inf
-    found: Frame = {_CURVE: {"x": packed(angles), "y": packed(np.clip(values, low, top))}}
+    frame: Frame = {_CURVE: {"x": packed(angles), "y": packed(np.clip(values, low, top))}}
     atoms, masses = gathered(measure)
     ends = np.outer(masses, [0.0, 1.0, np.nan]).ravel()
-    found[_STEMS] = {"x": packed(np.repeat(atoms, 3), "f8"), "y": packed(ends)}
-    found[_TOPS] = {"x": packed(atoms, "f8"), "y": packed(masses)}
-    return found
+    frame[_STEMS] = {"x": packed(np.repeat(atoms, 3), "f8"), "y": packed(ends)}
+    frame[_TOPS] = {"x": packed(atoms, "f8"), "y": packed(masses)}
+    return frame
 
 
 def _line_notes(measures: Sequence[AnyMeasure], high: float) -> tuple[str, ...]:
-    found = [f"Densities are cut at {frames.CAP:g}."] if high == frames.CAP else []
+    notes = [f"Densities are cut at {frames.CAP:g}."] if high == frames.CAP else []
     most = max(len(getattr(measure, "angles", ())) for measure in measures)
     if most > _MOST_ON_LINE:
-        found.append(f"At most {_MOST_ON_LINE} of up to {most} nodes are drawn at each time.")
-    return tuple(found)
+        notes.append(f"At most {_MOST_ON_LINE} of up to {most} nodes are drawn at each time.")
+    return tuple(notes)
 
 
 # rows and columns of the surface: a cell is 2.5 degrees wide
@@ -308,19 +308,19 @@ def _atoms(flow: LineFlowMap) -> Frame:
 
 def _sphere_notes(measures: Sequence[AnyMeasure], scale: Normalize) -> tuple[str, ...]:
     rows, columns = _SHAPE
-    found = []
+    notes = []
     if any(hasattr(measure, "space") for measure in measures):
-        found.append(f"The sphere is coloured on a grid of {rows} × {columns} points.")
+        notes.append(f"The sphere is coloured on a grid of {rows} × {columns} points.")
     if scale.vmax == frames.CAP:
-        found.append(f"Densities are cut at {frames.CAP:g}.")
+        notes.append(f"Densities are cut at {frames.CAP:g}.")
     nodes = max(getattr(measure, "n_nodes", 0) for measure in measures)
     tokens = max(len(m.weights) if isinstance(m, Particles) else 0 for m in measures)
     if nodes:
-        found.append("Dots are nodes in the colour of the density there.")
+        notes.append("Dots are nodes in the colour of the density there.")
     for count, most, name in ((nodes, MOST_NODES, "nodes"), (tokens, MOST_TOKENS, "tokens")):
         if count > most:
-            found.append(f"{most} of up to {count} {name} are drawn at each time.")
-    return tuple(found)
+            notes.append(f"{most} of up to {count} {name} are drawn at each time.")
+    return tuple(notes)
 
 
 MOST_PAIRED = 1000
@@ -392,13 +392,13 @@ def _histogram(measure: Particles) -> tuple[Array, Array]:
 
 
 def _tokens_notes(last: Particles) -> tuple[str, ...]:
-    n, found = len(last.weights), []
+    n, notes = len(last.weights), []
     if n > MOST_TOKENS:
-        found.append(f"{MOST_TOKENS} of {n} tokens are drawn.")
-    found.append("The principal axes are those of all saves together.")
+        notes.append(f"{MOST_TOKENS} of {n} tokens are drawn.")
+    notes.append("The principal axes are those of all saves together.")
     if n > MOST_PAIRED:
-        found.append(f"Inner products are those of {MOST_PAIRED} of {n} tokens.")
-    return tuple(found)
+        notes.append(f"Inner products are those of {MOST_PAIRED} of {n} tokens.")
+    return tuple(notes)
 
 
 # tokens at their positions, which a picture beside that of the measure has room for

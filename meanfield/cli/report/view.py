@@ -69,10 +69,10 @@ def packed(values: ArrayLike, kind: str = "f4") -> dict[str, str]:
     {'dtype': 'f4', 'bdata': 'AACAPwAAAEA='}
     """
     array = np.ascontiguousarray(values, dtype=f"<{kind}")
-    found = {"dtype": kind, "bdata": base64.b64encode(array.tobytes()).decode("ascii")}
+    payload = {"dtype": kind, "bdata": base64.b64encode(array.tobytes()).decode("ascii")}
     if array.ndim > 1:
-        found["shape"] = ", ".join(map(str, array.shape))
-    return found
+        payload["shape"] = ", ".join(map(str, array.shape))
+    return payload
 
 
 def places(points: Array) -> dict[str, Any]:
