@@ -81,7 +81,7 @@ class Causal:
 MASK = key("a table, Causal, for tokens that attend to those before them", Causal)
 
 
-def check_mask(mask: Any) -> None:
+def check_mask(mask: object) -> None:
     """Refuse what is no mask.
 
     Raises
@@ -113,13 +113,13 @@ def check_ordered(measure: Any, mask: Causal) -> None:
         )
 
 
-def has_mask(dynamics: Any) -> bool:
+def has_mask(dynamics: object) -> bool:
     """Whether a dynamics, one of its terms or one of its layers has a mask."""
     # an object of a user's own has no such fact
     return getattr(dynamics, "has_mask", False) is True
 
 
-def refuse_mask(dynamics: Any) -> None:
+def refuse_mask(dynamics: object) -> None:
     """Refuse a dynamics with a mask where tokens must be exchangeable.
 
     Raises
@@ -180,7 +180,7 @@ class Masked(Dynamics):
         inner = getattr(self.plain, "_plain", None)
         return None if inner is None else Masked(inner, self.mask)
 
-    def output(self, measure: Any, points: Array) -> Array:
+    def output(self, measure: object, points: Array) -> Array:
         """The output at unit rows (n, d) that see all tokens, shape (n, d)."""
         return self.output_from(measure, points, 1.0)
 

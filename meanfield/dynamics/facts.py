@@ -234,7 +234,7 @@ class Dynamics(ShownFields, ABC):
     is_smooth: bool = True
     axis_rows: Sequence[Array] = ()
     score_matrices: Sequence[Any] = ()
-    value_matrices: Sequence[Any] = ()
+    value_matrices: Sequence[object] = ()
     multipliers: Any = None
     layer_step: float | None = None
     divergence_at: Any = None
@@ -343,11 +343,11 @@ class Dynamics(ShownFields, ABC):
         output = self.output(measure, points)
         return output, (output,) if self.energy_functional else ()
 
-    def tangents(self, measure: Summable, points: Array, position: Any = None) -> Array:
+    def tangents(self, measure: Summable, points: Array, position: object = None) -> Array:
         """X, shape (n, d), at unit rows (n, d); see `output_from`."""
         return project(points, self.output_from(measure, points, position))
 
-    def output_from(self, measure: Any, points: Array, position: Any) -> Array:  # noqa: ARG002
+    def output_from(self, measure: Any, points: Array, position: object) -> Array:  # noqa: ARG002
         """The output at unit rows (n, d), of which a mask asks where they are.
 
         Parameters
@@ -450,21 +450,21 @@ class Dynamics(ShownFields, ABC):
         """The dynamics of its own kind that has -X, if there is one."""
         return None
 
-    def __add__(self, other: Any) -> Dynamics:
+    def __add__(self, other: object) -> Dynamics:
         """Both at once."""
         return _single([self, other]) if _may_be_term(other) else NotImplemented
 
-    def __radd__(self, other: Any) -> Dynamics:
+    def __radd__(self, other: object) -> Dynamics:
         """Both at once; nothing is added by 0, with which `sum` begins."""
         if is_number(other) and other == 0:
             return self
         return _single([other, self]) if _may_be_term(other) else NotImplemented
 
-    def __sub__(self, other: Any) -> Dynamics:
+    def __sub__(self, other: object) -> Dynamics:
         """Both at once, the other with -X."""
         return _single([self, other], [1.0, -1.0]) if _may_be_term(other) else NotImplemented
 
-    def __rsub__(self, other: Any) -> Dynamics:
+    def __rsub__(self, other: object) -> Dynamics:
         """Both at once, this one with -X."""
         return _single([other, self], [1.0, -1.0]) if _may_be_term(other) else NotImplemented
 
@@ -474,7 +474,7 @@ class Dynamics(ShownFields, ABC):
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor: Any) -> Dynamics:
+    def __truediv__(self, divisor: object) -> Dynamics:
         """X and the noise, divided by a number."""
         if not is_number(divisor):
             return NotImplemented
@@ -520,11 +520,11 @@ def _(term: Dynamics) -> Dynamics:
 MOST_PARTS = 4096
 
 
-def _may_be_term(other: Any) -> bool:
+def _may_be_term(other: object) -> bool:
     return not isinstance(other, type) and hasattr(other, "noise")
 
 
-def _single(terms: Sequence[Any], weights: Sequence[float] | None = None) -> Dynamics:
+def _single(terms: Sequence[object], weights: Sequence[float] | None = None) -> Dynamics:
     """The sum, or what it is the sum of where that is one dynamics once."""
     whole = Sum(terms, weights=weights)
     (weight, term), *others = whole.weighted_terms
@@ -656,7 +656,7 @@ class Sum(Several):
         factors, terms = zip(*parts, strict=True)
         self._keep(terms, factors, noise)
 
-    def _keep(self, terms: Sequence[Any], weights: Any, noise: float) -> None:
+    def _keep(self, terms: Sequence[object], weights: object, noise: float) -> None:
         dims = {getattr(term, "dim", None) for term in terms} - {None}
         if len(dims) > 1:
             raise ValueError(f"terms must be of one dimension, got {sorted(dims, key=str)}")
@@ -805,7 +805,7 @@ class Sum(Several):
         """Σ_i w_i times what each term adds to tokens, shape (n, d), at unit rows (n, d)."""
         return self.output_from(measure, points, 1.0)
 
-    def output_from(self, measure: Any, points: Array, position: Any) -> Array:
+    def output_from(self, measure: Any, points: Array, position: object) -> Array:
         terms = [(weight, known_term(term)) for weight, term in self.weighted_terms]
         each = (weight * term.output_from(measure, points, position) for weight, term in terms)
         return np.asarray(sum(each))
@@ -831,7 +831,7 @@ def energy_of(
     )
 
 
-def term_names(dynamics: Any) -> list[str]:
+def term_names(dynamics: object) -> list[str]:
     """The terms of a sum as it prints them, with their weights; none of what is no sum."""
     each = dynamics.weighted_terms if isinstance(dynamics, Sum) else ()
     return [f"{term!r}" if weight == 1.0 else f"{weight:g} {term!r}" for weight, term in each]
@@ -906,12 +906,12 @@ def is_multiple(given: Array, of: Array, least: float = 0.0) -> bool:
     return gap <= _ROUNDING * max(float(np.abs(given).max()), least)
 
 
-def parts_of(given: Any) -> tuple[Any, ...]:
+def parts_of(given: object) -> tuple[Any, ...]:
     """The parts of a sequence, or a thing alone as its only part."""
     return tuple(given) if isinstance(given, Sequence) else (given,)
 
 
-def _matrix(given: Any, dim: int) -> Array:
+def _matrix(given: object, dim: int) -> Array:
     """A matrix as it is, or a number as that multiple of the identity, shape (d, d)."""
     matrix = np.asarray(given, dtype=np.float64)
     return matrix if matrix.ndim else float(matrix) * np.eye(dim)

@@ -124,7 +124,7 @@ class CircleInteraction(Dynamics):
     def opposite(self) -> CircleInteraction:
         return replace(self, coupling=-self.coupling)
 
-    def tangents(self, measure: Summable, points: Array, position: Any = None) -> Array:  # noqa: ARG002 (of masks)
+    def tangents(self, measure: Summable, points: Array, position: object = None) -> Array:  # noqa: ARG002 (of masks)
         # they are tangent
         return self.output(measure, points)
 

@@ -287,7 +287,7 @@ class FeedForward(Record, Dynamics):
         pairs = zip(np.asarray(self.W).T, np.asarray(self.A), strict=True)
         return all(is_multiple(column, row, self.rounding_size) for column, row in pairs)
 
-    def output(self, measure: Any, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
+    def output(self, measure: object, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
         inner, outer, activation = np.asarray(self.A), np.asarray(self.W), self.activation
         drift = np.empty((len(points), len(outer)))
@@ -456,7 +456,7 @@ class Layers(InTurn):
                     f"{shown(layer)}"
                 )
         # equal layers are one object, as it is hard to tell once they come from a file
-        each: dict[Any, Any] = {}
+        each: dict[object, object] = {}
         layers = tuple(
             each.setdefault(layer, layer) if tells_facts(layer) else layer for layer in layers
         )

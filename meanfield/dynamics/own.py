@@ -58,7 +58,7 @@ class ForgottenDynamics:
     def __repr__(self) -> str:
         return self.text
 
-    def output(self, measure: Any, points: Array) -> Array:
+    def output(self, measure: object, points: Array) -> Array:
         """Refuse.
 
         Raises
@@ -150,7 +150,7 @@ class Adapted(Dynamics):
     def divergence_at(self) -> Any:
         return self._spread if callable(getattr(self._own, "divergence", None)) else None
 
-    def _spread(self, measure: Any, points: Array) -> Array:
+    def _spread(self, measure: object, points: Array) -> Array:
         return self._asked("divergence", measure, points, points.shape[:1])
 
     @cached_property
@@ -164,7 +164,7 @@ class Adapted(Dynamics):
         formula = f"energy(mu) of {self.name}"
         return Energy("E", formula, 1, in_w2=False, dirac=size, functional=self._functional)
 
-    def _functional(self, measure: Any) -> float:
+    def _functional(self, measure: object) -> float:
         value = self._own.energy(measure)
         if not is_number(value) or not np.isfinite(value):
             raise OutputError(
@@ -172,11 +172,11 @@ class Adapted(Dynamics):
             )
         return float(value)
 
-    def output(self, measure: Any, points: Array) -> Array:
+    def output(self, measure: object, points: Array) -> Array:
         """The output of the user's own dynamics."""
         return self._asked("output", measure, points, points.shape)
 
-    def _asked(self, name: str, measure: Any, points: Array, shape: tuple[int, ...]) -> Array:
+    def _asked(self, name: str, measure: object, points: Array, shape: tuple[int, ...]) -> Array:
         """The checked answer of a method of the user's own.
 
         Raises
@@ -196,7 +196,7 @@ class Adapted(Dynamics):
         return values
 
     def output_and_gradients(
-        self, measure: Any, points: Array, axis: Array | None = None
+        self, measure: object, points: Array, axis: Array | None = None
     ) -> tuple[Array, Sequence[Array]]:
         """See `Dynamics`; about an axis it is asked on two meridians.
 
@@ -297,13 +297,13 @@ def describe(dynamics: Any) -> str:
     return f"{text}, that is {adapt(dynamics)!r}"
 
 
-def adapt_any(given: Any) -> Dynamics | None:
+def adapt_any(given: object) -> Dynamics | None:
     """The dynamics that equations know of what may be none, as a class or a number: then None."""
     is_one = not isinstance(given, type) and hasattr(given, "noise")
     return adapt(given) if is_one else None
 
 
-def adapt(dynamics: Any) -> Dynamics:
+def adapt(dynamics: object) -> Dynamics:
     """The dynamics that equations know: itself, the SA or USA that it is, or what an own one tells.
 
     Raises

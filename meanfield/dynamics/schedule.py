@@ -473,7 +473,7 @@ class ChebyshevSeries(TimeDependent):
         return ChebyshevSeries(change(self.coefficients), self.times)
 
 
-def varying(name: str, value: Any) -> TimeDependent | None:
+def varying(name: str, value: object) -> TimeDependent | None:
     """The value as one that varies in time, also a function of t; None if it is anything else.
 
     Raises
@@ -499,25 +499,25 @@ def in_time(note: dict[str, Any]) -> dict[str, Any]:
     return note | {"about": f"{note['about']}; or a table, a Schedule", "varies": True}
 
 
-def parts_of(thing: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def all_parts(thing: object, name: str = "") -> Iterator[tuple[str, Any]]:
     """A dynamics or a head, and all that it is made of, each with the name of its field.
 
     Examples
     --------
     >>> from meanfield.dynamics import SA
-    >>> list(parts_of(SA(1.0)))[1:]
+    >>> list(all_parts(SA(1.0)))[1:]
     [('beta', 1.0), ('sign', 1), ('noise', 0.0), ('mask', None)]
     """
     yield name, thing
     if isinstance(thing, tuple):
         for part in thing:
-            yield from parts_of(part, name)
+            yield from all_parts(part, name)
     elif is_dataclass(thing) and not isinstance(thing, TimeDependent):
         for each in fields(thing):
-            yield from parts_of(getattr(thing, each.name, None), each.name)
+            yield from all_parts(getattr(thing, each.name, None), each.name)
 
 
-def schedules(thing: Any) -> Iterator[TimeDependent]:
+def schedules(thing: object) -> Iterator[TimeDependent]:
     """The values that vary in time of a dynamics or a head, or of a sequence of them.
 
     Examples
@@ -526,10 +526,10 @@ def schedules(thing: Any) -> Iterator[TimeDependent]:
     >>> list(schedules(SA(1.0)))
     []
     """
-    return (part for _, part in parts_of(thing) if isinstance(part, TimeDependent))
+    return (part for _, part in all_parts(thing) if isinstance(part, TimeDependent))
 
 
-def _with(thing: Any, change: Callable[[TimeDependent], Any]) -> Any:
+def _with(thing: object, change: Callable[[TimeDependent], object]) -> Any:
     """The same with another thing in place of each that varies; itself where none is another."""
     if isinstance(thing, TimeDependent):
         return change(thing)
@@ -544,7 +544,7 @@ def _with(thing: Any, change: Callable[[TimeDependent], Any]) -> Any:
     return thing if is_same else replace(thing, **values)  # type: ignore[type-var]
 
 
-def within(thing: Any, start: float, end: float) -> Any:
+def within(thing: object, start: float, end: float) -> Any:
     """The same with functions of t as a run from one time to another has them.
 
     Raises
@@ -555,7 +555,7 @@ def within(thing: Any, start: float, end: float) -> Any:
     return _with(thing, lambda each: each.on_interval(start, end))
 
 
-def at_time(thing: Any, t: float) -> Any:
+def at_time(thing: object, t: float) -> Any:
     """The same with the values at a time of what varies in it; itself where nothing does.
 
     Raises
@@ -583,7 +583,7 @@ def largest_of(weight: Any) -> float:
     return float(np.linalg.norm(np.atleast_2d(weight), 2))
 
 
-def coefficient(name: str, value: Any, *, high: float = np.inf) -> Any:
+def coefficient(name: str, value: object, *, high: float = np.inf) -> Any:
     """A number >= 0; or what varies and is > 0 at all of its times, or constant.
 
     Raises
@@ -606,7 +606,7 @@ def coefficient(name: str, value: Any, *, high: float = np.inf) -> Any:
     return weight
 
 
-def refuse_schedules(name: str, things: Sequence[Any], why: str) -> None:
+def refuse_schedules(name: str, things: Sequence[object], why: str) -> None:
     """Refuse what varies in time where nothing may.
 
     Raises

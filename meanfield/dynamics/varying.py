@@ -70,7 +70,7 @@ class Varying(Several):
     def __repr__(self) -> str:
         return repr(self._own)
 
-    def output(self, measure: Any, points: Array) -> Array:
+    def output(self, measure: object, points: Array) -> Array:
         """Refuse.
 
         Raises

@@ -169,7 +169,7 @@ class WithEnergy(Dynamics):
         return self._moves.output_from(measure, points, position)
 
 
-def why_no_energy(dynamics: Any, energy: Any = None) -> str:
+def why_no_energy(dynamics: object, energy: object = None) -> str:
     """Why a dynamics has no energy and what to do, empty if there is one or one is followed.
 
     Examples
@@ -184,7 +184,7 @@ def why_no_energy(dynamics: Any, energy: Any = None) -> str:
     return f"{shown(known)}: {known.why_no_energy}; follow one with energy=, in a case run.energy"
 
 
-def adapt_with(dynamics: Any, energy: Any) -> Dynamics:
+def adapt_with(dynamics: object, energy: object) -> Dynamics:
     """The dynamics that equations know, with the energy of another that is followed, if any.
 
     Raises

@@ -24,7 +24,7 @@ from meanfield._checks import check_measure, freeze, from_record, integer, numbe
 from meanfield.dynamics import KNOWN, AnyDynamics, Causal
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.own import ForgottenDynamics, describe
-from meanfield.dynamics.schedule import ChebyshevSeries, FunctionOfTime, Schedule, parts_of
+from meanfield.dynamics.schedule import ChebyshevSeries, FunctionOfTime, Schedule, all_parts
 from meanfield.dynamics.titles import dynamics_title
 from meanfield.equations.history import NODES, History
 from meanfield.evolution.netcdf import BLOCK, Contents, Variable
@@ -79,7 +79,7 @@ _SERIES_ON: dict[str, tuple[str, Callable[[int], tuple[int, ...]], str]] = {
 }
 _ANGLE = {"units": "radian"}
 # dimensions that have coordinates of their own
-_COORDINATES: dict[str, dict[str, Any]] = {
+_COORDINATES: dict[str, dict[str, object]] = {
     "degree": {"long_name": "degree"},
     "order": {"long_name": "order", "comment": "0 to degree"},
     "part": {
@@ -240,7 +240,7 @@ class Form:
 
     measure: type
     columns: tuple[Column, ...]
-    make: Callable[..., Iterator[Any]]
+    make: Callable[..., Iterator[object]]
     record: Callable[[Any], dict[str, Any]] = lambda _: {}
     space: str = ""
     counts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -307,7 +307,7 @@ class Form:
         return np.append(0, np.cumsum(counts // per))
 
 
-def _check_same(name: str, values: Sequence[Any]) -> None:
+def _check_same(name: str, values: Sequence[object]) -> None:
     for value in values:
         if value != values[0]:
             raise ValueError(
@@ -438,7 +438,7 @@ class ForgottenLaw:
         raise ValueError(f"law is not known any more, n = {n}: the file could not keep it")
 
 
-def law_record(law: Law) -> dict[str, Any] | None:
+def law_record(law: Law) -> dict[str, object] | None:
     """The record of a law, None of one that no file can keep."""
     try:
         return _checks.to_record(law, LAWS)
@@ -688,7 +688,7 @@ def _kind_and_axis(measure: AnyMeasure) -> tuple[tuple[Any, ...], Any]:
     return (*_form(measure).kind, measure.dim, *options), 0.0 if axis is None else axis
 
 
-def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, Any]]]:
+def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, object]]]:
     """Form and record of a file's measures, and of the flow maps which follow densities, if any.
 
     Raises
@@ -712,7 +712,7 @@ def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, Any]]]:
     return forms
 
 
-def _kind(record: Mapping[str, Any]) -> tuple[Any, Any]:
+def _kind(record: Mapping[str, object]) -> tuple[object, object]:
     space = record.get("space")
     return record.get("type"), space.get("type") if isinstance(space, dict) else ""
 
@@ -739,7 +739,7 @@ def read_measures(stored: Contents) -> list[AnyMeasure]:
     return measures + _made(last, record, stored, slice(start, None), law)
 
 
-def _made(form: Form, record: Stored, stored: Contents, times: slice, *law: Any) -> list[Any]:
+def _made(form: Form, record: Stored, stored: Contents, times: slice, *law: object) -> list[Any]:
     """The measures of a form at these times."""
     for column in form.columns:
         column.find(stored)
@@ -781,7 +781,7 @@ def text_of(stored: Contents, name: str) -> str:
     return text
 
 
-def _record_contents(name: str, record: Any) -> Contents:
+def _record_contents(name: str, record: object) -> Contents:
     """A record as an attribute of a file; arrays of more than 1,000 numbers in all are a variable.
 
     Python's floats come back from the text to the bit.
@@ -789,7 +789,7 @@ def _record_contents(name: str, record: Any) -> Contents:
     parts: list[Array] = [np.empty(0)]
     first = 0
 
-    def place(array: Array) -> dict[str, Any]:
+    def place(array: Array) -> dict[str, object]:
         nonlocal first
         parts.append(array.ravel())
         first += array.size
@@ -865,7 +865,7 @@ def description(dynamics: AnyDynamics) -> str:
     except ValueError:
         return text
     digest = sha256(json.dumps(record, default=np.ndarray.tolist).encode()).hexdigest()
-    parts = parts_of(dynamics)
+    parts = all_parts(dynamics)
     names = list(dict.fromkeys(name for name, part in parts if isinstance(part, _FUNCTIONS)))
     are = "are functions" if names[1:] else "is a function"
     return (

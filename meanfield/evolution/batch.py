@@ -32,8 +32,8 @@ def evolve_batch(
     rtol: float = 1e-9,
     atol: float = 1e-12,
     form: str = "auto",
-    observe: Callable[[Array], Any] | None = None,
-    settled: Callable[[Any], bool] | None = None,
+    observe: Callable[[Array], object] | None = None,
+    settled: Callable[[object], bool] | None = None,
 ) -> NDArray[Any]:
     """Follow r independent repeats of n tokens of equal weight, (3.1), and observe them.
 
@@ -118,8 +118,8 @@ def _follow(
     times: Array,
     rtol: float,
     atol: float,
-    observe: Callable[[Array], Any],
-    settled: Callable[[Any], bool] | None,
+    observe: Callable[[Array], object],
+    settled: Callable[[object], bool] | None,
 ) -> NDArray[Any]:
     """The observations of one chunk at the times."""
 
@@ -153,7 +153,7 @@ def _follow(
     return np.array(rows)
 
 
-def _seen(observe: Callable[[Array], Any], gram: Array) -> NDArray[Any]:
+def _seen(observe: Callable[[Array], object], gram: Array) -> NDArray[Any]:
     """A copy of the observation, since states between steps are overwritten."""
     seen = np.array(observe(gram))
     if seen.shape[:1] != gram.shape[:1]:

@@ -312,7 +312,7 @@ class OscillatorDensitySystem(DensitySystem):
 
     has_balance = False
 
-    def adopt(self, equation: Any, works: Array | float) -> None:
+    def adopt(self, equation: object, works: Array | float) -> None:
         """Go on with another right-hand side, whose frames stand as they are."""
         super().adopt(equation, works)
         self._anchor = self.t

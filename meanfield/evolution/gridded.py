@@ -55,7 +55,7 @@ _ROOM = 5
 _ALLOWED = "an integer >= 2, or map {} to integers or values,"
 
 
-def coordinates_of(measure: AnyMeasure, grid: Any, saves: int) -> dict[str, Variable]:
+def coordinates_of(measure: AnyMeasure, grid: object, saves: int) -> dict[str, Variable]:
     """The coordinates of a grid: by default angles, latitude × longitude or cosines, as one fits.
 
     Raises
@@ -93,7 +93,7 @@ def _count_or_values(name: str, given: Any) -> int | Array:
     return integer(name, given, low=2) if is_single(given) else real_array(name, given, 1)
 
 
-def _coordinate(name: str, asked: int | Array, given: Any) -> Variable:
+def _coordinate(name: str, asked: int | Array, given: object) -> Variable:
     """So many values of a coordinate, or those that are asked for, in the type they are given."""
     low, high, values_of, about = _COORDINATES[name]
     values = values_of(asked) if isinstance(asked, int) else asked

@@ -230,7 +230,7 @@ class Contents:
         return digest.hexdigest()
 
 
-def _blocks(values: Any) -> Iterator[Any]:
+def _blocks(values: Any) -> Iterator[object]:
     """Slices of the first axis, of `BLOCK` numbers or one row each."""
     if values.size <= BLOCK:
         yield ...
@@ -334,7 +334,7 @@ def _encode(contents: Contents) -> memoryview:
                 values = values.astype(h5py.string_dtype())
             elif values.dtype.kind not in _WRITTEN_NUMBERS:
                 raise ValueError(f"{name} must hold numbers or words, got {values.dtype}")
-            packed: dict[str, Any] = {"compression": "gzip"} if values.ndim else {}
+            packed: dict[str, object] = {"compression": "gzip"} if values.ndim else {}
             if values.size > _PACKED:
                 # whole rows, as they are read
                 rows = max(1, _PACKED * len(values) // values.size)

@@ -46,7 +46,7 @@ class Options:
 ON_UNRESOLVED = (FLOW_MAP, STOP)
 
 
-def checked(given: Mapping[str, Any]) -> Options:
+def checked(given: Mapping[str, object]) -> Options:
     """The options that are given, each within its limits.
 
     Raises
@@ -94,7 +94,7 @@ def check_start(
     dynamics: OwnDynamics,
     times: Array,
     *,
-    rng: Any,
+    rng: object,
     energy: OwnDynamics | None = None,
 ) -> Dynamics:
     """Refuse what can't be run, before any work starts; the dynamics that equations know.

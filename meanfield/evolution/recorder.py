@@ -284,7 +284,7 @@ class Recorder:
         whole = multiplied_out(gap, self._log_unit)
         self.hand_over = t, whole if np.isfinite(whole) else None
 
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> dict[str, object]:
         """The numbers that the dataset does not hold to the bit."""
         return {
             "hand_over": self.hand_over,

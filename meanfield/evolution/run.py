@@ -307,7 +307,7 @@ class Run:
         return Resumption(numbers, plan.times)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """A value as JSON has it."""
     if isinstance(value, np.random.Generator):
         return token_system.generator_state(value)

@@ -436,7 +436,7 @@ class Solution(ShownRun, Generic[M_co]):
         contents.attrs["checksum"] = contents.checksum()
         return contents
 
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, object]:
         """The attributes of the file; these names are not the dataset's."""
         return {
             "Conventions": "CF-1.11",

@@ -257,7 +257,7 @@ class LayerSystem(TokenSystem):
     def _cost(self) -> tuple[TokenField, float]:
         return self.equation, self.equation.seconds(self._particles.points)
 
-    def adopt(self, equation: Any, works: Array | float) -> None:
+    def adopt(self, equation: object, works: Array | float) -> None:
         """Go on with another layer from the tokens as they are."""
         self.equation, self._known = equation, None
         self._size = self._particles.points.size

@@ -133,7 +133,7 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
     return own_axis
 
 
-def _law_and_axis(law_or_density: Any, axis: ArrayLike | None) -> tuple[Law, ArrayLike | None]:
+def _law_and_axis(law_or_density: object, axis: ArrayLike | None) -> tuple[Law, ArrayLike | None]:
     """The law and the axis of a flow map; of a density those that it has, or else its series.
 
     Raises
@@ -266,7 +266,13 @@ class FlowMap(Measure):
 
     @classmethod
     def from_arrays(
-        cls, law: Law | LabelLine, *, tol: float, max_nodes: int, atom_radius: float, **given: Any
+        cls,
+        law: Law | LabelLine,
+        *,
+        tol: float,
+        max_nodes: int,
+        atom_radius: float,
+        **given: object,
     ) -> Self:
         """The flow map of a law, or its line, with the arrays of its form and nothing computed."""
         flow = object.__new__(cls)
@@ -482,7 +488,7 @@ class LineFlowMap(FlowMap):
         self.line, self.dim = line, line.dim
         super()._set(atom_angles=atoms, **arrays)
 
-    def moved_to(self, **given: Any) -> LineFlowMap:
+    def moved_to(self, **given: object) -> LineFlowMap:
         """The same law's flow map with some of its arrays, or its tolerance, replaced."""
         kept = ("tol", "edges", "angles", "expansion", "weights", "owners")
         own = {name: getattr(self, name) for name in kept} | {"atoms": self.atom_angles}
@@ -1027,7 +1033,7 @@ class SphereFlowMap(FlowMap):
         weighted = multipliers[: len(power)] * power
         return moments, float(weighted[max(start, 1) : start + _WINDOW].sum())
 
-    def for_transport(self, p: float) -> tuple[Any, float]:
+    def for_transport(self, p: float) -> tuple[object, float]:
         """A density, for W_1 where there is one; else the nodes."""
         if p == 1.0 and self._series is not None:
             return self._series

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from meanfield._checks import one_of, shown
 from meanfield.dynamics import adapt
 from meanfield.dynamics.facts import term_names
-from meanfield.dynamics.schedule import TimeDependent, parts_of, schedules
+from meanfield.dynamics.schedule import TimeDependent, all_parts, schedules
 from meanfield.dynamics.with_energy import why_no_energy
 from meanfield.evolution.arrays import TERM
 from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
@@ -546,7 +546,7 @@ def betas_in_time(sol: Solution) -> dict[str, TimeDependent]:
     """β(t) of the dynamics, or each of its terms, and of an energy that has another one."""
     varying: dict[int, tuple[str, TimeDependent]] = {}
     for whose, thing in ("", sol.dynamics), ("energy of ", sol.energy):
-        for _, part in parts_of(thing):
+        for _, part in all_parts(thing):
             if isinstance(beta := getattr(part, "beta", None), TimeDependent):
                 varying.setdefault(id(beta), (f"{whose}{part.name}", beta))
     is_single = len(varying) == 1
