@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from meanfield.equations.atoms import absorbed_particles, gathered, stretch_error
 from meanfield.equations.history import Absorption, History, LabelMap, follow, origins
 from meanfield.equations.sphere import SphereDepthField, SphereField, split_mass
+from meanfield.kernels.direct import logs
+from meanfield.laws.law import checked_logpdf
 from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.spaces.cubed_sphere import (
     DRIFT_SHARE,
@@ -25,7 +28,8 @@ from meanfield.spaces.cubed_sphere import (
 )
 from meanfield.typing import Array, NDArray
 
-_LEAST_DENSITY = 1e-300
+# the logarithm of a smaller density has lost digits
+_LEAST_HELD = 1e-290
 _LEAF_SHARE = 0.5
 _STRETCH_SHARE = 10.0
 # so much more of a drift than when it was laid a patch may miss
@@ -106,7 +110,8 @@ class Meshes:
             limit=self.limit,
             steepness=self.field.dynamics.steepness,
         )
-        return _on_mesh(flow, mesh, (np.zeros((0, 3)), np.zeros(0)))
+        particles = np.zeros((0, 3)), np.zeros(0)
+        return _on_mesh(flow, mesh, particles, partial(checked_logpdf, self.law))
 
     def _mesh_tol(self, smooth_mass: float) -> float:
         """Error of mass allowed to a mesh; what is left outside clusters is wanted to 2 digits."""
@@ -175,6 +180,10 @@ class Meshes:
             taken = [now * absorption.taken(points, j) for j in range(len(absorption.centres))]
             return np.stack([now * absorption.kept(points), *taken])
 
+        def log_left(points: Array) -> Array:
+            labels, stretch, kept = origins(self.field, history, points, flow.t)
+            return checked_logpdf(self.law, labels) + stretch + logs(kept * absorption.kept(points))
+
         def laid() -> Mesh:
             # a finer mesh where its mass is not the nodes' mass
             for finer in (1.0, 0.1, 0.01):
@@ -210,7 +219,7 @@ class Meshes:
         if len(atoms[0]):
             # without particles the nodes are to tell the entropy, and the least density
             mesh = without_light_leaves(mesh, _LEFT_OUT * self._mesh_tol(left))
-        return _on_mesh(flow, mesh, atoms)
+        return _on_mesh(flow, mesh, atoms, log_left)
 
     def _lay_labels(
         self, flow: SphereFlowMap, absorption: Absorption, history: History, errors: Array
@@ -274,13 +283,20 @@ class Meshes:
         return float(masses[-1] * np.mean(np.abs(exact / density[chosen] - 1.0)))
 
 
-def _on_mesh(flow: SphereFlowMap, mesh: Mesh, particles: tuple[Array, Array]) -> SphereFlowMap:
-    """The flow map on another mesh, with other particles."""
+def _on_mesh(
+    flow: SphereFlowMap,
+    mesh: Mesh,
+    particles: tuple[Array, Array],
+    log_pdf: Callable[[Array], Array],
+) -> SphereFlowMap:
+    """The flow map on another mesh, with other particles; log f by itself where f is no float."""
     points, masses = particles
-    density = np.maximum(mesh.values[0], _LEAST_DENSITY)
+    log_density, small = logs(mesh.values[0]), mesh.values[0] < _LEAST_HELD
+    if small.any():
+        log_density[small] = log_pdf(mesh.points[small])
     return flow.moved_to(
         flow.t,
         points=np.concatenate([mesh.points, points]),
         weights=np.concatenate([mesh.weights * mesh.values[0], masses]),
-        log_density=np.concatenate([np.log(density), np.full(len(masses), np.inf)]),
+        log_density=np.concatenate([log_density, np.full(len(masses), np.inf)]),
     )

@@ -496,9 +496,10 @@ def split_mass(flow: SphereFlowMap) -> tuple[Array, Array]:
 class SphereTendency(Steady):
     """x' = X at nodes and particles, (log f)' = -div X at the nodes.
 
-    The state holds the points (n, 3), nodes and then particles, and log f at the nodes. X is
-    extended to R^3 by directions alone, so points may be put back on the sphere at any time. Under
-    DoublyStochastic the masses m u make the field, u scaled from its last value.
+    The state holds the points (n, 3), nodes and then particles, and the growth of log f at the
+    nodes, which is finite where f is 0. X is extended to R^3 by directions alone, so points may be
+    put back on the sphere at any time. Under DoublyStochastic the masses m u make the field, u
+    scaled from its last value.
 
     Parameters
     ----------
@@ -520,8 +521,7 @@ class SphereTendency(Steady):
         self._field: Any = field
         self._acting: Any = acting
         self._n_nodes = flow.n_nodes
-        logs = flow.log_density[: self._n_nodes]
-        self.initial_state = np.concatenate([flow.points.ravel(), logs])
+        self.initial_state = np.concatenate([flow.points.ravel(), np.zeros(self._n_nodes)])
         # the last u of each source that is scaled
         self._log_u: dict[int, Array] = {}
         self._rates = Rates(np.zeros_like(flow.points))
@@ -533,8 +533,8 @@ class SphereTendency(Steady):
     def measure(self, state: Array) -> SphereFlowMap:
         """The flow map of a state, at the time of the one that this began from."""
         flow = self.flow
-        logs = np.full(len(flow.weights), np.inf)
-        logs[: self._n_nodes] = state[flow.points.size :]
+        logs = flow.log_density.copy()
+        logs[: self._n_nodes] += state[flow.points.size :]
         points = self.points(state).copy()
         return flow.moved_to(flow.t, points=points, weights=flow.weights, log_density=logs)
 

@@ -144,3 +144,39 @@ def test_what_can_not_be_run_is_refused(sol):
         mf.FlowMap(BUMPS, tol=1e-10, max_nodes=600)
     with pytest.raises(ValueError, match=r"law must have a density on S\^2"):
         mf.FlowMap(mf.PointCloud(np.eye(3)))
+
+
+def test_log_density_on_s2_is_log_f_where_f_is_no_float_at_every_save():
+    """It starts as the law's, and |div X| <= 2 + β, as a covariance has no trace above 1."""
+    means, kappas = ([0.0, 0.0, 1.0], [0.0, 1.0, 0.0]), (500.0, 400.0)
+    law = mf.Mixture([mf.VonMisesFisher(m, k) for m, k in zip(means, kappas, strict=True)])
+    sol = mf.evolve(mf.FlowMap(law, tol=1e-3), mf.SA(2.0), 0.25, 1)
+    start, end = sol.measures
+    assert start.log_density.min() < np.log(1e-308)
+    # κ times the rounding of a unit vector
+    np.testing.assert_allclose(start.log_density, law.logpdf(start.points), rtol=0, atol=1e-12)
+    assert np.abs(end.log_density - start.log_density).max() <= (2.0 + 2.0) * 0.25
+
+
+def test_nodes_without_density_on_s2_move():
+    """Log of f is -inf there at every save, on the first mesh and a later one with particles."""
+    north = np.array([0.6, 0.0, 0.8])
+
+    class Half:
+        """8 z³ where z = <x, north> > 0, of mass ½ ∫ 8 z³ dz = 1."""
+
+        dim, axis = 3, None
+
+        def pdf(self, points):
+            return 8.0 * np.maximum(np.asarray(points) @ north, 0.0) ** 3
+
+        def sample(self, n, rng):
+            raise NotImplementedError
+
+    sol = mf.evolve(mf.FlowMap(Half(), tol=1e-3), mf.SA(4.0), 3.0, 2)
+    assert sol.status == "finished"
+    assert len(sol.final.point_masses[0]) > 0
+    for flow in sol.measures:
+        empty = flow.weights == 0.0
+        assert empty.any()
+        assert np.array_equal(np.isneginf(flow.log_density), empty)
