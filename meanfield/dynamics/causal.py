@@ -176,7 +176,7 @@ class Masked(Dynamics):
 
     @property
     def _plain(self) -> Masked | None:
-        """The name of SA or USA, if it is one of them."""
+        """SA or USA under the mask, if it is one of them."""
         inner = getattr(self.plain, "_plain", None)
         return None if inner is None else Masked(inner, self.mask)
 

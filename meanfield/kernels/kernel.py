@@ -440,7 +440,7 @@ class SmoothKernel(PotentialKernel):
         return velocity, spread / potential
 
 
-# a series is resolved if this share of its largest value is left
+# a series is resolved if its last terms are at most this share of its largest value
 _TAIL = 4e-15
 # a divisor may have this rounding; values are at most so large that squares are held
 _RELATIVE, _LARGEST = 1e-10, 1e100
