@@ -245,7 +245,7 @@ def test_light_places_count_together(monkeypatch):
     monkeypatch.setattr(module, "_LIGHT", 0.0)
     assert len(module._coarsened(points, masses, radius)[0]) > 4000
     alone = mf.clusters(tokens)
-    # no more than the light mass can belong elsewhere
+    # discs so far apart can't be joined, and no more than the light mass can belong elsewhere
     np.testing.assert_allclose(together.masses, alone.masses, atol=1e-6)
     np.testing.assert_allclose(together.centres, alone.centres, atol=1e-6)
     np.testing.assert_array_equal(together.labels[:6], alone.labels[:6])
