@@ -349,6 +349,12 @@ def test_the_page_opens_with_what_came_out():
     assert _outcome(flat).endswith(none)
     many = mf.evolve(tokens(3, 60), mf.SA(4.0), 0.01, 2)
     assert ", 1.67 % and … of the mass." in _outcome(many)
+    half = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[1.2, 0.4]))
+    part = mf.evolve(half, mf.SA(4.0), 0.1, 2)
+    inside = 100 * mf.clusters(part.final).masses[0]
+    assert f"with {inside:.3g} % of the mass; {100 - inside:.3g} % of it is outside." in _outcome(
+        part
+    )
     apart = mf.evolve(tokens(30, 10), mf.SA(4.0), 0.01, 2)
     assert _outcome(apart).endswith("no two tokens are in one cluster on the scale of 0.1 radian.")
 

@@ -311,7 +311,7 @@ def _clusters(measure: AnyMeasure) -> str:
         shares = [f"{100.0 * mass:.3g} %" for mass in groups.masses[:_MOST_NAMED]]
         came += f", with {_listed(shares + more)} of the mass"
     if groups and groups.outside >= _LEAST_OUTSIDE:
-        came += f"; {100.0 * groups.outside:.2g} % of it is outside"
+        came += f"; {100.0 * groups.outside:.3g} % of it is outside"
     return f"{came}."
 
 
