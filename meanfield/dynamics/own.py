@@ -58,7 +58,8 @@ class ForgottenDynamics:
     def __repr__(self) -> str:
         return self.text
 
-    def output(self, measure: object, points: Array) -> Array:
+    # the argument t says that it may have varied in time
+    def output(self, measure: object, points: Array, t: float = 0.0) -> Array:
         """Refuse.
 
         Raises
@@ -68,7 +69,7 @@ class ForgottenDynamics:
         """
         raise ValueError(
             f"dynamics {self.name!r} is not known any more on {shown(measure)} at {len(points)} "
-            f"points: the file could keep its name only"
+            f"points at t = {t:g}: the file could keep its name only"
         )
 
 

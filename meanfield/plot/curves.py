@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from meanfield._checks import one_of, shown
 from meanfield.dynamics import adapt
 from meanfield.dynamics.facts import term_names
-from meanfield.dynamics.schedule import TimeDependent, all_parts, schedules
+from meanfield.dynamics.schedule import TimeDependent, all_parts
 from meanfield.dynamics.with_energy import why_no_energy
 from meanfield.evolution.arrays import TERM
 from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
@@ -118,8 +118,7 @@ def title(sol: Solution, name: str) -> str:
         return f"{called} {about['symbol']}{followed_beta(sol)}"
     # noise and weights in time have parts of their own in dE/dt
     energy = sol.dynamics if sol.energy is None else sol.energy
-    is_constant = next(schedules(energy), None) is None
-    if about.get("role") != "rate" or sol.dynamics.noise > 0.0 or not is_constant:
+    if about.get("role") != "rate" or sol.dynamics.noise > 0.0 or adapt(energy).varies:
         return called
     rate = f"d{about['symbol']}/dt"
     # dE/dt has either sign if terms have metrics of their own, or along another flow

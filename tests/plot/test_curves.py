@@ -330,6 +330,14 @@ def test_an_energy_in_time_has_its_titles(dynamics, energy, names):
     assert {*names} - {None} <= {*shown}
 
 
+def test_a_file_that_keeps_no_function_has_no_rate_in_its_titles(tmp_path):
+    """It may have varied, and then what X does is not all of dE/dt."""
+    start = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    mf.evolve(start, mf.SA(lambda t: 1.0 + t), 1.0, 4).save(tmp_path / "run.nc")
+    read = mf.plot.solution(mf.load(tmp_path / "run.nc"))
+    assert "dissipation" in [ax.get_title(loc="left") for ax in read.axes]
+
+
 @pytest.mark.parametrize("beta", [BETA, lambda t: 1.0 + t * t], ids=["schedule", "function"])
 def test_a_beta_in_time_has_its_panel(beta):
     start = mf.Particles.from_angles([0.0, 1.0])
