@@ -22,10 +22,9 @@ RADIUS = 0.1
 _WIDTH = (7.0 / 3.0) ** 0.5
 # a place is dense if it has this many times the density of σ
 _DENSE = 2.0
-# points this near, as shares of the radius, count as one: the finer, then, of many points or of
-# light ones, the coarser; fewer than a million tokens of equal masses are not light
+# points this near, as shares of the radius, count as one: the finer, then, of many, the coarser
 _FINE, _COARSE = 1 / 64, 1 / 8
-_MANY, _LIGHT = 20_000, 1e-6
+_MANY = 20_000
 # trees find what is near in up to this many dimensions, and at distances that products round away
 _MOST_DIMENSIONS, _SHORTEST = 16, 1e-5
 # the most places that look for what is near together, by trees and by products
@@ -397,13 +396,11 @@ def _coarsened(positions: Array, masses: Array, radius: float) -> tuple[Array, A
     places, shares = positions, masses
     # the diagonals of cells grow with the dimension, up to that which trees are good for
     side = radius / max(1.0, positions.shape[1] / _MOST_DIMENSIONS) ** 0.5
-    for is_first in (True, False):
-        light = 0.0 if is_first else np.inf if len(places) > _MANY else _LIGHT
-        cell = side * np.where(shares < light, _COARSE, _FINE)[:, None]
-        cells = np.column_stack([np.floor(places / cell), cell])
-        order = np.lexsort(cells.T)
-        group = np.zeros(len(cells), dtype=np.intp)
-        group[order[1:]] = np.cumsum((np.diff(cells[order], axis=0) != 0.0).any(axis=1))
+    for cell in (_FINE, _COARSE):
+        if len(places) <= (0 if cell == _FINE else _MANY):
+            break
+        _, group = np.unique(np.floor(places / (cell * side)), axis=0, return_inverse=True)
+        group = group.ravel()
         total = np.asarray(np.bincount(group, shares), dtype=np.float64)
         # the mean of a group without mass is that of its places
         parts = np.where(total[group] > 0.0, shares, 1.0)

@@ -219,38 +219,6 @@ def test_what_is_one_has_few_edges(monkeypatch):
     assert max(counts) < n + module._NEIGHBOURS * n
 
 
-def test_light_places_count_together(monkeypatch):
-    """6000 places with a millionth of the mass do, and three heavy pairs among them stay apart.
-
-    A surface cuts cells of side r/8 in squares of about that side: three discs of radius 1.5 r have
-    3 · 7.1 r² / (r/8)² = 1357 of them, and half as many again where the surface is at a slant.
-    """
-    rng, radius = np.random.default_rng(5), 0.1
-    # a twentieth of the radius apart: more than a fine cell, less than a coarse one
-    beside = 0.05 * radius * np.roll(np.eye(3), 1, axis=1)
-    heavy = unit(np.concatenate([np.eye(3), np.eye(3) + beside]))
-    turns, reach = rng.uniform(0.0, 2.0 * np.pi, 2000), 1.5 * radius * rng.uniform(size=2000) ** 0.5
-    disc = np.stack([np.ones(2000), reach * np.cos(turns), reach * np.sin(turns)], axis=1)
-    light = unit(np.concatenate([np.roll(disc, shift, axis=1) for shift in range(3)]))
-    points = np.concatenate([heavy, light])
-    masses = np.concatenate([np.full(6, (1.0 - 1e-6) / 6.0), np.full(6000, 1e-6 / 6000)])
-    places, shares, group = module._coarsened(points, masses, radius)
-    assert len(places) < 1.5 * 1357 + 6
-    assert len(np.unique(group[:6])) == 6
-    # a light place within a fine cell moves a heavy one by its share of the mass
-    np.testing.assert_allclose(places[group[:6]], heavy, atol=1e-8)
-    np.testing.assert_allclose(np.bincount(group, masses), shares, rtol=1e-12)
-    tokens = mf.Particles(points, masses)
-    together = mf.clusters(tokens)
-    monkeypatch.setattr(module, "_LIGHT", 0.0)
-    assert len(module._coarsened(points, masses, radius)[0]) > 4000
-    alone = mf.clusters(tokens)
-    # discs so far apart can't be joined, and no more than the light mass can belong elsewhere
-    np.testing.assert_allclose(together.masses, alone.masses, atol=1e-6)
-    np.testing.assert_allclose(together.centres, alone.centres, atol=1e-6)
-    np.testing.assert_array_equal(together.labels[:6], alone.labels[:6])
-
-
 def test_tiles_are_compact():
     """Pairs that are looked at are few times those within the distance, as parts are branches."""
     points, distance = unit_points(3, 20_000, 3), 0.15
