@@ -747,10 +747,11 @@ class HeadsOnGrid(GridField):
             if self._normalise:
                 # X has the size of V, and f X is compared with max f
                 counted = values > 0.0
-                if not potential[counted].all():
+                divisors = potential[counted]
+                if not divisors.all():
                     # G has underflowed where there is mass
                     return np.inf
-                ratios = values[counted] * uniform[counted] / potential[counted]
+                ratios = values[counted] * uniform[counted] / divisors
                 worst = max(worst, float(ratios.max(initial=0.0)))
             else:
                 most = float((values * potential).max())
