@@ -280,7 +280,9 @@ def test_of_several_prompts_one_is_measured(measured, folder):
     assert main(["layers", "two.npz", "--prompt", "1", "-q", *FEW]) == 0
     ds = load_layers("layers.nc")
     assert "effective_beta" not in ds
-    assert float(ds["mean_cosine"][0, 0]) == mf.mean_cosine(mf.Particles(MODEL.states[-1]))
+    expected = mf.mean_cosine(mf.Particles(MODEL.states[-1]))
+    # products of rows that lie elsewhere in memory may be rounded otherwise
+    assert float(ds["mean_cosine"][0, 0]) == pytest.approx(expected, abs=1e-15)
     # a page without heads, and without anything that the file could be held against
     text = page_of_layers(ds)
     assert "Effective β" not in text
