@@ -41,19 +41,23 @@ class ForgottenDynamics:
         Its repr.
     noise : float
     title : str
-        What it is called in headings.
+        Its name in headings.
+    has_mask : bool
+        Whether tokens were seen under a mask.
     """
 
     name: str
     text: str
     noise: float
     title: str
+    has_mask: bool = False
 
     dim: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         for name in ("name", "text", "title"):
             check_type(f"{name} of a dynamics", getattr(self, name), str, "a text")
+        check_type("has_mask of a dynamics", self.has_mask, bool, "true or false")
 
     def __repr__(self) -> str:
         return self.text

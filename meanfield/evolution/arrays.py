@@ -23,6 +23,7 @@ from meanfield import _checks
 from meanfield._checks import check_measure, freeze, from_record, integer, number, real_array, shown
 from meanfield.dynamics import KNOWN, AnyDynamics, Causal
 from meanfield.dynamics.attention import Head
+from meanfield.dynamics.causal import has_mask
 from meanfield.dynamics.own import ForgottenDynamics, describe
 from meanfield.dynamics.schedule import ChebyshevSeries, FunctionOfTime, Schedule, all_parts
 from meanfield.dynamics.titles import dynamics_title
@@ -851,7 +852,8 @@ def _record(dynamics: AnyDynamics) -> dict[str, Any]:
     except ValueError:
         # no more can be kept if it, or a part of it, is a user's own
         words = description(dynamics), float(dynamics.noise), dynamics_title(dynamics)
-        return _checks.to_record(ForgottenDynamics(dynamics.name, *words), _DYNAMICS)
+        kept = ForgottenDynamics(dynamics.name, *words, has_mask=has_mask(dynamics))
+        return _checks.to_record(kept, _DYNAMICS)
 
 
 def description(dynamics: AnyDynamics) -> str:

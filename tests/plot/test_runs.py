@@ -182,6 +182,13 @@ def test_positions_are_seen_where_any_part_has_a_mask(dynamics, count):
     assert len(position_panels(mf.plot.solution(sol, panels=1))) == count
 
 
+def test_a_file_that_keeps_no_function_keeps_that_tokens_had_positions(tmp_path):
+    dynamics = mf.SA(lambda t: 1.0 + t, mask=mf.Causal())
+    mf.evolve(mf.Particles(np.eye(3)), dynamics, 1.0, 1).save(tmp_path / "run.nc")
+    sol = mf.load(tmp_path / "run.nc")
+    assert len(position_panels(mf.plot.solution(sol, panels=1))) == 1
+
+
 def test_one_scale_for_all_panels():
     figure = mf.plot.solution(run([SERIES["sphere"](kappa) for kappa in KAPPAS]))
     norms = {image.norm for ax in measure_panels(figure) for image in ax.findobj(AxesImage)}
