@@ -379,6 +379,8 @@ def bits(answer: Any) -> Any:
         return bits(numbers | {"attributes": repr(sorted(answer.attrs.items()))})
     if isinstance(answer, mf.Case):
         return answer.to_toml()
+    if isinstance(answer, Iterator):
+        return bits(list(answer))
     if sparse.issparse(answer):
         return bits(answer.toarray())
     if isinstance(answer, mf.Solution):

@@ -303,7 +303,7 @@ class OutputField(TokenField):
             unit = energy.sign * np.exp(log_g - energy.log_unit)
             rates = Rates(velocity, energy_gradients=(velocity * unit[:, None],))
         if not np.isfinite(rates.velocity).all():
-            raise ArithmeticError(NOT_FINITE)
+            raise ArithmeticError(f"velocities of tokens: {NOT_FINITE}")
         return rates
 
 
@@ -326,7 +326,7 @@ class MaskedField(TokenField):
         """X at unit rows (n, d)."""
         velocity = self.dynamics.tangents_of_tokens(places, masses)
         if not np.isfinite(velocity).all():
-            raise ArithmeticError(NOT_FINITE)
+            raise ArithmeticError(f"velocities of tokens: {NOT_FINITE}")
         return Rates(velocity)
 
 

@@ -260,7 +260,7 @@ def test_label_maps_between_the_saves_do_not_count(tmp_path, monkeypatch):
 
     def struck(system, stepper):
         verdict = after(system, stepper)
-        if sum(labels.time > 2.0 for labels in system.history.labels) == 1:
+        if sum(labels.time > 2.0 for labels in system._history.labels) == 1:
             raise KeyboardInterrupt
         return verdict
 
