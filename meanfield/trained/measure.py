@@ -638,8 +638,8 @@ _TWO_ERRORS = 0.97725
 def claims(ds: xr.Dataset) -> list[Claim]:
     """A verdict on each claim of the paper, each with its error and its null.
 
-    With all tokens and without sinks, at the model's β, or the middle one of `beta` where there is
-    none:
+    With all tokens, and without sinks if there are any, at the model's β, or the middle one of
+    `beta` where there is none:
 
     - energy: E_β rises from the first state to the last (Section 3.3); the sentence counts the
       layers in which it falls, and where there are any the verdict says so, for the paper's never
@@ -686,12 +686,17 @@ def claims(ds: xr.Dataset) -> list[Claim]:
     if "energy_share_drift_resampled" not in ds:
         raise ValueError(f"ds must be a dataset of measure_layers, got variables {list(ds)[:4]}")
     at_beta, verdicts = at_known_beta(ds), list[Claim]()
-    for subset in SUBSETS:
+    for subset in subsets_of(ds):
         part = at_beta.sel(subset=subset)
         verdicts += [_energy(part), _gathering(part), _products(part)]
         if "r2" in ds and _has_null(part):
             verdicts.append(_attention(part))
     return verdicts
+
+
+def subsets_of(ds: xr.Dataset) -> tuple[str, ...]:
+    """The subsets of tokens that differ: all tokens, and those without sinks if there are any."""
+    return SUBSETS if ds["is_sink"].any() else SUBSETS[:1]
 
 
 def at_known_beta(ds: xr.Dataset) -> xr.Dataset:

@@ -221,7 +221,7 @@ def test_nothing_is_said_of_heads_without_attention():
     assert "model_beta" not in ds.attrs
     assert not {"effective_beta", "attention_share", "head"} & {*ds.variables}
     assert ds["half"].values.tolist() == ["layer"]
-    assert [claim.name for claim in claims(ds)] == 2 * ["energy", "clusters", "inner products"]
+    assert [claim.name for claim in claims(ds)] == ["energy", "clusters", "inner products"]
     assert "β = 4" in claims(ds)[0].statement
 
 
@@ -268,7 +268,10 @@ def test_errors_of_halves_are_those_of_new_tokens():
 def verdicts(layers, **options):
     ds = measure_layers(layers, rng=0, **options)
     table = claims(ds)
-    assert [claim.subset for claim in table] == [s for s in SUBSETS for _ in range(len(table) // 2)]
+    # without sinks nothing is said twice
+    subsets = SUBSETS if ds["is_sink"].any() else SUBSETS[:1]
+    each = len(table) // len(subsets)
+    assert [claim.subset for claim in table] == [subset for subset in subsets for _ in range(each)]
     for claim in table:
         assert claim.null_name
         assert np.isfinite([claim.value, claim.error, claim.null, claim.null_error]).all()
@@ -337,7 +340,7 @@ def test_still_tokens_are_undecided():
     table = claims(measure_layers(still, rng=0, repeats=2))
     assert {claim.verdict for claim in table} == {"undecided"}
     # even attention has no R² at all
-    assert len(table) == 6
+    assert len(table) == 3
 
 
 # in MiB above the import, of 6,000 tokens of width 4096: the states of a layer are 188 as float64

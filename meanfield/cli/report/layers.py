@@ -18,7 +18,7 @@ from meanfield.evolution.solution import versions_of
 from meanfield.plot.frames import image, subscripts, to_bytes
 from meanfield.plot.trained import panels_of
 from meanfield.trained import Claim, claims
-from meanfield.trained.measure import SUBSETS, at_known_beta
+from meanfield.trained.measure import SUBSETS, at_known_beta, subsets_of
 from meanfield.trained.temperature import LEAST_R2
 from meanfield.typing import NDArray
 
@@ -170,9 +170,9 @@ _OF_LAYERS = {"own_distance": "own W<sub>2</sub>", "optimal_distance": "optimal 
 
 
 def _numbers(ds: xr.Dataset) -> str:
-    """A table for all tokens, and one without sinks."""
+    """A table for all tokens, and one without sinks if there are any."""
     at_beta, tables = at_known_beta(ds), []
-    for subset in SUBSETS:
+    for subset in subsets_of(ds):
         part = at_beta.sel(subset=subset)
         columns: dict[str, NDArray[Any]] = {
             "layer": part["state"].values,
@@ -206,7 +206,7 @@ def _cell(value: Any) -> str:
 def _heads(ds: xr.Dataset) -> str:
     """Effective β of each head with its error and R²; none where no β describes the head."""
     tables = []
-    for subset in SUBSETS:
+    for subset in subsets_of(ds):
         part = ds.sel(subset=subset)
         names = "effective_beta", "effective_beta_error", "r2"
         numbers = (part[name].values for name in names)
