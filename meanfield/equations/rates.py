@@ -21,6 +21,19 @@ NOT_FINITE = (
 )
 
 
+def check_finite(velocity: Array) -> None:
+    """Refuse a velocity that has left the range of float64.
+
+    Raises
+    ------
+    ArithmeticError
+        Saying what may help, and how many numbers are lost.
+    """
+    lost = velocity.size - np.count_nonzero(np.isfinite(velocity))
+    if lost:
+        raise ArithmeticError(f"{NOT_FINITE}; {lost} of {velocity.size} numbers of X are lost")
+
+
 class Rates(NamedTuple):
     """X, div X and the gradients of energies at n places.
 

@@ -13,7 +13,7 @@ import numpy as np
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import Moments, phase_velocity, turned
 from meanfield.equations.in_time import Steady
-from meanfield.equations.rates import NOT_FINITE, Rates, added
+from meanfield.equations.rates import Rates, added, check_finite
 from meanfield.kernels.causal import CausalMeans
 from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
@@ -302,8 +302,7 @@ class OutputField(TokenField):
             log_g = moments[0][0] if dynamics.normalised else np.zeros(len(places))
             unit = energy.sign * np.exp(log_g - energy.log_unit)
             rates = Rates(velocity, energy_gradients=(velocity * unit[:, None],))
-        if not np.isfinite(rates.velocity).all():
-            raise ArithmeticError(f"velocities of tokens: {NOT_FINITE}")
+        check_finite(rates.velocity)
         return rates
 
 
@@ -325,8 +324,7 @@ class MaskedField(TokenField):
     def __call__(self, places: Array, masses: Array) -> Rates:
         """X at unit rows (n, d)."""
         velocity = self.dynamics.tangents_of_tokens(places, masses)
-        if not np.isfinite(velocity).all():
-            raise ArithmeticError(f"velocities of tokens: {NOT_FINITE}")
+        check_finite(velocity)
         return Rates(velocity)
 
 
