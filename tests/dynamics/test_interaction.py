@@ -307,8 +307,11 @@ def test_clusters_become_atoms(dim):
     """Beyond the time at which a cluster is a point: the same measure as under SA."""
     flow = mf.FlowMap(law(dim), atom_radius=1e-4)
     own, known = (mf.evolve(flow, dynamics, 14.0, 4) for dynamics in (steep(4.0), mf.SA(4.0)))
-    # rounding decides when nodes beside the heavy atom become small ones, and so how many there are
-    assert min(len(own.final.atoms), len(known.final.atoms)) >= 1
+    # a few ulps of β decide when nodes beside the heavy atom become small ones, and so how many
+    # there are: 6 or 8 on the circle; each moves its mass by no more than the radius
+    heaviest = [run.final.atoms.masses[0] for run in (own, known)]
+    gap = mf.wasserstein(own.final, known.final, p=1)
+    assert gap.upper <= flow.atom_radius * (1.0 - min(heaviest))
     np.testing.assert_allclose(own.final.mean(), known.final.mean(), atol=1e-9)
     np.testing.assert_allclose(own.dataset.n_clusters, known.dataset.n_clusters)
     np.testing.assert_allclose(own.dataset.energy + 0.125, known.dataset.energy, rtol=1e-9)
