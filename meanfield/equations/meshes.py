@@ -11,7 +11,7 @@ from meanfield.equations.atoms import absorbed_particles, gathered, stretch_erro
 from meanfield.equations.history import Absorption, History, LabelMap, follow, origins
 from meanfield.equations.sphere import SphereDepthField, SphereField, split_mass
 from meanfield.kernels.direct import logs
-from meanfield.laws.law import checked_logpdf
+from meanfield.laws.law import LEAST_HELD, checked_logpdf
 from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.spaces.cubed_sphere import (
     DRIFT_SHARE,
@@ -28,8 +28,6 @@ from meanfield.spaces.cubed_sphere import (
 )
 from meanfield.typing import Array, NDArray
 
-# the logarithm of a smaller density has lost digits
-_LEAST_HELD = 1e-290
 _LEAF_SHARE = 0.5
 _STRETCH_SHARE = 10.0
 # so much more of a drift than when it was laid a patch may miss
@@ -291,7 +289,7 @@ def _on_mesh(
 ) -> SphereFlowMap:
     """The flow map on another mesh, with other particles; log f by itself where f is no float."""
     points, masses = particles
-    log_density, small = logs(mesh.values[0]), mesh.values[0] < _LEAST_HELD
+    log_density, small = logs(mesh.values[0]), mesh.values[0] < LEAST_HELD
     if small.any():
         log_density[small] = log_pdf(mesh.points[small])
     return flow.moved_to(

@@ -221,7 +221,7 @@ def checked_pdf(law: Law, points: Array) -> NDArray[Any]:
 
 
 # smaller values of a pdf lose digits and then underflow
-_LEAST_HELD = 1e-290
+LEAST_HELD = 1e-290
 # a logpdf may differ by this from the logarithm of its pdf
 _LOG_TOLERANCE = 1e-6
 
@@ -235,7 +235,7 @@ def checked_logpdf(law: Law, points: Array) -> Array:
         If the pdf is none, or a law of a user's own has the logpdf of another law.
     """
     density = np.asarray(checked_pdf(law, points), dtype=np.float64)
-    log_density, held = logs(density), density > _LEAST_HELD
+    log_density, held = logs(density), density > LEAST_HELD
     if held.all() or not hasattr(law, "logpdf"):
         return log_density
     exact = np.asarray(law.logpdf(points))
