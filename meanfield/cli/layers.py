@@ -142,10 +142,10 @@ def told(claim: Claim) -> str:
 
 def lines_of(ds: xr.Dataset) -> list[str]:
     """A line for each claim, for the heads, the sinks, and each finding of the reader."""
-    return [*map(told, claims(ds)), f"sinks: {sinks_of(ds)}", *map(str, ds["finding"].values)]
+    return [*map(told, claims(ds)), f"sinks: {sinks_in_words(ds)}", *map(str, ds["finding"].values)]
 
 
-def sinks_of(ds: xr.Dataset) -> str:
+def sinks_in_words(ds: xr.Dataset) -> str:
     """The tokens that are sinks, by their numbers and words.
 
     Examples
@@ -153,7 +153,7 @@ def sinks_of(ds: xr.Dataset) -> str:
     >>> ds = xr.Dataset(
     ...     {"is_sink": ("token", [True, False])}, {"token": [0, 1], "word": ("token", ["a", "b"])}
     ... )
-    >>> sinks_of(ds)
+    >>> sinks_in_words(ds)
     "token 0 'a'"
     """
     sinks = ds["token"].values[ds["is_sink"].values.astype(bool)]
@@ -173,7 +173,7 @@ def title_of(ds: xr.Dataset) -> str:
 
 def summary_of_layers(ds: xr.Dataset) -> dict[str, str]:
     """The measures of a model in a dozen entries."""
-    about = {"model": title_of(ds), "sinks": sinks_of(ds)}
+    about = {"model": title_of(ds), "sinks": sinks_in_words(ds)}
     about |= {f"{c.name}, {c.subset}": f"{c.verdict}. {c.sentence}" for c in claims(ds)}
     about |= {f"check {i}": str(text) for i, text in enumerate(ds["finding"].values)}
     made_by = ", ".join(other_versions(versions_of(ds.attrs)))

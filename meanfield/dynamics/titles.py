@@ -1,4 +1,4 @@
-"""What a dynamics is called in words: in headings of figures and pages, and in summaries."""
+"""Titles of dynamics, for headings of figures and pages, and for summaries."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import xarray as xr
 
 from meanfield import plot
 from meanfield._checks import check_type, counted
-from meanfield.cli.layers import sinks_of, title_of
+from meanfield.cli.layers import sinks_in_words, title_of
 from meanfield.cli.report.document import filled, part_of_page
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.solution import versions_of
@@ -111,7 +111,7 @@ def _tokens(ds: xr.Dataset) -> str:
     betas = ", ".join(f"{beta:.4g}" for beta in ds["beta"].values)
     own = ds.attrs.get("model_beta")
     of_model = f", of which {own:.4g} is that of the model" if own is not None else ""
-    return f"Energies and clusters are at β = {betas}{of_model}. Sinks: {sinks_of(ds)}."
+    return f"Energies and clusters are at β = {betas}{of_model}. Sinks: {sinks_in_words(ds)}."
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]], kind: str = "") -> str:
