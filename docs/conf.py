@@ -142,7 +142,7 @@ def is_for_rooms(
 ) -> bool | None:
     """Leave out of the reference what rooms ask each other, as completion does."""
     maker = getattr(part, "fget", None) or getattr(part, "func", part)
-    owner, _, _ = str(getattr(maker, "__qualname__", "")).rpartition(".")
+    owner = str(getattr(maker, "__qualname__", "")).rpartition(".")[0]
     kinds = [
         thing for thing in (getattr(mf, each) for each in mf.__all__) if inspect.isclass(thing)
     ]
