@@ -32,6 +32,15 @@ DRAWING = {
     "howto/own_density.md": "howto",
 }
 
+# files outside of docs/ that link to one another, and where they are among the pages
+INCLUDED = {
+    "README.md": "validation.md",
+    "validation/README.md": "validation.md",
+    "RESULTS.md": "results.md",
+    "CHANGELOG.md": "changelog.md",
+    "CODE_OF_CONDUCT.md": "../CODE_OF_CONDUCT.md",
+}
+
 project = "meanfield"
 author = copyright = "the meanfield developers"  # noqa: A001 (Sphinx's name for it)
 release = mf.__version__
@@ -120,8 +129,8 @@ def generate(app: Sphinx) -> None:
 
 
 def follow(_: Sphinx, __: str, ___: str, content: list[str]) -> None:
-    """Let pages of validation/ refer to each other where they are included."""
-    for file, page in ("README.md", "validation.md"), ("RESULTS.md", "results.md"):
+    """Let pages that are included here refer to each other."""
+    for file, page in INCLUDED.items():
         content[0] = content[0].replace(f"]({file})", f"]({page})")
 
 

@@ -129,6 +129,15 @@ def test_api_lists_every_public_name():
     assert not missing
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "decisions").glob("*.md")), ids=lambda p: p.stem)
+def test_decisions_stand_under_a_file_that_there_is(page):
+    lines, room = page.read_text(encoding="utf-8").splitlines(), ROOT / "meanfield" / page.stem
+    files = [line[3:] for line in lines if line.startswith("## ")]
+    assert files
+    assert [file for file in files if not (room / file).is_file()] in ([], ["The whole room"])
+    assert f"docs/decisions/{page.name} says" in (room / "__init__.py").read_text(encoding="utf-8")
+
+
 def test_each_public_callable_shows_an_example():
     """Doctest runs them; exceptions, and the protocols of `typing`, are named and not called."""
     found, without = 0, set()

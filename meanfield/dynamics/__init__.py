@@ -1,4 +1,7 @@
-"""The velocity fields of self-attention: what moves a measure of any kind."""
+"""The velocity fields of self-attention: what moves a measure of any kind.
+
+docs/decisions/dynamics.md says why its files are as they are.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From a measure, a dynamics and a time to a solution, its file, and back."""
+"""From a measure, a dynamics and a time to a solution, its file, and back.
+
+docs/decisions/evolution.md says why its files are as they are.
+"""
 
 from meanfield.evolution.batch import evolve_batch
 from meanfield.evolution.checkpoint import new_checkpoint

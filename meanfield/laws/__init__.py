@@ -1,6 +1,8 @@
 """Laws on the sphere: the data that a user starts from, as densities to evaluate and to sample.
 
 All densities are with respect to σ, the uniform probability measure.
+
+docs/decisions/laws.md says why its files are as they are.
 """
 
 from meanfield.laws.law import Law, Mixture, Uniform

@@ -1,4 +1,7 @@
-"""Measures: what answers G(z) = ∫ e^{<z,y>} dmu(y) and its gradient."""
+"""Measures: what answers G(z) = ∫ e^{<z,y>} dmu(y) and its gradient.
+
+docs/decisions/measures.md says why its files are as they are.
+"""
 
 from __future__ import annotations
 

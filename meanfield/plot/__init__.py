@@ -1,6 +1,8 @@
 """Figures of measures, runs and studies; the only door to matplotlib.
 
 Figures are returned, never shown.
+
+docs/decisions/plot.md says why its files are as they are.
 """
 
 # it looks at the folder before matplotlib is imported

@@ -1,4 +1,7 @@
-"""Grids and coefficients: each space owns its transforms and knows no measure, no β and no time."""
+"""Grids and coefficients: each space owns its transforms and knows no measure, no β and no time.
+
+docs/decisions/spaces.md says why its files are as they are.
+"""
 
 from meanfield.spaces.circle import Circle, CircleAt, CircleTransforms
 from meanfield.spaces.sphere import Library, Sphere, SphereTransforms, available

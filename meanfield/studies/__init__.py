@@ -1,4 +1,7 @@
-"""Studies: one question each, answered as a dataset by runs that may share an executor."""
+"""Studies: one question each, answered as a dataset by runs that may share an executor.
+
+docs/decisions/studies.md says why its files are as they are.
+"""
 
 import lazy_loader
 

@@ -1,4 +1,7 @@
-"""Trained Transformers: their hidden states, read from files and held against their matrices."""
+"""Trained Transformers: their hidden states, read from files and held against their matrices.
+
+docs/decisions/trained.md says why its files are as they are.
+"""
 
 import lazy_loader
 
