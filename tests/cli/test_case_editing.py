@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import tomllib
-from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
@@ -95,11 +94,9 @@ def validator():
     return jsonschema.Draft202012Validator(schema)
 
 
-def test_the_schema_beside_the_code_is_that_of_the_code(capsys):
-    text = (files("meanfield") / "data" / "case.schema.json").read_text("utf-8")
-    assert text == json_schema_text()
+def test_the_command_prints_the_schema(capsys):
     assert main(["schema"]) == 0
-    assert capsys.readouterr().out == text
+    assert json.loads(capsys.readouterr().out) == json_schema()
 
 
 @pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
