@@ -21,7 +21,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from meanfield._checks import check_type, cut, shown
 from meanfield.cli import tables
 from meanfield.cli.tables import Fault, Table, located, tables_in
-from meanfield.dynamics import AnyDynamics, adapt
+from meanfield.dynamics import KNOWN, AnyDynamics, adapt
 from meanfield.evolution.arrays import PREFIXES
 from meanfield.evolution.checkpoint import new_checkpoint
 from meanfield.evolution.files import SOURCE
@@ -668,8 +668,19 @@ def case_from_text(
 
 
 def default_case_text() -> str:
-    """The bundled case, a commented template."""
-    return (files("meanfield") / "data" / "default.toml").read_text("utf-8")
+    """The bundled case, a commented template, with all dynamics that its text does not name."""
+    text = (files("meanfield") / "data" / "default.toml").read_text("utf-8")
+    head, run, tail = text.partition("[run]\n")
+    others = [kind.__name__ for kind in KNOWN if f'"{kind.__name__}"' not in text]
+    return head + "".join("".join(_commented(name)) + "\n" for name in others) + run + tail
+
+
+def _commented(name: str) -> Iterator[str]:
+    """Lines of a template for this type of table; … stands where the user has to say a value."""
+    for key, field in tables.TYPES[name].model_fields.items():
+        default = name if key == "type" else None if field.is_required() else field.default
+        value = "…" if default is None else as_toml(default)
+        yield f"# {key} = {value}".ljust(40) + f" # {field.description}\n"
 
 
 def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None = None) -> Case:
