@@ -15,9 +15,10 @@ import meanfield as mf
 from meanfield._checks import from_record, to_record
 from meanfield.dynamics import KNOWN
 from meanfield.laws import LAWS
+from tests.refusals.bad_calls import KINDS, good_arguments
 
 SPACES = (mf.Circle, mf.Sphere, mf.Zonal)
-KINDS = (*KNOWN, mf.Head, mf.Causal, *LAWS, *SPACES)
+CLASSES = (*KNOWN, mf.Head, mf.Causal, *LAWS, *SPACES)
 
 numbers = st.floats(0.0, 20.0)
 signs, truths, steps = st.sampled_from([1, -1]), st.booleans(), st.floats(0.01, 2.0)
@@ -94,11 +95,9 @@ still = [
     ),
 ]
 layers = st.builds(mf.Layers, st.one_of(still).map(lambda one: [one]), step=steps)
-dynamics = st.one_of(
-    *isotropic,
-    *still,
-    layers,
-    st.builds(
+DRAWN = {
+    "Layers": layers
+    | st.builds(
         mf.Layers.random,
         st.sampled_from(["values", "ginibre", "wigner-product"]),
         beta=numbers,
@@ -108,8 +107,8 @@ dynamics = st.one_of(
         rng=st.integers(0, 2**63 - 1),
         scale=st.none() | numbers,
     ),
-    st.builds(mf.LayerMap, st.one_of(*still, layers), step=steps),
-    st.builds(
+    "LayerMap": st.builds(mf.LayerMap, st.one_of(*still, layers), step=steps),
+    "Interaction": st.builds(
         mf.Interaction,
         st.just([2.0, 1.0, 0.5]),
         normalised=truths,
@@ -117,10 +116,15 @@ dynamics = st.one_of(
         noise=noises,
         mask=masks,
     ),
-    st.builds(mf.Alignment, st.floats(0.0, 100.0), noise=noises),
-    st.builds(mf.CircleInteraction, small, small, coupling=steps, noise=noises),
-    st.builds(mf.Kuramoto, steps, noise=noises),
-)
+    "Alignment": st.builds(mf.Alignment, st.floats(0.0, 100.0), noise=noises),
+    "CircleInteraction": st.builds(
+        mf.CircleInteraction, small, small, coupling=steps, noise=noises
+    ),
+    "Kuramoto": st.builds(mf.Kuramoto, steps, noise=noises),
+}
+# a kind that is not drawn has its good arguments
+made = [kind(**good_arguments(name)) for name, kind in KINDS.items() if name not in DRAWN]
+dynamics = st.one_of(*isotropic, *still, *DRAWN.values(), st.sampled_from(made))
 
 
 @pytest.mark.parametrize(
@@ -134,11 +138,11 @@ def test_a_record_is_its_constructor_call(kind, data):
     # whether weights were divided by their sum is not told: they are
     parameters = inspect.signature(type(thing)).parameters
     assert names == [name for name in parameters if name != "unit_mass"]
-    record = json.loads(json.dumps(to_record(thing, KINDS), default=np.ndarray.tolist))
+    record = json.loads(json.dumps(to_record(thing, CLASSES), default=np.ndarray.tolist))
     assert record["type"] == type(thing).__name__
     for again in (
         *(copy.copy(thing), copy.deepcopy(thing), dataclasses.replace(thing)),
-        *(pickle.loads(pickle.dumps(thing)), from_record(record, KINDS)),
+        *(pickle.loads(pickle.dumps(thing)), from_record(record, CLASSES)),
         type(thing)(**{name: getattr(thing, name) for name in names}),
     ):
         assert type(again) is type(thing)
@@ -200,8 +204,17 @@ POSITIONAL = {
 
 @pytest.mark.parametrize("kind", POSITIONAL)
 def test_all_but_the_nouns_are_keywords(kind):
-    found = inspect.signature(kind).parameters.values()
-    assert [each.name for each in found if each.kind is not each.KEYWORD_ONLY] == POSITIONAL[kind]
+    assert positional(kind) == POSITIONAL[kind]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_options_of_a_dynamics_are_keywords(name):
+    assert not {"sign", "normalised", "noise", "mask", "weights"} & {*positional(KINDS[name])}
+
+
+def positional(kind):
+    parameters = inspect.signature(kind).parameters.values()
+    return [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
 
 
 def test_what_is_public_is_at_home():

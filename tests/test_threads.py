@@ -27,7 +27,7 @@ import meanfield as mf
 from meanfield.spaces import sphere
 from meanfield.typing import names_for_rooms
 from tests.handmade import CASE
-from tests.refusals.bad_calls import LAYERS, NAMES, call, called, good_arguments
+from tests.refusals.bad_calls import KINDS, LAYERS, NAMES, call, called, good_arguments
 
 BUMPS = mf.Mixture(
     [mf.VonMisesFisher([0.0, 0.0, 1.0], 3.0), mf.VonMisesFisher([0.0, 0.8, -0.6], 2.0)], [0.6, 0.4]
@@ -288,9 +288,6 @@ ROWS: dict[str, Row] = {
         lambda: mf.Layers.random("values", beta=2.0, dim=2, n_layers=3, step=0.1, rng=0), ON_CIRCLE
     ),
     "LayerMap": of_dynamics(lambda: mf.LayerMap(mf.SA(2.0), step=0.1), ON_CIRCLE[:1]),
-    "Alignment": of_dynamics(lambda: mf.Alignment(2.0), ON_SPHERE, 2),
-    "Kuramoto": of_dynamics(lambda: mf.Kuramoto(2.0), ON_CIRCLE),
-    "CircleInteraction": of_dynamics(lambda: mf.CircleInteraction([1.0, 0.5]), ON_CIRCLE),
     "Causal": Row(
         lambda: mf.SA(3.0, mask=mf.Causal(1.0)),
         [
@@ -339,6 +336,12 @@ ROWS: dict[str, Row] = {
     ),
 }
 
+# a kind of dynamics without a row above
+ROWS |= {
+    name: of_dynamics(lambda kind=kind, name=name: kind(**good_arguments(name)), ON_CIRCLE)
+    for name, kind in KINDS.items()
+    if name not in ROWS
+}
 
 # files, of which `stored` asks; what matplotlib draws, which is for one thread; runs of seconds
 LEFT = {"resume", "load", "save", "from_file", "plot", "animate", "metastability"}

@@ -14,6 +14,7 @@ import xarray as xr
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text
+from meanfield.dynamics import KNOWN
 from tests.handmade import CASE, run
 
 CIRCLE = mf.Circle(16)
@@ -127,32 +128,30 @@ GOOD: dict[str, Any] = {
     "radius": 0.1,
     "path": "none.nc",
     "degree": 1,
+    "A": np.eye(2),
+    "W": np.eye(2),
+    "coupling": 1.0,
+    "heads": [mf.Head()],
+    "kernel": [1.0, 1.0],
+    "layers": [mf.SA(1.0)],
+    "step": 0.1,
+    "terms": [mf.SA(1.0), mf.USA(1.0)],
 }
 DRAWN: dict[str, Any] = {"beta": 1.0, "dim": 2, "n_layers": 3, "step": 0.1, "rng": 1, "scale": 2.0}
 # the objects whose methods are called
 OBJECTS: dict[str, Any] = {
-    "Alignment": mf.Alignment(),
-    "Attention": mf.Attention(1.0, [mf.Head()]),
     "Case": mf.Case(CASE),
     "Circle": CIRCLE,
-    "CircleInteraction": mf.Kuramoto(1.0),
     "Density": DENSITY,
-    "DoublyStochastic": mf.DoublyStochastic(1.0),
-    "FeedForward": mf.FeedForward(np.eye(2), np.eye(2)),
     "FlowMap": mf.FlowMap(LAW, tol=1e-4),
     "FourierSeries": LAW,
-    "Interaction": mf.Interaction([1.0, 1.0]),
-    "Layers": mf.Layers([mf.SA(1.0)]),
     "LayerStates": mf.LayerStates(**LAYERS),
-    "Sum": mf.SA(1.0) + mf.USA(1.0),
     "Schedule": mf.Schedule([0.0, 1.0], [1.0, 2.0]),
     "Mixture": mf.Mixture([LAW]),
     "Particles": mf.Particles(EAST),
     "PointCloud": mf.PointCloud(EAST, bandwidth=0.5),
-    "SA": mf.SA(1.0),
     "Solution": solution(),
     "Sphere": mf.Sphere(7),
-    "USA": mf.USA(1.0),
     "Uniform": mf.Uniform(2),
     "VonMisesFisher": mf.VonMisesFisher([1.0, 0.0], 1.0),
     "Zonal": mf.Zonal(3, 7),
@@ -165,8 +164,6 @@ OWN: dict[str, dict[str, Any]] = {
     "Case.from_file": {"path": "none.toml"},
     "Case.replace": {"changes": {"dynamics.beta": 2.0}},
     "Case.run": {"progress": False},
-    "Alignment": {"exponent": 2.0},
-    "Attention": {"heads": [mf.Head()]},
     "Bracket": {"value": 0.5, "lower": 0.4, "upper": 0.6},
     "Circle": {"n": 16},
     "CircleInteraction": {"sin": [1.0], "cos": [0.5]},
@@ -174,15 +171,11 @@ OWN: dict[str, dict[str, Any]] = {
     "Particles.from_angles": {"angles": [0.0, 1.0]},
     "Density.from_coefficients": {"coefficients": DENSITY.coefficients},
     "DistanceTo": {"to": "uniform"},
-    "FeedForward": {"W": np.eye(2), "A": np.eye(2), "activation": "tanh"},
+    "FeedForward": {"activation": "tanh"},
     "FeedForward.from_potential": {"coefficients": [1.0, 2.0], "A": np.eye(2)},
     "FlowMap": {"law_or_density": LAW, "tol": 1e-4},
     "FourierSeries": {"cos": [0.1], "sin": [0.1]},
     "Head": {"Q": np.eye(2)},
-    "Interaction": {"kernel": [1.0, 1.0]},
-    "Kuramoto": {"coupling": 1.0},
-    "LayerMap": {"dynamics": mf.SA(1.0), "step": 0.1},
-    "Layers": {"layers": [mf.SA(1.0)]},
     "Layers.random": {"ensemble": "ginibre", **DRAWN},
     "Schedule": {"times": [0.0, 1.0], "values": [1.0, 2.0]},
     "Schedule.derivative": {"t": 0.5},
@@ -225,7 +218,7 @@ OWN: dict[str, dict[str, Any]] = {
             *("points", "scores", "stage"),
         )
     },
-    "Sum": {"terms": [mf.SA(1.0), mf.USA(1.0)], "weights": [1.0, 0.5]},
+    "Sum": {"weights": [1.0, 0.5]},
     "Mixture": {"laws": [LAW, LAW]},
     "OscillatorDensity": {"laws_or_values": [LAW], "frequencies": [0.0]},
     "Oscillators": {"angles": [0.0, 1.0], "frequencies": [0.0, 1.0]},
@@ -284,29 +277,25 @@ OWN: dict[str, dict[str, Any]] = {
 }
 # calls whose arguments have good ones by their names
 PLAIN = """
-Alignment.velocity Attention.velocity CircleInteraction.velocity Density.quantise Density.sample
-FourierSeries.logpdf Mixture.logpdf PointCloud.logpdf Uniform.logpdf VonMisesFisher.fit
-VonMisesFisher.logpdf ZonalSeries.logpdf Density.pdf Density.moment Density.plot Density.resize
-DoublyStochastic DoublyStochastic.velocity FeedForward.velocity FlowMap.moment FlowMap.quantise
-FlowMap.sample FourierSeries.pdf
-FourierSeries.sample Interaction.velocity Layers.velocity Mixture.pdf Mixture.sample Particles
-Sum.velocity
-Particles.moment Particles.quantise Particles.sample PointCloud.pdf
-PointCloud.sample SA SA.velocity
-Solution.animate Solution.plot Sphere USA USA.velocity Uniform Uniform.pdf Uniform.sample
-VonMisesFisher.pdf VonMisesFisher.sample ZonalSeries.pdf ZonalSeries.sample dissipation energy
-resume load mean_cosine metric_speed mmd order_parameter plot.animation plot.comparison
-plot.density plot.dissipation
-plot.energy plot.energy_extremisers plot.limits_without_normalisation plot.mean_field_limit
-plot.causal_limit
+Density.quantise Density.sample FourierSeries.logpdf Mixture.logpdf PointCloud.logpdf
+Uniform.logpdf VonMisesFisher.fit VonMisesFisher.logpdf ZonalSeries.logpdf Density.pdf
+Density.moment Density.plot Density.resize FlowMap.moment FlowMap.quantise FlowMap.sample
+FourierSeries.pdf FourierSeries.sample Mixture.pdf Mixture.sample Particles Particles.moment
+Particles.quantise Particles.sample PointCloud.pdf PointCloud.sample Solution.animate
+Solution.plot Sphere Uniform Uniform.pdf Uniform.sample VonMisesFisher.pdf VonMisesFisher.sample
+ZonalSeries.pdf ZonalSeries.sample dissipation energy resume load mean_cosine metric_speed mmd
+order_parameter plot.animation plot.comparison plot.density plot.dissipation plot.energy
+plot.energy_extremisers plot.limits_without_normalisation plot.mean_field_limit plot.causal_limit
 plot.metastability plot.phase_diagram plot.proposition_3_4 plot.resolution plot.stationary_states
 plot.two_token_correlation energy_share rms_velocity sinkhorn_scaling slope sobolev
 studies.limits_without_normalisation theory.critical_noise theory.dobrushin_constant
 theory.eigenvalues theory.energy_dirac theory.energy_uniform theory.growth_rates
-theory.log_eigenvalues
-theory.transition_beta theory.wendel transport_map wasserstein
+theory.log_eigenvalues theory.transition_beta theory.wendel transport_map wasserstein
 """
-NAMES = [*OWN, *PLAIN.split()]
+# each public kind of dynamics, and its velocity: other tables of tests walk them, too
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in KNOWN if kind.__name__ in mf.__all__}
+MOVING = [name for kind in KINDS for name in (kind, f"{kind}.velocity")]
+NAMES = [*dict.fromkeys([*OWN, *MOVING, *PLAIN.split()])]
 
 
 def called(name: str) -> Callable[..., Any]:
@@ -404,6 +393,9 @@ def good_arguments(name: str) -> dict[str, Any]:
             elif each != "ds":
                 good[each] = GOOD[each]
     return good
+
+
+OBJECTS |= {name: kind(**good_arguments(name)) for name, kind in KINDS.items()}
 
 
 def arguments_of(name: str) -> Iterator[str]:

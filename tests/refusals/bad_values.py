@@ -301,7 +301,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "Kuramoto": [({"noise": -1.0}, "noise must be a finite number >= 0, got -1")],
     "SA.velocity": [({"at": [[2.0, 0.0]]}, "at must have rows of norm 1")],
-    "CircleInteraction.velocity": [
+    "Kuramoto.velocity": [
         ({"measure": ON_SPHERE, "at": EYE}, "dim = 2, that of Kuramoto.*, got one of dim 3"),
     ],
     "Attention.velocity": [

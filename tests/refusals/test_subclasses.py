@@ -10,6 +10,7 @@ import pytest
 import meanfield as mf
 from meanfield.measures import LineFlowMap, SphereFlowMap
 from tests.handmade import run
+from tests.refusals.bad_calls import KINDS, good_arguments
 
 EAST = mf.VonMisesFisher([1.0, 0.0], 1.0)
 NORTH = mf.VonMisesFisher([0.0, 0.0, 1.0], 1.0)
@@ -37,18 +38,7 @@ MEASURES = {
 }
 SPACES = {mf.Circle: (16,), mf.Sphere: (7,), mf.Zonal: (3, 7)}
 DYNAMICS = {
-    mf.SA: lambda kind: kind(1.0),
-    mf.USA: lambda kind: kind(1.0),
-    mf.DoublyStochastic: lambda kind: kind(1.0),
-    mf.Attention: lambda kind: kind(1.0, [mf.Head()]),
-    mf.Interaction: lambda kind: kind([1.0, 1.0]),
-    mf.FeedForward: lambda kind: kind(np.eye(2), np.eye(2)),
-    mf.Alignment: lambda kind: kind(2.0),
-    mf.Kuramoto: lambda kind: kind(1.0),
-    mf.CircleInteraction: lambda kind: kind([1.0]),
-    mf.Sum: lambda kind: kind([mf.SA(1.0)], weights=[2.0]),
-    mf.Layers: lambda kind: kind([mf.SA(1.0)], step=0.1),
-    mf.LayerMap: lambda kind: kind(mf.SA(1.0), step=0.1),
+    kind: lambda kind, name=name: kind(**good_arguments(name)) for name, kind in KINDS.items()
 }
 LAWS = {
     mf.Uniform: lambda kind: kind(2),
