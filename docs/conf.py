@@ -20,6 +20,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from benchmark_tables import benchmark_tables  # noqa: E402 (beside this file)
 from moving_measure import moving_measure  # noqa: E402
 from page_blocks import inside, run_page  # noqa: E402
+from reference import reference  # noqa: E402
 from rooms import rooms  # noqa: E402
 
 # everything that a build makes for itself; git ignores it
@@ -30,15 +31,6 @@ DRAWING = {
     "howto/any_kernel.md": "howto",
     "howto/new_dynamics.md": "howto",
     "howto/own_density.md": "howto",
-}
-
-# files outside of docs/ that link to one another, and where they are among the pages
-INCLUDED = {
-    "README.md": "validation.md",
-    "validation/README.md": "validation.md",
-    "RESULTS.md": "results.md",
-    "CHANGELOG.md": "changelog.md",
-    "CODE_OF_CONDUCT.md": "../CODE_OF_CONDUCT.md",
 }
 
 project = "meanfield"
@@ -108,12 +100,17 @@ def draw(page: str, folder: Path) -> None:
             shutil.copy(figure, folder)
 
 
+def write_reference(*_: object) -> None:
+    """Write the page of the API before Sphinx looks which pages there are."""
+    GENERATED.mkdir(exist_ok=True)
+    (GENERATED / "api.md").write_text(reference(), encoding="utf-8")
+
+
 def generate(app: Sphinx) -> None:
     """Draw what pages show, and print the benchmarks' tables."""
     for library in "matplotlib", "meanfield":  # the gallery's own logger would print all
         logging.getLogger(library).setLevel("WARNING")
     to_files()
-    GENERATED.mkdir(exist_ok=True)
     if (
         app.config.plot_gallery != "0"
     ):  # sphinx-build -D plot_gallery=0 makes a draft without pictures
@@ -129,8 +126,8 @@ def generate(app: Sphinx) -> None:
 
 
 def follow(_: Sphinx, __: str, ___: str, content: list[str]) -> None:
-    """Let pages that are included here refer to each other."""
-    for file, page in INCLUDED.items():
+    """Let pages of validation/ refer to each other where they are included."""
+    for file, page in ("README.md", "validation.md"), ("RESULTS.md", "results.md"):
         content[0] = content[0].replace(f"]({file})", f"]({page})")
 
 
@@ -161,6 +158,7 @@ def is_for_rooms(
 
 def setup(app: Sphinx) -> None:
     """Have generated parts made before anything reads them, and texts read as they are meant."""
+    app.connect("config-inited", write_reference)
     app.connect("builder-inited", generate, priority=100)
     app.connect("include-read", follow)
     app.connect("autodoc-skip-member", is_for_rooms)

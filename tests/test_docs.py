@@ -12,6 +12,7 @@ from PIL import Image
 import meanfield as mf
 from meanfield.typing import names_for_rooms
 from tests.handmade import slow
+from tests.refusals.bad_calls import KINDS, good_arguments
 from tests.tiers import rows
 
 ROOT = Path(__file__).parent.parent
@@ -21,6 +22,7 @@ sys.path.insert(0, str(DOCS))
 from benchmark_tables import benchmark_tables  # noqa: E402 (beside the pages)
 from look import VIEWS, faults  # noqa: E402 (beside the pages)
 from page_blocks import blocks, run_page  # noqa: E402 (beside the pages)
+from reference import reference  # noqa: E402 (beside the pages)
 
 PAGES = ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in DOCS.rglob("*.md"))]
 PAGES = [page for page in PAGES if not page.startswith("docs/generated/")]
@@ -121,7 +123,7 @@ def test_a_page_that_is_wrong_is_told():
 
 
 def test_api_lists_every_public_name():
-    listed = set(read("docs/api.md").split())
+    listed = set(reference().split())
     modules = {"exceptions", "plot", "studies", "theory", "trained", "typing"}
     missing = set(mf.__all__) - modules - listed
     for module in (mf.exceptions, mf.plot, mf.studies, mf.theory, mf.trained):
@@ -245,6 +247,50 @@ def test_sums_in_linear_time_end_where_the_page_says(column, law, dynamics):
     for beta, sums in (limit, "transforms"), (1.01 * limit, "direct"):
         run = mf.evolve(tokens, dynamics(beta), 1e-9, 1)
         assert run.dataset.attrs["sums"] == sums
+
+
+LAWS = {2: CIRCLE, 3: BUMPS, 4: mf.VonMisesFisher(np.eye(4)[0], 1.0)}
+SPACES = {2: mf.Circle(16), 3: mf.Sphere(7), 4: mf.Zonal(4, 15, np.eye(4)[0])}
+MEASURES = [
+    lambda dim: mf.Density(SPACES[dim], LAWS[dim]),
+    lambda dim: mf.FlowMap(LAWS[dim], tol=1e-3),
+    lambda dim: mf.Particles(np.eye(dim)),
+]
+# where a measure is moved, of the circle, S^2 without an axis, and about an axis
+WHERE = {
+    (2, 3, 4): "yes",
+    (2, 4): "not on S² without an axis",
+    (2,): "on the circle",
+    (): "no",
+}
+
+
+def is_moved(measure, dynamics):
+    try:
+        mf.evolve(measure, dynamics, t_end=getattr(dynamics, "step", 1e-9), save_at=1)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", sorted({*KINDS} - {"Sum"}))
+def test_what_moves_what_is_what_the_page_says(name):
+    """The first row of the table that has the name."""
+
+    def dynamics(dim):
+        # matrices that commute with turns about the axis
+        first = np.eye(dim)[:1]
+        matrices = {"W": first.T, "A": first} if name == "FeedForward" else {}
+        return KINDS[name](**good_arguments(name) | matrices)
+
+    cells = [
+        WHERE[tuple(dim for dim in LAWS if is_moved(measure(dim), dynamics(dim)))]
+        for measure in MEASURES
+    ]
+    lines = read("docs/howto/choosing_a_measure.md").splitlines()
+    row = next((line for line in lines if line[:2] == "| " and f"`{name}`" in line), "none")
+    end = f"| {' | '.join(cells)} |"
+    assert row.endswith(end), f"a row for 'What moves what' of this page:\n| `{name}` {end}"
 
 
 def beta_limit(row, column):
