@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from meanfield._checks import cut, one_line
 
@@ -20,7 +20,8 @@ __all__ = [
 # a key of a case may be as long as its file
 _LONGEST_LINE = 1000
 
-# how runs end that came to the time that they were asked for
+# how runs end, and which of these came to the time that they were asked for
+Status = Literal["finished", "clustered", "under-resolved", "failed", "interrupted"]
 GOOD = ("finished", "clustered")
 
 

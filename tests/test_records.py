@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield._checks import from_record, to_record
+from meanfield._records import from_record, to_record
 from meanfield.dynamics import KNOWN
 from meanfield.laws import LAWS
 from tests.refusals.bad_calls import KINDS, good_arguments

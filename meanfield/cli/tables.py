@@ -372,7 +372,7 @@ def _table(made: Any, *, default: Any = ..., base: Any = None) -> Any:
     Parameters
     ----------
     made : type
-        A dataclass whose fields have metadata by `meanfield._checks.key`.
+        A dataclass whose fields have metadata by `meanfield._records.key`.
     default : str, optional
         The type of a table without the key; None if there is only one type.
     base : type, optional

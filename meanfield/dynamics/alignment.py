@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from meanfield._checks import freeze, key, number, shown
+from meanfield._checks import freeze, number, shown
+from meanfield._records import key
 from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.dynamics.isotropic import NOISE
 from meanfield.typing import Array, Summable

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from meanfield import _checks
-from meanfield._checks import Record, freeze, is_single, key, number, read_only, real_array, shown
+from meanfield._checks import freeze, is_single, number, read_only, real_array, shown
+from meanfield._records import Record, key
 from meanfield.dynamics.causal import MASK, Causal, Maskable, check_mask
 from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, is_multiple, parts_of
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA, Isotropic

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from meanfield._checks import freeze, key, number, shown
+from meanfield._checks import freeze, number, shown
+from meanfield._records import key
 from meanfield.dynamics.facts import Dynamics
 from meanfield.kernels import causal
 from meanfield.spaces.geometry import project

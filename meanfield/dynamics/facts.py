@@ -16,12 +16,12 @@ from meanfield._checks import (
     freeze,
     is_number,
     is_of_package,
-    key,
     number,
     real_array,
     shown,
     unit_rows,
 )
+from meanfield._records import key
 from meanfield._shown import ShownFields
 from meanfield.dynamics.schedule import (
     Schedule,

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._checks import boolean, freeze, key, number, plus_or_minus, shown
+from meanfield._checks import boolean, freeze, number, plus_or_minus, shown
+from meanfield._records import key
 from meanfield.dynamics.causal import MASK, Causal, check_mask
 from meanfield.dynamics.facts import Energy
 from meanfield.dynamics.isotropic import NOISE, SIGN, KernelDynamics

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from meanfield._checks import freeze, key, number, plus_or_minus
+from meanfield._checks import freeze, number, plus_or_minus
+from meanfield._records import key
 from meanfield.dynamics.causal import MASK, Causal, Maskable, check_mask
 from meanfield.dynamics.facts import Energy
 from meanfield.dynamics.schedule import TimeDependent, coefficient, in_time, largest_of

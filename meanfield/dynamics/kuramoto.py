@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from meanfield._checks import freeze, is_empty, key, number, real_array, shown
+from meanfield._checks import freeze, is_empty, number, real_array, shown
+from meanfield._records import key
 from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.dynamics.isotropic import NOISE
 from meanfield.kernels.kernel import Phases

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import erf
 
 from meanfield import _checks
-from meanfield._checks import Record, freeze, key, number, shown, unit_rows
+from meanfield._checks import freeze, number, shown, unit_rows
+from meanfield._records import Record, key
 from meanfield.dynamics.attention import ENSEMBLES, Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, Sum, is_multiple, parts_of

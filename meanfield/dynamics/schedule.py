@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import (
-    Record,
     freeze,
-    key,
     number,
     read_only,
     real_array,
@@ -25,6 +23,7 @@ from meanfield._checks import (
     time_tolerance,
     unmasked,
 )
+from meanfield._records import Record, key
 from meanfield.typing import Array, ArrayLike, Listed
 
 # control points are those of so many parts of each piece, which lie close to it

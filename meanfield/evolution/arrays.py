@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from meanfield import _checks
-from meanfield._checks import check_measure, freeze, from_record, integer, number, real_array, shown
+from meanfield._checks import check_measure, freeze, integer, number, real_array, shown
+from meanfield._records import from_record, to_record
 from meanfield.dynamics import KNOWN, AnyDynamics, Causal
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.causal import has_mask
@@ -362,7 +363,7 @@ def _series(
 
 
 def _density_record(density: Density) -> dict[str, Any]:
-    return {"space": _checks.to_record(density.space, _SPACES), **density.run_limits}
+    return {"space": to_record(density.space, _SPACES), **density.run_limits}
 
 
 def _density_limits(record: Stored) -> dict[str, Any]:
@@ -442,7 +443,7 @@ class ForgottenLaw:
 def law_record(law: Law) -> dict[str, object] | None:
     """The record of a law, None of one that no file can keep."""
     try:
-        return _checks.to_record(law, LAWS)
+        return to_record(law, LAWS)
     except ValueError:
         return None
 
@@ -848,12 +849,12 @@ def dynamics_record(dynamics: AnyDynamics, energy: AnyDynamics | None) -> Conten
 def _record(dynamics: AnyDynamics) -> dict[str, Any]:
     """The record of a dynamics in a file."""
     try:
-        return _checks.to_record(dynamics, _KINDS)
+        return to_record(dynamics, _KINDS)
     except ValueError:
         # no more can be kept if it, or a part of it, is a user's own
         words = description(dynamics), float(dynamics.noise), dynamics_title(dynamics)
         kept = ForgottenDynamics(dynamics.name, *words, has_mask=has_mask(dynamics))
-        return _checks.to_record(kept, _DYNAMICS)
+        return to_record(kept, _DYNAMICS)
 
 
 def description(dynamics: AnyDynamics) -> str:
@@ -863,7 +864,7 @@ def description(dynamics: AnyDynamics) -> str:
     """
     text = describe(dynamics)
     try:
-        record = _checks.to_record(dynamics, _KINDS, _FUNCTIONS)
+        record = to_record(dynamics, _KINDS, _FUNCTIONS)
     except ValueError:
         return text
     digest = sha256(json.dumps(record, default=np.ndarray.tolist).encode()).hexdigest()

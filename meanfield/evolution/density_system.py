@@ -13,9 +13,8 @@ from meanfield._checks import tell_apart
 from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.equations.density import LostDigitsError, unseen_share
 from meanfield.evolution.options import FLOW_MAP, Options, choose_on_unresolved
-from meanfield.evolution.recorder import Stop
 from meanfield.evolution.steppers import ExponentialSteps, Stepper
-from meanfield.evolution.system import Kept, System, Verdict
+from meanfield.evolution.system import Kept, Stop, System, Verdict
 from meanfield.functionals.speed import root_mean_square
 from meanfield.kernels.multipliers import eigenvalues_in_unit
 from meanfield.measures.density import FIT_TOLERANCE, Density

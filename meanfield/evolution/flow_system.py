@@ -24,10 +24,9 @@ from meanfield.equations.meshes import Meshes
 from meanfield.equations.rates import fields_of_layers
 from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_mass
 from meanfield.evolution.options import LEAST_RTOL, Options
-from meanfield.evolution.recorder import Stop
-from meanfield.evolution.solution import Status
 from meanfield.evolution.steppers import LargestErrorSteps, Stepper
-from meanfield.evolution.system import Kept, System, Verdict
+from meanfield.evolution.system import Kept, Stop, System, Verdict
+from meanfield.exceptions import Status
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import FREE, REACH, FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.typing import Array

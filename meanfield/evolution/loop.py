@@ -18,9 +18,10 @@ from meanfield.dynamics.schedule import within
 from meanfield.evolution import options
 from meanfield.evolution.checkpoint import Checkpoint, new_checkpoint
 from meanfield.evolution.progress import DeferredInterrupt, Progress, ProgressBar, checked_progress
-from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
+from meanfield.evolution.recorder import Monitors, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance
 from meanfield.evolution.solution import Solution
+from meanfield.evolution.system import Stop
 from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.measures import AnyMeasure, Density, FlowMap, OscillatorDensity, Particles
 from meanfield.typing import Array, ArrayLike, Rng

@@ -21,7 +21,8 @@ from meanfield.evolution.arrays import (
 )
 from meanfield.evolution.netcdf import Contents, Variable, is_name
 from meanfield.evolution.progress import DeferredInterrupt
-from meanfield.evolution.solution import Solution, Status
+from meanfield.evolution.solution import Solution
+from meanfield.evolution.system import Stop
 from meanfield.measures import AnyMeasure
 from meanfield.typing import Array
 
@@ -117,14 +118,6 @@ _OF_BRACKET = {
     PROVED: "bounds of {} are proved",
 }
 _PROVED_COMMENT = "1 where they are, 0 for estimates"
-
-
-class Stop(Exception):
-    """The run can't continue; the text says what happened, when, and what to try."""
-
-    def __init__(self, status: Status, message: str) -> None:
-        super().__init__(message)
-        self.status: Status = status
 
 
 class Recorder:

@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from meanfield._checks import from_record, integer, number, real_array, shown
+from meanfield._checks import integer, number, real_array, shown
+from meanfield._records import from_record
 from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, layer_step
 from meanfield.dynamics.schedule import within
 from meanfield.evolution import options
@@ -20,9 +21,10 @@ from meanfield.evolution.files import file_lock, remove_leftovers
 from meanfield.evolution.loop import complete
 from meanfield.evolution.netcdf import check_suffix, file_path, first_line
 from meanfield.evolution.progress import DeferredInterrupt, Progress, checked_progress
-from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
+from meanfield.evolution.recorder import Monitors, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance, check_library
 from meanfield.evolution.solution import Solution, load, other_versions
+from meanfield.evolution.system import Stop
 from meanfield.evolution.token_system import generator_from
 from meanfield.exceptions import MissingFileError, UnfinishedWarning
 from meanfield.laws import LAWS, Law

@@ -20,10 +20,11 @@ from meanfield.evolution import density_system, flow_system, token_system
 from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.options import FLOW_MAP, Options
 from meanfield.evolution.progress import DeferredInterrupt
-from meanfield.evolution.recorder import Monitors, Recorder, Stop
-from meanfield.evolution.solution import Solution, Status
+from meanfield.evolution.recorder import Monitors, Recorder
+from meanfield.evolution.solution import Solution
 from meanfield.evolution.steppers import Stepper
-from meanfield.evolution.system import MOST_STEPS, System, Verdict
+from meanfield.evolution.system import MOST_STEPS, Stop, System, Verdict
+from meanfield.exceptions import Status
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap

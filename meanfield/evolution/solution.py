@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_args, overload
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from meanfield.evolution import arrays, netcdf
 from meanfield.evolution.arrays import Resumption, text_of
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.netcdf import Contents, Variable
-from meanfield.exceptions import GOOD
+from meanfield.exceptions import GOOD, Status
 from meanfield.kernels.direct import blocks
 from meanfield.measures import AnyMeasure, Density
 from meanfield.spaces.sphere import Sphere
@@ -53,7 +53,6 @@ _PACKAGES = ("meanfield", "numpy", "scipy", "pyfftw", "ducc0", "shtns")
 _OPTIONAL = "shtns"
 _SHA_256 = re.compile("[0-9a-f]{64}")
 
-Status = Literal["finished", "clustered", "under-resolved", "failed", "interrupted"]
 if TYPE_CHECKING:
     import xarray as xr
     from typing_extensions import TypeVar

@@ -14,9 +14,8 @@ from meanfield.equations.history import History
 from meanfield.equations.rates import NOT_FINITE
 from meanfield.equations.tendency import tendency
 from meanfield.evolution.options import Options
-from meanfield.evolution.recorder import Stop
-from meanfield.evolution.solution import Status
 from meanfield.evolution.steppers import ExplicitSteps, Stepper
+from meanfield.exceptions import Status
 from meanfield.functionals.energies import (
     LostEnergyError,
     energy_drifts,
@@ -45,6 +44,14 @@ def time_unit(dynamics: Dynamics) -> float:
 
 M = TypeVar("M", bound=AnyMeasure)
 Kept = Mapping[str, Callable[[Any], Any]]
+
+
+class Stop(Exception):
+    """The run can't continue; the text says what happened, when, and what to try."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status: Status = status
 
 
 class Verdict(Enum):

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meanfield._checks import (
-    Record,
     freeze,
     generator,
     integer,
     is_of_package,
-    key,
     rounding,
     shown,
     unit_rows,
@@ -23,6 +21,7 @@ from meanfield._checks import (
     unmasked,
 )
 from meanfield._checks import weights as checked_weights
+from meanfield._records import Record, key
 from meanfield._shown import ShownFields
 from meanfield.kernels.direct import logs
 from meanfield.spaces.geometry import (

@@ -12,7 +12,8 @@ import scipy
 from scipy.special import logsumexp
 
 from meanfield import _checks
-from meanfield._checks import freeze, key, number, real_array, shown, unit_rows
+from meanfield._checks import freeze, number, real_array, shown, unit_rows
+from meanfield._records import key
 from meanfield.laws.law import KnownLaw, points_around
 from meanfield.laws.series import Pieces, fourier_rows
 from meanfield.spaces import FINEST, CircleAt, Places, SphereAt

@@ -13,7 +13,8 @@ from numpy.polynomial import chebyshev
 from scipy.special import comb
 
 from meanfield import _checks
-from meanfield._checks import EPS, freeze, integer, key, read_only, real_array, unit_vector
+from meanfield._checks import EPS, freeze, integer, read_only, real_array, unit_vector
+from meanfield._records import key
 from meanfield.laws import law
 from meanfield.spaces.circle import horner
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum

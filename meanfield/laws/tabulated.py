@@ -16,7 +16,6 @@ from meanfield._checks import (
     boolean,
     freeze,
     integer,
-    key,
     real_array,
     rounding,
     snap_to_ends,
@@ -24,6 +23,7 @@ from meanfield._checks import (
     unit_vector,
     unmasked,
 )
+from meanfield._records import key
 from meanfield.laws.law import KnownLaw, Uniform, drawn, vector
 from meanfield.laws.series import Pieces, fourier_rows
 from meanfield.spaces import CircleAt, Places, Sphere, SphereAt

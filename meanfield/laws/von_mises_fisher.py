@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from meanfield._checks import EPS, freeze, key, number, rounding, unit_rows, unit_vector
+from meanfield._checks import EPS, freeze, number, rounding, unit_rows, unit_vector
 from meanfield._checks import weights as checked_weights
+from meanfield._records import key
 from meanfield.kernels.multipliers import log_eigenvalues, scaled_eigenvalues
 from meanfield.laws.law import KnownLaw, brief, drawn, points_around, vector
 from meanfield.typing import Array, ArrayLike

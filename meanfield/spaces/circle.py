@@ -11,7 +11,8 @@ from typing import Any
 import ducc0
 import numpy as np
 
-from meanfield._checks import integer, key
+from meanfield._checks import integer
+from meanfield._records import key
 from meanfield.spaces.geometry import GOLDEN, circle_angles, circle_points
 from meanfield.spaces.grid import Grid, power_by_degree
 from meanfield.typing import Array, Coefficients, Indices

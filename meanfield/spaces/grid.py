@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from meanfield._checks import Record
+from meanfield._records import Record
 from meanfield.typing import Array, Coefficients, Indices, Integers, Listed
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import ducc0
 import numpy as np
 
-from meanfield._checks import integer, key, shown
+from meanfield._checks import integer, shown
+from meanfield._records import key
 from meanfield.spaces.geometry import GOLDEN, sphere_angles, sphere_points
 from meanfield.spaces.grid import Grid
 from meanfield.typing import Array, Coefficients, Indices, Integers, NDArray

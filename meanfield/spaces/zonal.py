@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from meanfield._checks import integer, key, read_only, unit_vector
+from meanfield._checks import integer, read_only, unit_vector
+from meanfield._records import key
 from meanfield.spaces import gegenbauer
 from meanfield.spaces.geometry import GOLDEN, line_points, perpendicular
 from meanfield.spaces.grid import Grid

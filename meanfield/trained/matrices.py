@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meanfield._checks import Record, check_type, freeze, integer, number, one_of, real_array, shown
+from meanfield._checks import check_type, freeze, integer, number, one_of, real_array, shown
+from meanfield._records import Record
 from meanfield.typing import Array, ArrayLike, NDArray
 
 KINDS = "layer", "rms", "none"

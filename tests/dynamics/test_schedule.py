@@ -7,7 +7,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 import meanfield as mf
-from meanfield._checks import from_record, to_record
+from meanfield._records import from_record, to_record
 from meanfield.dynamics.schedule import Schedule, at_time, schedules, slope_of, varying, within
 
 TIMES = np.array([0.0, 0.4, 1.0, 1.7, 2.0])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield._checks import from_record, to_record
+from meanfield._records import from_record, to_record
 from meanfield.dynamics import KNOWN
 from meanfield.laws import LAWS
 from tests.dynamics.weighted import heads

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield._checks import from_record, to_record
+from meanfield._records import from_record, to_record
 from meanfield.kernels.multipliers import scaled_eigenvalues
 from meanfield.laws import LAWS
 from meanfield.laws.tabulated import _CONDITION, _Whole

@@ -16,13 +16,13 @@ from meanfield._checks import (
     freeze,
     generator,
     integer,
-    key,
     number,
     one_of,
     shown,
     tell_apart,
     unit_rows,
 )
+from meanfield._records import key
 from meanfield.functionals.distances import mmd_with_error, sobolev
 from meanfield.functionals.transport import ON_SPHERE, Bracket, exact
 from meanfield.functionals.transport.circle import best_shift, distance_of_angles, sliver
