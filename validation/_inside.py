@@ -15,8 +15,8 @@ from meanfield.evolution import checkpoint as checkpoints
 from meanfield.evolution import evolve_batch
 from meanfield.evolution.density_system import NoisyDensitySystem
 from meanfield.evolution.netcdf import Contents, seal
-from meanfield.evolution.options import Options
 from meanfield.evolution.restart import restart
+from meanfield.evolution.settings import Settings
 from meanfield.evolution.solution import version_of
 from meanfield.functionals.transport.sphere import sphere_distance
 from meanfield.kernels.direct import float32_error, log_moment
@@ -55,7 +55,7 @@ __all__ = [
     "NoisyDensitySystem",
     "ORANGE",
     "Refusal",
-    "Options",
+    "Settings",
     "SMALL",
     "OutputField",
     "adapt",

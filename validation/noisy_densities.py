@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ive
 
 import meanfield as mf
-from validation._inside import NoisyDensitySystem, Options
+from validation._inside import NoisyDensitySystem, Settings
 from validation.claims import Claim, main
 
 Array = NDArray[np.float64]
@@ -30,8 +30,8 @@ def starts() -> dict[str, mf.Density]:
 
 def _stepped(start: mf.Density, dynamics: mf.SA | mf.USA, count: int) -> Array:
     """The state at t = 1 after equal steps."""
-    options = Options(1e9, 1e9)
-    steps = NoisyDensitySystem(start, dynamics, options).stepper(1.0)
+    loose = Settings(1e9, 1e9)
+    steps = NoisyDensitySystem(start, dynamics, loose).stepper(1.0)
     while steps.status == "running":
         steps.h_abs = 1.0 / count
         steps.step()

@@ -11,7 +11,7 @@ from meanfield._checks import ascending, norm_tolerance, number, real_array, sho
 from meanfield.dynamics import SA, USA, Attention
 from meanfield.equations.batch import BatchTendency, GramBatch, batch_tendency
 from meanfield.equations.rates import NOT_FINITE
-from meanfield.evolution.options import LEAST_RTOL
+from meanfield.evolution.settings import LEAST_RTOL
 from meanfield.evolution.steppers import ExplicitSteps, LooseSteps
 from meanfield.exceptions import Interrupted
 from meanfield.typing import Array, ArrayLike, NDArray

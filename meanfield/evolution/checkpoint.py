@@ -14,8 +14,8 @@ from meanfield._checks import shown
 from meanfield.evolution.arrays import Resumption, law_record
 from meanfield.evolution.files import file_lock, remove_leftovers, set_aside
 from meanfield.evolution.netcdf import check_suffix
-from meanfield.evolution.options import FLOW_MAP
 from meanfield.evolution.run import Run
+from meanfield.evolution.settings import FLOW_MAP
 from meanfield.evolution.solution import Solution
 from meanfield.exceptions import UnsavedWarning
 from meanfield.laws import Law
@@ -57,7 +57,7 @@ class Checkpoint:
         """Remember what a run begins with, should it be interrupted in its first save."""
         measure = run.system.measure()
         self._latest, law = run.resumption(), _law(measure)
-        is_flow = run.plan.options.on_unresolved == FLOW_MAP
+        is_flow = run.plan.settings.on_unresolved == FLOW_MAP
         needs_law = is_flow or isinstance(measure, FlowMap)
         if self.path is not None and needs_law and law is not None and law_record(law) is None:
             warnings.warn(f"no file can keep {law!r}: give it to `resume` as law=", stacklevel=5)

@@ -12,7 +12,7 @@ import numpy as np
 from meanfield._checks import tell_apart
 from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.equations.density import LostDigitsError, unseen_share
-from meanfield.evolution.options import FLOW_MAP, Options, choose_on_unresolved
+from meanfield.evolution.settings import FLOW_MAP, Settings, choose_on_unresolved
 from meanfield.evolution.steppers import ExponentialSteps, Stepper
 from meanfield.evolution.system import Kept, Stop, System, Verdict
 from meanfield.functionals.speed import root_mean_square
@@ -40,8 +40,8 @@ class DensitySystem(System[Density]):
     # sums of positive terms, taken once G is small, may need a finer grid than any
     faults = (ArithmeticError, ValueError)
 
-    def __init__(self, density: Density, dynamics: Dynamics, options: Options) -> None:
-        super().__init__(density, dynamics, options)
+    def __init__(self, density: Density, dynamics: Dynamics, settings: Settings) -> None:
+        super().__init__(density, dynamics, settings)
         self.tail_tol = density.tail_tol
         self.max_size = density.max_size or max(density.space.size, density.space.size_limit)
         self.limit = self.max_size
@@ -61,7 +61,7 @@ class DensitySystem(System[Density]):
             self._refine(missed)
         self._see_all()
         grows = density.max_size is None and not isinstance(density.space, Sphere)
-        if grows and self.options.on_unresolved == FLOW_MAP:
+        if grows and self.settings.on_unresolved == FLOW_MAP:
             # after three doublings, where nodes cost less than the next; on S^2 they cost more
             hand_over = min(self.max_size, 8 * density.space.size + 7)
             self.limit = max(hand_over, self.measure().space.size)
@@ -134,11 +134,11 @@ class DensitySystem(System[Density]):
         finer = density.resize(size)
         _log.info("t = %g: %r grows to %r, tail %.1e", self.t, density.space, finer.space, tail)
         self.adopt(self._equation(finer), works=self.works)
-        if self.t == self.options.t_start:
+        if self.t == self.settings.t_start:
             self._base = finer
 
     def _unresolved(self, density: Density, tail: float, what: str) -> Stop:
-        at_start = self.t == self.options.t_start
+        at_start = self.t == self.settings.t_start
         is_of_law = at_start and tail == density.misfit
         what = what or ("misfit of the law" if is_of_law else "spectral tail")
         reached, allowed = tell_apart(tail, self.tail_tol)
@@ -148,7 +148,7 @@ class DensitySystem(System[Density]):
 
     def _remedy(self, text: str) -> str:
         """The text with what a user may choose who has chosen to stop, "" where that is all."""
-        asked = self.options.on_unresolved
+        asked = self.settings.on_unresolved
         if asked == choose_on_unresolved(self.measure(), self.dynamics, None):
             return ""
         return text.format(f"`on_unresolved='{FLOW_MAP}'`")
@@ -193,7 +193,7 @@ class NoisyDensitySystem(DensitySystem):
 
     def rebase(self, measure: Density) -> None:
         """Go on from a density as it is saved; at t = 0 Simpson's rule begins with its rates."""
-        if self.t == self.options.t_start:
+        if self.t == self.settings.t_start:
             self.losing, self.heating = self._rates(self.t, self.state)
         super().rebase(measure)
 

@@ -23,7 +23,7 @@ from meanfield.equations.line import FlowTendency, line_field
 from meanfield.equations.meshes import Meshes
 from meanfield.equations.rates import fields_of_layers
 from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_mass
-from meanfield.evolution.options import LEAST_RTOL, Options
+from meanfield.evolution.settings import LEAST_RTOL, Settings
 from meanfield.evolution.steppers import LargestErrorSteps, Stepper
 from meanfield.evolution.system import Kept, Stop, System, Verdict
 from meanfield.exceptions import Status
@@ -50,7 +50,7 @@ _USA_SHARE = 0.3
 _REGATHER_AFTER, _REGATHER_LATE, _MASS_OF_LATE = 1.0, 2.5, 1e-4
 
 
-def system_for(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[Any]:
+def system_for(flow: FlowMap, dynamics: Dynamics, settings: Settings) -> System[Any]:
     """The system of a flow map of either form.
 
     Raises
@@ -59,16 +59,16 @@ def system_for(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[An
         If it can't be moved by this dynamics.
     """
     if isinstance(flow, SphereFlowMap):
-        return SphereSystem(flow, dynamics, options)
+        return SphereSystem(flow, dynamics, settings)
     line = cast(LineFlowMap, flow)
     try:
-        return LineSystem(line, dynamics, options)
+        return LineSystem(line, dynamics, settings)
     except AsymmetryError:
         if line.dim != 3 or not line.is_at_labels:
             raise
     # the law is symmetric, but the measure will not stay so
     whole = SphereFlowMap(line.law, tol=max(line.tol, _TOL_ON_S2), **line.run_limits)
-    return SphereSystem(whole, dynamics, options)
+    return SphereSystem(whole, dynamics, settings)
 
 
 def moments_of_step(stepper: Any, moments: Callable[[float, Array], Array], size: int) -> Array:
@@ -95,7 +95,7 @@ class LineSystem(System[LineFlowMap]):
     ----------
     flow : LineFlowMap
     dynamics : Dynamics
-    options : Options
+    settings : Settings
         Its tolerances in time do not count: they are the flow map's own.
 
     Attributes
@@ -114,7 +114,7 @@ class LineSystem(System[LineFlowMap]):
     remedy: ClassVar[str] = "a larger `tol` of the flow map"
     kept: ClassVar[Kept] = {**System.kept, "adaptation": float, "keeps_history": bool}
 
-    def __init__(self, flow: LineFlowMap, dynamics: Dynamics, options: Options) -> None:
+    def __init__(self, flow: LineFlowMap, dynamics: Dynamics, settings: Settings) -> None:
         if dynamics.reach > _LARGE_REACH:
             _log.info("tables of the kernel for a reach of %g", dynamics.reach)
         # a layer that can't be run is refused before any work starts
@@ -128,7 +128,7 @@ class LineSystem(System[LineFlowMap]):
         lines = (part.line for instance in instances for part in self._field(instance).parts)
         fixed = all(instance.known_by_moments for instance in instances)
         self.keeps_history = fixed and flow.is_at_labels and all(line.relative for line in lines)
-        super().__init__(flow.refine(self._reach, dynamics.steepness), dynamics, options)
+        super().__init__(flow.refine(self._reach, dynamics.steepness), dynamics, settings)
 
     def outlook(self) -> str:
         """How many nodes a kernel of large reach makes."""
@@ -246,7 +246,7 @@ class SphereSystem(System[SphereFlowMap]):
         At t = 0.
     dynamics : Dynamics
         Without noise.
-    options : Options
+    settings : Settings
         Its tolerances in time do not count: they are the flow map's own.
 
     Attributes
@@ -269,7 +269,7 @@ class SphereSystem(System[SphereFlowMap]):
     integrator = LargestErrorSteps
     has_maps, label_error = _attribute_of_meshes("has_maps"), _attribute_of_meshes("label_error")
 
-    def __init__(self, flow: SphereFlowMap, dynamics: Dynamics, options: Options) -> None:
+    def __init__(self, flow: SphereFlowMap, dynamics: Dynamics, settings: Settings) -> None:
         if flow.t > 0.0:
             raise ValueError(
                 f"measure must be a flow map at t = 0 on S^2, got one of t = {flow.t:g}: evolve "
@@ -293,13 +293,13 @@ class SphereSystem(System[SphereFlowMap]):
             tol=tol * _USA_SHARE if dynamics.has_kernel_size else tol,
             radius=1.0 / max(4.0, scale) if absorbs else 0.0,
         )
-        self.since = self._saved = options.t_start
+        self.since = self._saved = settings.t_start
         try:
             first = self.meshes.first(flow)
         except ArithmeticError as error:
             raise ValueError(f"measure {shown(flow)} can't be run: {error}") from error
         first.tol = tol
-        super().__init__(first, dynamics, options)
+        super().__init__(first, dynamics, settings)
 
     def _equation(self, measure: SphereFlowMap) -> SphereTendency | InTime:
         field, acting = self.meshes.field, self.acting

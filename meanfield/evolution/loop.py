@@ -15,11 +15,12 @@ from meanfield._checks import integer, is_single, number, real_array, time_toler
 from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.own import layer_step
 from meanfield.dynamics.schedule import within
-from meanfield.evolution import options
+from meanfield.evolution import settings
 from meanfield.evolution.checkpoint import Checkpoint, new_checkpoint
 from meanfield.evolution.progress import DeferredInterrupt, Progress, ProgressBar, checked_progress
 from meanfield.evolution.recorder import Monitors, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance
+from meanfield.evolution.settings import Settings
 from meanfield.evolution.solution import Solution
 from meanfield.evolution.system import Stop
 from meanfield.exceptions import Interrupted, UnfinishedWarning
@@ -90,7 +91,7 @@ def complete(run: Run, checkpoint: Checkpoint, progress: Progress) -> Solution:
 
 
 class Asked(TypedDict, total=False):
-    """The options of `evolve`."""
+    """What `evolve` may be asked for, beside the file that keeps its run."""
 
     t_start: float
     rtol: float
@@ -100,7 +101,6 @@ class Asked(TypedDict, total=False):
     rng: Rng | None
     monitors: Monitors | None
     progress: Progress
-    checkpoint: str | os.PathLike[str] | None
     energy: float | AnyDynamics | None
 
 
@@ -110,6 +110,8 @@ def evolve(
     dynamics: AnyDynamics,
     t_end: float,
     save_at: int | ArrayLike | None = None,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
     **asked: Unpack[Asked],
 ) -> Solution[OscillatorDensity]: ...
 @overload
@@ -118,6 +120,8 @@ def evolve(
     dynamics: AnyDynamics,
     t_end: float,
     save_at: int | ArrayLike | None = None,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
     **asked: Unpack[Asked],
 ) -> Solution[Density | FlowMap]: ...
 @overload
@@ -126,6 +130,8 @@ def evolve(
     dynamics: AnyDynamics,
     t_end: float,
     save_at: int | ArrayLike | None = None,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
     **asked: Unpack[Asked],
 ) -> Solution[M]: ...
 def evolve(
@@ -245,18 +251,10 @@ def solve(
     t_end: float,
     save_at: int | ArrayLike | None = None,
     *,
-    t_start: float = 0.0,
-    rtol: float = 1e-9,
-    atol: float = 1e-12,
-    max_step: float | None = None,
-    on_unresolved: str | None = None,
-    rng: Rng | None = None,
-    monitors: Monitors | None = None,
-    progress: Progress = False,
     checkpoint: Checkpoint | None = None,
-    energy: float | AnyDynamics | None = None,
     case: str = "",
     about: Mapping[str, str | int | float] | None = None,
+    **asked: Unpack[Asked],
 ) -> Solution:
     """`evolve` without its warning: commands and studies report themselves how a run ended.
 
@@ -270,22 +268,20 @@ def solve(
     Interrupted
         On Ctrl-C, with what the run has so far.
     """
-    times = save_times(t_start, t_end, save_at)
-    progress = checked_progress(progress)
-    max_step = None if max_step is None else number("max_step", max_step, above=0)
-    dynamics, energy = (within(each, times[0], times[-1]) for each in (dynamics, energy))
-    asked = options.checked_energy(measure, energy)
-    known = options.check_start(measure, dynamics, times, rng=rng, energy=asked)
+    times = save_times(asked.get("t_start", Settings.t_start), t_end, save_at)
+    progress, rng = checked_progress(asked.get("progress", False)), asked.get("rng")
+    span = times[0], times[-1]
+    dynamics, energy = (within(each, *span) for each in (dynamics, asked.get("energy")))
+    followed = settings.checked_energy(measure, energy)
+    known = settings.check_start(measure, dynamics, times, rng=rng, energy=followed)
     if (step := layer_step(dynamics)) is not None:
-        times = options.layer_times(times, step)
-    choice = options.choose_on_unresolved(measure, known, on_unresolved)
-    system_options = {"t_start": t_start, "rtol": rtol, "atol": atol, "on_unresolved": choice}
-    chosen = options.checked(system_options)
-    watch = checked_monitors(monitors)
-    steps_follow = {} if step or known.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
-    options.check_float32(measure, known, steps_follow)
-    about_run = options.checked_about(about)
-    plan = Plan(dynamics, times, chosen, watch, max_step, asked, case, about_run)
+        times = settings.layer_times(times, step)
+    choice = settings.choose_on_unresolved(measure, known, asked.get("on_unresolved"))
+    chosen = settings.checked({**vars(Settings()), **asked, "on_unresolved": choice})
+    monitors = checked_monitors(asked.get("monitors"))
+    tolerances = {} if step or known.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
+    settings.check_float32(measure, known, tolerances)
+    plan = Plan(dynamics, times, chosen, monitors, followed, case, settings.checked_about(about))
     run = Run(plan, plan.system(measure, rng))
     return complete(run, checkpoint or Checkpoint(None), progress)
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from meanfield._checks import integer, number, real_array, shown
 from meanfield._records import from_record
 from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, layer_step
 from meanfield.dynamics.schedule import within
-from meanfield.evolution import options
+from meanfield.evolution import settings
 from meanfield.evolution.arrays import ForgottenLaw, Resumption, description
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers
@@ -23,12 +23,22 @@ from meanfield.evolution.netcdf import check_suffix, file_path, first_line
 from meanfield.evolution.progress import DeferredInterrupt, Progress, checked_progress
 from meanfield.evolution.recorder import Monitors, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance, check_library
+from meanfield.evolution.settings import Settings
 from meanfield.evolution.solution import Solution, load, other_versions
 from meanfield.evolution.system import Stop
 from meanfield.evolution.token_system import generator_from
 from meanfield.exceptions import MissingFileError, UnfinishedWarning
 from meanfield.laws import LAWS, Law
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, SphereFlowMap
+
+
+class Supplied(TypedDict, total=False):
+    """What a file can't keep of a run."""
+
+    monitors: Monitors | None
+    law: Law | None
+    dynamics: OwnDynamics | None
+    energy: OwnDynamics | None
 
 
 def resume(
@@ -101,11 +111,7 @@ def resume_from(
     saved: Solution,
     path: str | os.PathLike[str],
     progress: Progress = False,
-    *,
-    monitors: Monitors | None = None,
-    law: Law | None = None,
-    dynamics: OwnDynamics | None = None,
-    energy: OwnDynamics | None = None,
+    **supplied: Unpack[Supplied],
 ) -> Solution:
     """`resume` with what `loaded` has read from the file, which warns of no ending.
 
@@ -122,14 +128,15 @@ def resume_from(
     with file_lock(place, "path"):
         remove_leftovers(place)
         if saved.resumption is None:
-            for name, dynamics_given in {"dynamics": dynamics, "energy": energy}.items():
-                if dynamics_given is not None:
-                    setattr(saved, name, _kept_or_given(name, saved, dynamics_given))
+            if (dynamics := supplied.get("dynamics")) is not None:
+                saved.dynamics = _kept_or_given("dynamics", saved, dynamics)
+            if (energy := supplied.get("energy")) is not None:
+                saved.energy = _kept_or_given("energy", saved, energy)
             if place.exists():
                 previous(place).unlink(missing_ok=True)
             return saved
         check_suffix("path", place)
-        run = restart(saved, path, monitors=monitors, law=law, dynamics=dynamics, energy=energy)
+        run = restart(saved, path, **supplied)
         if others := other_versions(saved.versions):
             warnings.warn(
                 f"{path} was written with {', '.join(others)}: the rest of the run may differ "
@@ -149,11 +156,7 @@ _FAULTS = (
 def restart(
     saved: Solution,
     path: str | os.PathLike[str],
-    *,
-    monitors: Monitors | None = None,
-    law: Law | None = None,
-    dynamics: OwnDynamics | None = None,
-    energy: OwnDynamics | None = None,
+    **supplied: Unpack[Supplied],
 ) -> Run:
     """The run of a solution as it was at its last checkpoint.
 
@@ -164,12 +167,12 @@ def restart(
     """
     if saved.resumption is None:
         raise ValueError(f"{path} can't be resumed: its run was {saved.status}")
-    known = _monitors(saved.resumption, checked_monitors(monitors))
-    saved.dynamics = _kept_or_given("dynamics", saved, dynamics)
-    saved.energy = _kept_or_given("energy", saved, energy)
+    known = _monitors(saved.resumption, checked_monitors(supplied.get("monitors")))
+    saved.dynamics = _kept_or_given("dynamics", saved, supplied.get("dynamics"))
+    saved.energy = _kept_or_given("energy", saved, supplied.get("energy"))
     try:
         plan = _plan(saved, saved.resumption, known)
-        return _run(plan, saved, saved.resumption, law)
+        return _run(plan, saved, saved.resumption, supplied.get("law"))
     except _FAULTS as error:
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
         raise ValueError(f"{path} can't be resumed: {first_line(reason)}") from error
@@ -230,16 +233,14 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
     times = real_array("times", resumption.times, 1)
     if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
         raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
-    max_step = numbers["max_step"]
     return Plan(
         dynamics=saved.dynamics,
         times=times,
-        options=options.checked(numbers),
+        settings=settings.checked(numbers),
         monitors=monitors,
-        max_step=None if max_step is None else number("max_step", max_step, above=0),
         energy=saved.energy,
         case=saved.case,
-        about=options.checked_about(numbers.get("about")),
+        about=settings.checked_about(numbers.get("about")),
     )
 
 
@@ -303,7 +304,7 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     """
     attrs = sol.dataset.attrs
     if (step := layer_step(sol.dynamics)) is not None:
-        t = float(options.layer_times(np.array([t, t]), step, ("t", "t"))[0])
+        t = float(settings.layer_times(np.array([t, t]), step, ("t", "t"))[0])
         # a saved time that is as many steps
         t = next((s for s in sol.t.tolist() if round(s / step) == round(t / step)), t)
     save = int(np.searchsorted(sol.t, t, side="right")) - 1
@@ -315,13 +316,14 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
         )
     if isinstance(measure, Density) and attrs.get("hand_over_t", np.inf) <= t:
         measure, save = FlowMap(cast(Density, sol.measures[0])), 0
-    tolerances = {"rtol": attrs.get("rtol", 1e-9), "atol": attrs.get("atol", 1e-12)}
+    tolerances = {name: attrs[name] for name in ("rtol", "atol") if name in attrs}
     # new meshes ask for the moments since the start
     is_mesh = isinstance(measure, SphereFlowMap) and save > 0
     if isinstance(measure, SphereFlowMap) and save == 0:
         measure = _of_law(measure)
-    asked = options.Options(**tolerances, t_start=float(sol.t[0 if is_mesh else save]))
-    plan = Plan(sol.dynamics, sol.t, asked, monitors={}, energy=sol.energy)
+    start = float(sol.t[0 if is_mesh else save])
+    again = Settings(**tolerances, t_start=start)
+    plan = Plan(sol.dynamics, sol.t, again, monitors={}, energy=sol.energy)
     system = _on_mesh(plan, sol, save) if is_mesh else plan.system(measure, None)
     try:
         advance(system, t, lambda _: None, DeferredInterrupt())

@@ -18,9 +18,9 @@ from meanfield.equations.rates import NOT_FINITE
 from meanfield.equations.tokens import joined
 from meanfield.evolution import density_system, flow_system, token_system
 from meanfield.evolution.arrays import Resumption
-from meanfield.evolution.options import FLOW_MAP, Options
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.evolution.recorder import Monitors, Recorder
+from meanfield.evolution.settings import FLOW_MAP, Settings
 from meanfield.evolution.solution import Solution
 from meanfield.evolution.steppers import Stepper
 from meanfield.evolution.system import MOST_STEPS, Stop, System, Verdict
@@ -77,9 +77,8 @@ class Plan:
 
     dynamics: AnyDynamics
     times: Array
-    options: Options
+    settings: Settings
     monitors: Monitors
-    max_step: float | None = None
     energy: AnyDynamics | None = None
     case: str = ""
     about: Mapping[str, str | int | float] = field(default_factory=dict)
@@ -92,21 +91,21 @@ class Plan:
         ValueError
             If it can't be moved by this dynamics.
         """
-        dynamics, options = adapt_with(self.dynamics, self.energy), self.options
+        dynamics, settings = adapt_with(self.dynamics, self.energy), self.settings
         if (step := layer_step(self.dynamics)) is not None:
-            return token_system.LayerSystem(cast(Particles, measure), dynamics, options, step)
+            return token_system.LayerSystem(cast(Particles, measure), dynamics, settings, step)
         if isinstance(measure, OscillatorDensity):
-            return density_system.OscillatorDensitySystem(measure, dynamics, options)
+            return density_system.OscillatorDensitySystem(measure, dynamics, settings)
         if isinstance(measure, Density):
             if dynamics.noise > 0.0:
-                return density_system.NoisyDensitySystem(measure, dynamics, options)
-            return density_system.DensitySystem(measure, dynamics, options)
+                return density_system.NoisyDensitySystem(measure, dynamics, settings)
+            return density_system.DensitySystem(measure, dynamics, settings)
         if isinstance(measure, FlowMap):
-            return flow_system.system_for(measure, dynamics, options)
+            return flow_system.system_for(measure, dynamics, settings)
         if dynamics.noise > 0.0:
-            max_step = self.max_step or token_system.default_max_step(measure, dynamics)
-            return token_system.NoisyTokenSystem(measure, dynamics, options, max_step, rng)
-        return token_system.TokenSystem(measure, dynamics, options)
+            max_step = settings.max_step or token_system.default_max_step(measure, dynamics)
+            return token_system.NoisyTokenSystem(measure, dynamics, settings, max_step, rng)
+        return token_system.TokenSystem(measure, dynamics, settings)
 
 
 def advance(
@@ -239,14 +238,14 @@ class Run:
         Stop
             If neither can.
         """
-        density, options = self.system, self.plan.options
+        density, settings = self.system, self.plan.settings
         first: Any = self.recorder.measures[0]
-        is_lost = (stop.status, options.on_unresolved) == ("under-resolved", FLOW_MAP)
+        is_lost = (stop.status, settings.on_unresolved) == ("under-resolved", FLOW_MAP)
         if not is_lost or not isinstance(density, density_system.DensitySystem):
             raise stop
         try:
             with interrupt.interruptible():
-                flow = flow_system.system_for(FlowMap(first), density.dynamics, options)
+                flow = flow_system.system_for(FlowMap(first), density.dynamics, settings)
             advance(flow, density.t, report, interrupt)
         except (ValueError, Stop) as error:
             if density.limit == density.max_size:
@@ -266,14 +265,14 @@ class Run:
     def solution(self, status: Status, message: str, resumption: Resumption | None) -> Solution:
         """The solution so far."""
         plan, system = self.plan, self.system
-        contents, options = self.recorder.contents(system.collapses), plan.options
+        contents, settings = self.recorder.contents(system.collapses), plan.settings
         attrs, first = contents.attrs, self.recorder.measures[0]
         attrs |= {**plan.about, "t_start": float(plan.times[0]), "t_end": float(plan.times[-1])}
         # a flow map's own tolerance is all that its run has
         if (tol := getattr(first, "tol", None)) is not None:
             attrs["tol"] = tol
         else:
-            attrs |= {"rtol": options.rtol, "atol": options.atol}
+            attrs |= {"rtol": settings.rtol, "atol": settings.atol}
         attrs |= {name: limit for name, limit in first.run_limits.items() if limit is not None}
         if isinstance(system, token_system.TokenSystem):
             attrs["sums"] = joined(system.sums)
@@ -295,10 +294,9 @@ class Run:
     def resumption(self) -> Resumption:
         """The state from which the run can go on after its present save."""
         plan, system = self.plan, self.system
-        numbers = vars(plan.options) | {
+        numbers = vars(plan.settings) | {
             "saves": len(self.recorder.measures),
             "records": self.recorder.kept() | {"collapses": list(system.collapses)},
-            "max_step": plan.max_step,
             "about": dict(plan.about),
             "run": {name: _plain(getattr(system, name)) for name in system.kept}
             | {"remembered": len(system.history() or ())},

@@ -13,7 +13,7 @@ from meanfield.dynamics.own import OutputError
 from meanfield.equations.history import History
 from meanfield.equations.rates import NOT_FINITE
 from meanfield.equations.tendency import tendency
-from meanfield.evolution.options import Options
+from meanfield.evolution.settings import Settings
 from meanfield.evolution.steppers import ExplicitSteps, Stepper
 from meanfield.exceptions import Status
 from meanfield.functionals.energies import (
@@ -74,7 +74,7 @@ class System(Generic[M]):
     ----------
     measure : Density, FlowMap or Particles; OscillatorDensity or Oscillators
     dynamics : Dynamics
-    options : Options
+    settings : Settings
 
     Attributes
     ----------
@@ -114,16 +114,16 @@ class System(Generic[M]):
         "works": lambda values: np.array(values, dtype=np.float64, ndmin=1),
     }
 
-    def __init__(self, measure: M, dynamics: Dynamics, options: Options) -> None:
-        self.dynamics, self.options = dynamics, options
-        self.t, self.step_size = options.t_start, 0.0
+    def __init__(self, measure: M, dynamics: Dynamics, settings: Settings) -> None:
+        self.dynamics, self.settings = dynamics, settings
+        self.t, self.step_size = settings.t_start, 0.0
         # a time beyond what is known is refused
         dynamics.at(self.t)
         self.layer = dynamics.layer_number(self.t)
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
         # flow maps keep their past here; others leave it empty
-        self._history = History(options.t_start)
+        self._history = History(settings.t_start)
         self.log_units = [energy.log_unit for _, energy in self._energies] or [0.0]
         self.log_unit = max(self.log_units)
         self.equation: Any
@@ -345,9 +345,9 @@ class System(Generic[M]):
 
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
-        atol = self.options.atol
+        atol = self.settings.atol
         scale = atol * self.equation.scale(self.state[: self._size])
-        return self.options.rtol, np.append(scale, np.full(len(self.works), atol))
+        return self.settings.rtol, np.append(scale, np.full(len(self.works), atol))
 
     def stepper(self, until: float) -> Stepper:
         """The steps from the present time on, whose times count units of the clock.

@@ -12,7 +12,7 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.equations.tendency import token_tendency
 from meanfield.equations.tokens import OutputField, TokenField
-from meanfield.evolution.options import LEAST_RTOL, ROUNDING, Options
+from meanfield.evolution.settings import LEAST_RTOL, ROUNDING, Settings
 from meanfield.evolution.steppers import EqualSteps, FlowSteps, Stepper
 from meanfield.evolution.system import MOST_STEPS, Kept, System
 from meanfield.functionals.energies import dissipation_in_unit
@@ -103,7 +103,7 @@ class TokenSystem(System[Particles]):
     ----------
     particles : Particles
     dynamics : Dynamics
-    options : Options
+    settings : Settings
 
     Attributes
     ----------
@@ -116,10 +116,10 @@ class TokenSystem(System[Particles]):
     kept: ClassVar[Kept] = {**System.kept, "sums": set}
     max_step: float | None = None
 
-    def __init__(self, particles: Particles, dynamics: Dynamics, options: Options) -> None:
+    def __init__(self, particles: Particles, dynamics: Dynamics, settings: Settings) -> None:
         self.sums: set[str] = set()
         self._rotates = particles.natural_frequencies is not None
-        super().__init__(particles, dynamics, options)
+        super().__init__(particles, dynamics, settings)
 
     def _equation(self, measure: Particles) -> Any:
         equation: Any = getattr(self, "equation", None)
@@ -170,9 +170,9 @@ class TokenSystem(System[Particles]):
         return (LEAST_RTOL, atol + rtol) if self._rotates else (rtol, atol)
 
     def _stepper(self, start: float, end: float) -> Stepper:
-        if not (self._has_flow and self.options.rtol >= _LOOSE):
+        if not (self._has_flow and self.settings.rtol >= _LOOSE):
             return super()._stepper(start, end)
-        first, tolerance = min(self.step_size, end - start), self.options.rtol + self.options.atol
+        first, tolerance = min(self.step_size, end - start), self.settings.rtol + self.settings.atol
         return FlowSteps(
             self._pull,
             self._flow,
@@ -230,7 +230,7 @@ class LayerSystem(TokenSystem):
     ----------
     particles : Particles
     dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
-    options : Options
+    settings : Settings
     step : float
         h > 0.
     """
@@ -241,10 +241,10 @@ class LayerSystem(TokenSystem):
     remedy: ClassVar[str] = "a smaller step of the layers"
 
     def __init__(
-        self, particles: Particles, dynamics: Dynamics, options: Options, step: float
+        self, particles: Particles, dynamics: Dynamics, settings: Settings, step: float
     ) -> None:
         self.step = step
-        super().__init__(particles, dynamics, options)
+        super().__init__(particles, dynamics, settings)
 
     def _equation(self, measure: Particles) -> OutputField:
         self._particles = self._passed = measure
@@ -268,7 +268,7 @@ class LayerSystem(TokenSystem):
         return self._particles
 
     def _stepper(self, start: float, end: float) -> Stepper:  # noqa: ARG002 (layers are counted)
-        done = round(self.options.t_start / self.step) + self.steps
+        done = round(self.settings.t_start / self.step) + self.steps
         last, lost = round(end / self.step), "a token is no longer finite, or is 0"
         return EqualSteps(self._pass, self.state, 0.0, self.step, done, last, lost)
 
@@ -303,7 +303,7 @@ class NoisyTokenSystem(TokenSystem):
     particles : Particles
     dynamics : SA, USA, DoublyStochastic, Attention or CircleInteraction
         With noise τ > 0.
-    options : Options
+    settings : Settings
     max_step : float
         Largest time step > 0; between saves steps are equal.
     rng : int or numpy Generator
@@ -316,14 +316,14 @@ class NoisyTokenSystem(TokenSystem):
         self,
         particles: Particles,
         dynamics: Dynamics,
-        options: Options,
+        settings: Settings,
         max_step: float,
         rng: Rng,
     ) -> None:
         self.max_step: float = max_step
         self.rng = np.random.default_rng(rng)
         self._shape = particles.points.shape
-        super().__init__(particles, dynamics, options)
+        super().__init__(particles, dynamics, settings)
 
     def _stepper(self, start: float, end: float) -> Stepper:
         count = max(1, int(np.ceil((end - start) / self.max_step - ROUNDING)))

@@ -9,9 +9,9 @@ from scipy.integrate import solve_ivp
 import meanfield as mf
 from meanfield.dynamics import adapt
 from meanfield.dynamics.schedule import within
-from meanfield.evolution.options import Options
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.evolution.run import advance
+from meanfield.evolution.settings import Settings
 from meanfield.evolution.token_system import NoisyTokenSystem
 from tests.handmade import same_bits, slow, unit_points
 
@@ -428,7 +428,7 @@ class Quadrature(NoisyTokenSystem):
         tokens = mf.Particles(
             np.repeat(start, len(kicks), axis=0), np.outer(masses, probabilities).ravel()
         )
-        super().__init__(tokens, adapt(dynamics), Options(1e-9, 1e-12), t_end / steps, 0)
+        super().__init__(tokens, adapt(dynamics), Settings(1e-9, 1e-12), t_end / steps, 0)
 
     def _diffuse(self, state, h):
         points = self.equation.at(self.t).measure(state[: self._size]).points

@@ -14,8 +14,8 @@ import meanfield as mf
 from meanfield.cli.commands import main
 from meanfield.equations import tokens
 from meanfield.evolution import progress
-from meanfield.evolution.options import Options
 from meanfield.evolution.run import Plan, Run
+from meanfield.evolution.settings import Settings
 from meanfield.kernels import direct
 from tests.children import handled, hearing_ctrl_c
 from tests.handmade import interrupted
@@ -289,7 +289,7 @@ LONG = {
 @pytest.mark.parametrize("kind", LONG)
 def test_a_block_tells_how_long_a_right_hand_side_takes(kind, counted):
     start, dynamics = LONG[kind]
-    system = Plan(dynamics, np.array([0.0, 1.0]), Options(1e-9, 1e-12), {}).system(start, None)
+    system = Plan(dynamics, np.array([0.0, 1.0]), Settings(1e-9, 1e-12), {}).system(start, None)
     field, seconds = system._cost()
     # twice a block of 1024 tokens
     assert sum(counted) == 2 * field.pairs(1024) * (kind != "transforms")

@@ -34,20 +34,21 @@ _LIMITS: dict[str, dict[str, float]] = {
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options of the system of a run, and its start: see the arguments of `evolve`."""
+class Settings:
+    """The tolerances, start and steps of a run: see the arguments of `evolve`."""
 
-    rtol: float
-    atol: float
+    rtol: float = 1e-9
+    atol: float = 1e-12
     on_unresolved: str = STOP
     t_start: float = 0.0
+    max_step: float | None = None
 
 
 ON_UNRESOLVED = (FLOW_MAP, STOP)
 
 
-def checked(given: Mapping[str, object]) -> Options:
-    """The options that are given, each within its limits.
+def checked(given: Mapping[str, object]) -> Settings:
+    """The settings that are given, each within its limits.
 
     Raises
     ------
@@ -56,7 +57,10 @@ def checked(given: Mapping[str, object]) -> Options:
     """
     numbers = {name: number(name, given[name], **limits) for name, limits in _LIMITS.items()}
     choice = one_of("on_unresolved", given["on_unresolved"], ON_UNRESOLVED)
-    return Options(**numbers, on_unresolved=choice)
+    max_step = given["max_step"]
+    if max_step is not None:
+        max_step = number("max_step", max_step, above=0)
+    return Settings(**numbers, on_unresolved=choice, max_step=max_step)
 
 
 # a time within rounding of a whole number of steps is one
