@@ -6,7 +6,7 @@ import math
 import numbers
 import reprlib
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
@@ -28,7 +28,7 @@ _NO_ARRAY = TypeError, ValueError, RuntimeError
 _LONGEST = 80
 
 Word = TypeVar("Word", bound=str)
-AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
+AnyArray = TypeVar("AnyArray", bound=NDArray[np.generic])
 
 _BRIEF = reprlib.Repr()
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxarray = _BRIEF.maxset = _BRIEF.maxfrozenset = 8
@@ -36,7 +36,7 @@ _BRIEF.maxdict, _BRIEF.maxlevel = 4, 3
 _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _LONGEST
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Show a value in one short line of a message; an array by its shape and type.
 
     Examples
@@ -44,14 +44,17 @@ def shown(value: Any) -> str:
     >>> shown("4"), shown([1, 2]), shown(np.full((200, 2), np.nan))
     ("'4'", '[1, 2]', 'an array of shape (200, 2) and dtype float64, nan at index (0, 0)')
     """
-    if isinstance(value, np.ndarray) and value.size > 4:
-        text = f"an array of shape {value.shape} and dtype {value.dtype}"
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            where = _first(~np.isfinite(value))
-            text += f", {value[where]} at index {where}"
-        return text
+    show: Callable[[object], str] = _BRIEF.repr
+    if isinstance(value, np.ndarray):
+        show = repr
+        if value.size > 4:
+            text = f"an array of shape {value.shape} and dtype {value.dtype}"
+            if value.dtype.kind == "f" and not np.isfinite(value).all():
+                where = _first(~np.isfinite(value))
+                text += f", {value[where]} at index {where}"
+            return text
     try:
-        text = repr(value) if isinstance(value, np.ndarray) else _BRIEF.repr(value)
+        text = show(value)
     except Exception:
         # whose own repr fails
         text = f"an object of {type(value).__name__}"
@@ -90,7 +93,7 @@ def _first(where: NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.argwhere(where)[0])
 
 
-def number_in(value: Any) -> Any:
+def number_in(value: object) -> numbers.Real | None:
     """The real number that a value is, or that an array without axes holds; else None.
 
     The array may be of another library. True and False are no numbers, nor is what is masked, a
@@ -111,14 +114,14 @@ def number_in(value: Any) -> Any:
     return value if isinstance(value, numbers.Real) and not isinstance(value, bool) else None
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether there is a real number in a value, see `number_in`."""
     return number_in(value) is not None
 
 
 def number(
     name: str,
-    value: Any,
+    value: object,
     *,
     low: float = -math.inf,
     high: float = math.inf,
@@ -176,7 +179,7 @@ def _exact(number: float) -> str:
     return short if float(short) == number else repr(float(number))
 
 
-def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
+def integer(name: str, value: object, *, low: int, high: int | None = None) -> int:
     """Return `value` as an int when it is an integer with ``low <= value <= high``.
 
     Raises
@@ -191,13 +194,13 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     """
     allowed = f"an integer >= {low}" + ("" if high is None else f" and <= {high}")
     whole = number_in(value)
-    is_whole = isinstance(whole, numbers.Integral)
-    if not is_whole or not low <= whole <= (_MOST if high is None else high):
-        raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
-    return int(whole)
+    most = _MOST if high is None else high
+    if isinstance(whole, numbers.Integral) and low <= int(whole) <= most:
+        return int(whole)
+    raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
 
 
-def boolean(name: str, value: Any) -> bool:
+def boolean(name: str, value: object) -> bool:
     """Return `value` when it is True or False.
 
     Raises
@@ -209,7 +212,7 @@ def boolean(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def plus_or_minus(name: str, value: Any) -> int:
+def plus_or_minus(name: str, value: object) -> int:
     """Return `value` as an int when it is +1 or -1.
 
     Raises
@@ -220,10 +223,10 @@ def plus_or_minus(name: str, value: Any) -> int:
     sign = number_in(value)
     if sign not in (1, -1):
         raise ValueError(f"{name} must be +1 or -1, got {shown(value)}")
-    return int(sign)
+    return 1 if sign == 1 else -1
 
 
-def one_of(name: str, value: Any, allowed: Collection[Word]) -> Word:
+def one_of(name: str, value: object, allowed: Collection[Word]) -> Word:
     """Return `value` when it is one of these words.
 
     Raises
@@ -307,7 +310,7 @@ def several(name: str, values: Any) -> list[Any]:
     return members
 
 
-def unmasked(name: str, values: Any) -> NDArray[Any]:
+def unmasked(name: str, values: object) -> NDArray[Any]:
     """Return `values` as an array, of the type that they have, if nothing in them is masked.
 
     All arrays of users go through here: `np.asarray` would take what stands below a mask.
@@ -334,7 +337,7 @@ def unmasked(name: str, values: Any) -> NDArray[Any]:
     return np.asarray(array)
 
 
-def check_unmasked(name: str, values: Any) -> None:
+def check_unmasked(name: str, values: object) -> None:
     """Check that nothing is masked in an array, or in arrays in lists.
 
     Raises
@@ -351,7 +354,7 @@ def check_unmasked(name: str, values: Any) -> None:
 _MAY_BE_MASKED = list, tuple, np.ma.MaskedArray
 
 
-def _masked_at(values: Any) -> tuple[int, ...] | None:
+def _masked_at(values: object) -> tuple[int, ...] | None:
     """The index of the first masked value of an array, or of arrays in lists; None if none is."""
     if isinstance(values, (list, tuple)):
         # a long list of numbers has few types
@@ -365,7 +368,7 @@ def _masked_at(values: Any) -> tuple[int, ...] | None:
     return None
 
 
-def rounding(values: Any, terms: int) -> float:
+def rounding(values: object, terms: int) -> float:
     """By how much sums of so many terms may be off, relative, in the type of the values.
 
     Of numbers whose sum, or whose squares' sum, was made 1 in single precision it is that much off
@@ -384,7 +387,7 @@ def rounding(values: Any, terms: int) -> float:
     return max(eps, EPS) * (1.0 + math.sqrt(terms))
 
 
-def snap_to_ends(array: Array, values: Any, low: float, high: float) -> Array:
+def snap_to_ends(array: Array, values: object, low: float, high: float) -> Array:
     """An array with what is outside of an interval by the rounding of `values` put on its ends.
 
     Examples
@@ -454,17 +457,17 @@ def times_until(name: str, given: ArrayLike, t_end: float) -> Array:
     return ascending(name, times, t_end)
 
 
-def time_tolerance(times: Any) -> float:
+def time_tolerance(times: object) -> float:
     """The most by which two times that count as one differ, relative to the last of a run."""
     return 8.0 * rounding(times, 1)
 
 
-def _alone(array: NDArray[Any]) -> str:
+def _alone(array: NDArray[np.generic]) -> str:
     """A value that is no array at all, for a message."""
     return "" if array.ndim else f", which is {shown(array.item())}"
 
 
-def _stranger(array: NDArray[Any]) -> str:
+def _stranger(array: NDArray[np.generic]) -> str:
     """The first object of an array that is no number, for a message."""
     for where, value in np.ndenumerate(array) if array.ndim and array.dtype.kind == "O" else ():
         if not is_number(value):
@@ -511,7 +514,7 @@ def read_only(array: AnyArray) -> AnyArray:
     return array
 
 
-def freeze(thing: object, **attributes: Any) -> None:
+def freeze(thing: object, **attributes: object) -> None:
     """Set attributes of an object, be it a frozen dataclass: its arrays are read-only."""
     for name, value in attributes.items():
         if isinstance(value, np.ndarray):
@@ -621,7 +624,7 @@ def _told_norm(norm: float, tolerance: float) -> str:
     return tell_apart(norm, 1.0 + np.copysign(tolerance, norm - 1.0))[0]
 
 
-def _at_angle(name: str, angle: Any) -> Array:
+def _at_angle(name: str, angle: object) -> Array:
     """The point of the circle at an angle, shape (1, 2)."""
     (turn,) = angles(name, [number(name, angle)], stacklevel=5)
     return np.array([[math.cos(turn), math.sin(turn)]])
@@ -716,7 +719,7 @@ def weights(
     return np.asarray(array / array.sum())
 
 
-def is_of_package(value: Any) -> bool:
+def is_of_package(value: object) -> bool:
     """Whether the class of a value is one of the package, and not one that a user made from it.
 
     Of another class nobody knows what it has of its own: what moves, sums or keeps the one of the
@@ -732,12 +735,12 @@ def is_of_package(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == package
 
 
-def shown_class(value: Any) -> str:
+def shown_class(value: object) -> str:
     """A value and its class, for a message: it may look like one of the parent of its class."""
     return f"{shown(value)} of class {type(value).__name__}"
 
 
-def check_measure(name: str, value: Any) -> None:
+def check_measure(name: str, value: object) -> None:
     """Check that this is a measure of the package, and not an array or a law.
 
     Raises
@@ -768,7 +771,7 @@ def check_measure(name: str, value: Any) -> None:
     raise ValueError(f"{name} must be a Density, FlowMap or Particles, got {shown(value)}{remedy}")
 
 
-def check_type(name: str, value: Any, kinds: Any, allowed: str) -> None:
+def check_type(name: str, value: object, kinds: type | tuple[type, ...], allowed: str) -> None:
     """Check that a value is of one of these types.
 
     Raises
@@ -780,7 +783,7 @@ def check_type(name: str, value: Any, kinds: Any, allowed: str) -> None:
         raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
 
 
-def generator(name: str, rng: Any) -> np.random.Generator:
+def generator(name: str, rng: object) -> np.random.Generator:
     """Return `rng` when it is a numpy Generator, or that of an integer >= 0.
 
     Raises

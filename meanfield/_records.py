@@ -10,14 +10,16 @@ import copyreg
 from collections.abc import Collection
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from meanfield._checks import is_of_package, shown
 
+T = TypeVar("T")
 
-def key(about: str, hint: Any, **limits: Any) -> dict[str, Any]:
+
+def key(about: str, hint: object, **limits: object) -> dict[str, object]:
     """The metadata of a field that is a key of case files.
 
     Parameters
@@ -41,7 +43,7 @@ class Record:
     def __hash__(self) -> int:
         return hash(_content(self))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """It travels as the call that makes it: tables are made anew, arrays are read-only.
 
         A class of a user's own may have another call, and travels with its attributes.
@@ -63,15 +65,15 @@ def arguments_of(thing: Any) -> dict[str, Any]:
     return {field.name: getattr(thing, field.name) for field in fields(thing) if field.init}
 
 
-def _content(thing: Any) -> tuple[Any, ...]:
+def _content(thing: object) -> tuple[object, ...]:
     """The arguments as what can be compared and hashed."""
     values = arguments_of(thing).values()
     return tuple((v.shape, v.tobytes()) if hasattr(v, "tobytes") else v for v in values)
 
 
 def to_record(
-    thing: Any, kinds: Collection[type], left_out: Collection[type] = ()
-) -> dict[str, Any]:
+    thing: object, kinds: Collection[type], left_out: Collection[type] = ()
+) -> dict[str, object]:
     """A table of numbers, words, arrays and tables that describes a dataclass of these kinds.
 
     Parameters
@@ -93,24 +95,24 @@ def to_record(
     {'type': 'Head', 'Q': 1.0, 'K': 1.0, 'V': -1.0}
     """
 
-    def plain(value: Any) -> Any:
+    def table(part: object) -> dict[str, object]:
+        if type(part) not in kinds:
+            raise ValueError(f"what a file keeps must be of {_names(kinds)}, got {shown(part)}")
+        arguments = {name: plain(value) for name, value in arguments_of(part).items()}
+        return {"type": type(part).__name__} | arguments
+
+    def plain(value: object) -> object:
         match value:
             case None | bool() | int() | float() | str() | np.ndarray():
                 return value
             case tuple() | list():
                 return [plain(part) for part in value]
-        if type(value) in left_out:
-            return repr(value)
-        if type(value) not in kinds:
-            raise ValueError(f"what a file keeps must be of {_names(kinds)}, got {shown(value)}")
-        about = {name: plain(part) for name, part in arguments_of(value).items()}
-        return {"type": type(value).__name__} | about
+        return repr(value) if type(value) in left_out else table(value)
 
-    record: dict[str, Any] = plain(thing)
-    return record
+    return table(thing)
 
 
-def from_record(record: Any, kinds: Collection[type], parts: Collection[type] = ()) -> Any:
+def from_record(record: object, kinds: Collection[type[T]], parts: Collection[type] = ()) -> T:
     """The dataclass of a table that `to_record` made, whose arrays may be lists.
 
     Parameters
@@ -132,22 +134,25 @@ def from_record(record: Any, kinds: Collection[type], parts: Collection[type] = 
     >>> from_record({"type": "Uniform", "dim": 3}, [Uniform])
     Uniform(dim=3)
     """
-    classes = {kind.__name__: kind for kind in (*kinds, *parts)}
+    wholes = {kind.__name__: kind for kind in kinds}
+    classes = {**wholes, **{kind.__name__: kind for kind in parts}}
 
-    def made(value: Any) -> Any:
+    def arguments(table: dict[str, object]) -> dict[str, Any]:
+        return {name: made(part) for name, part in table.items() if name != "type"}
+
+    def made(value: object) -> object:
         match value:
             case dict():
-                about = {name: made(part) for name, part in value.items()}
-                return classes[about.pop("type")](**about)
+                return classes[value["type"]](**arguments(value))
             case list():
                 return [made(part) for part in value]
         return value
 
     try:
-        # a list or a word has none
-        if record["type"] in [kind.__name__ for kind in kinds]:
-            return made(record)
-        raise KeyError(record["type"])
+        match record:
+            case dict():
+                return wholes[record["type"]](**arguments(record))
+        raise TypeError("a record is a table")
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(
             f"record must be of {_names(kinds)} and its arguments, got {shown(record)}"
