@@ -399,7 +399,7 @@ def snap_to_ends(array: Array, values: object, low: float, high: float) -> Array
     return np.where(np.abs(array - inside) <= off, inside, array)
 
 
-def real_array(name: str, values: ArrayLike, ndim: int | None) -> Array:
+def real_array(name: str, values: object, ndim: int | None) -> Array:
     """Return `values` as a finite, non-empty float64 array with `ndim` axes, None for any.
 
     Raises

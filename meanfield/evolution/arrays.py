@@ -35,12 +35,14 @@ from meanfield.measures import AnyMeasure, Density, LineFlowMap, OscillatorDensi
 from meanfield.measures.density import SeriesLaw
 from meanfield.measures.flow_map import LabelLine
 from meanfield.measures.particles import Oscillators, Particles
-from meanfield.spaces import Circle, Sphere, Zonal, available, panels
-from meanfield.typing import Array, ArrayLike, NDArray
+from meanfield.spaces import Circle, Space, Sphere, Zonal, available, panels
+from meanfield.typing import Array, ArrayLike, Coefficients, NDArray
 
-# the record of measures in a file, and the arrays of one time by the keys of the columns
+# the record of measures in a file, and the time and the arrays of a save by the keys of columns
 Stored = Mapping[str, Any]
 Save = dict[str, Any]
+# the values of a variable in memory, of any type of number
+Numbers = NDArray[Any]
 
 # names of variables begin so: numbers of arrays in records, and the state for `resume`
 _RECORD, _RESUME = "record_", "resume_"
@@ -50,7 +52,7 @@ _RESUMPTION, _TIMES = "resumption", f"{_RESUME}times"
 _MOST_IN_TEXT = 1000
 # an array that is kept elsewhere has a place: its first number, and its shape
 _PLACE = "first_number", "shape"
-_DYNAMICS = (*KNOWN, ForgottenDynamics)
+_DYNAMICS: tuple[type[AnyDynamics], ...] = (*KNOWN, ForgottenDynamics)
 # a file keeps no text of these
 _FUNCTIONS = FunctionOfTime, ChebyshevSeries
 _PARTS = Head, Schedule, Causal
@@ -68,7 +70,7 @@ _SERIES = "series of the first density"
 _SIZES, _COUNTS = (3, 1 << 20), (0, 1 << 26)
 # normalising a unit vector anew changes it by no more
 _LAST_BITS = 1e-15
-_SPACES: tuple[Any, ...] = (Circle, Sphere, Zonal)
+_SPACES: tuple[type[Space], ...] = (Circle, Sphere, Zonal)
 # the dimensions of a table of coefficients, its shape, told by the size of a space without making
 # it, and the series
 _SERIES_ON: dict[str, tuple[str, Callable[[int], tuple[int, ...]], str]] = {
@@ -125,7 +127,7 @@ class Column(NamedTuple):
         """The first dimension."""
         return self.dims.split()[0]
 
-    def variable(self, values: NDArray[Any]) -> Variable:
+    def variable(self, values: Numbers) -> Variable:
         """The values as a variable of a file."""
         if self.dims.endswith("part"):
             values = np.ascontiguousarray(values).view(np.float64).reshape(*values.shape, -1)
@@ -133,12 +135,12 @@ class Column(NamedTuple):
             tuple(self.dims.split()), values, {"long_name": self.long_name, **self.about}
         )
 
-    def arrays(self, measures: Sequence[Any]) -> list[NDArray[Any]]:
+    def arrays(self, measures: Sequence[AnyMeasure]) -> list[Numbers]:
         """The arrays of the measures."""
         arrays = [np.asarray(attrgetter(self.key)(measure)) for measure in measures]
         if "degree" not in self.dims:
             return arrays
-        spaces = [measure.space for measure in measures]
+        spaces = [*map(attrgetter("space"), measures)]
         largest = max(spaces, key=lambda space: int(space.size))
         pairs = zip(spaces, arrays, strict=True)
         return [_as_table(space.embed(array, largest), largest) for space, array in pairs]
@@ -160,7 +162,7 @@ class Column(NamedTuple):
             )
         return variable.values
 
-    def read(self, stored: Contents, rows: slice = slice(None)) -> NDArray[Any]:
+    def read(self, stored: Contents, rows: slice = slice(None)) -> Numbers:
         """Rows of the values in a file, in memory; of a small variable they are a view.
 
         Raises
@@ -176,7 +178,7 @@ class Column(NamedTuple):
             self._checked(values[...])
             raise
 
-    def rows(self, stored: Contents, ends: NDArray[Any], times: slice) -> Iterator[NDArray[Any]]:
+    def rows(self, stored: Contents, ends: Numbers, times: slice) -> Iterator[Numbers]:
         """The array of each of these times, whose rows begin and end where `ends` tells.
 
         Those of some times are read at once: of one, or as many as have `BLOCK` numbers.
@@ -200,7 +202,7 @@ class Column(NamedTuple):
                 array = array if len(here) == 1 else array.copy()
                 yield array[0] if self.first == "t" else array
 
-    def _checked(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _checked(self, values: Numbers) -> Numbers:
         if self.limits:
             low, high = self.limits
             return np.array([integer(self.name, value, low=low, high=high) for value in values])
@@ -242,12 +244,12 @@ class Form:
 
     measure: type
     columns: tuple[Column, ...]
-    make: Callable[..., Iterator[object]]
-    record: Callable[[Any], dict[str, Any]] = lambda _: {}
+    make: Callable[..., Iterator[AnyMeasure]]
+    record: Callable[[Any], dict[str, object]] = lambda _: {}
     space: str = ""
     counts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     history: tuple[Column, ...] = ()
-    to_history: Callable[[Any], History] = History.from_arrays
+    to_history: Callable[[dict[str, Numbers]], History] = History.from_arrays
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -291,7 +293,7 @@ class Form:
             If an array is missing, or of another length than the counts tell.
         """
         counts, saved = dict(self.counts.values()), TIMES.read(stored).tolist()
-        ends: dict[str, NDArray[Any]] = {"t": np.arange(len(saved) + 1)}
+        ends: dict[str, Numbers] = {"t": np.arange(len(saved) + 1)}
         ends |= {dim: self._ends(dim, stored) for dim in self.counts}
         own = [column for column in self.columns if column.name not in counts]
         fixed = {c.key: c.read(stored) for c in own if c.first not in ends}
@@ -299,7 +301,7 @@ class Form:
         for t, *arrays in zip(saved[times], *over_t.values(), strict=True):
             yield {"t": t, **fixed, **dict(zip(over_t, arrays, strict=True))}
 
-    def _ends(self, dim: str, stored: Contents) -> NDArray[Any]:
+    def _ends(self, dim: str, stored: Contents) -> Numbers:
         """The first row of each time of a ragged dimension, and the end of the last."""
         name, per = self.counts[dim]
         (count,) = (other for other in self.columns if other.name == name)
@@ -318,7 +320,7 @@ def _check_same(name: str, values: Sequence[object]) -> None:
             )
 
 
-def _as_table(coefficients: NDArray[Any], space: Any) -> NDArray[Any]:
+def _as_table(coefficients: Coefficients, space: Space) -> Coefficients:
     """Coefficients along the last axis by degree, and by order on S^2."""
     if (orders := getattr(space, "orders", None)) is None:
         return coefficients
@@ -328,13 +330,13 @@ def _as_table(coefficients: NDArray[Any], space: Any) -> NDArray[Any]:
     return table
 
 
-def _from_table(table: NDArray[Any], space: Any) -> NDArray[Any]:
+def _from_table(table: Coefficients, space: Space) -> Coefficients:
     """The coefficients that `_as_table` laid out."""
     orders = getattr(space, "orders", None)
     return table if orders is None else np.asarray(table[..., space.degrees, orders])
 
 
-def _space(record: Stored, size: int) -> Any:
+def _space(record: Stored, size: int) -> Space:
     """The space of a record in another size."""
     (kind,) = (kind for kind in _SPACES if kind.__name__ == record["type"])
     arguments = {**record, kind.size_name: size}
@@ -345,7 +347,7 @@ def _space(record: Stored, size: int) -> Any:
 
 def _series(
     record: Stored, saves: Iterator[Save], sizes: Array, key: str
-) -> Iterator[tuple[Save, Any, NDArray[Any]]]:
+) -> Iterator[tuple[Save, Any, Coefficients]]:
     """Each save, its space and its coefficients, which the file has in the largest space."""
     most, space_of = int(max(sizes)), cache(lambda size: _space(record, size))
     expected = _SERIES_ON[record["type"]][1](most)
@@ -362,7 +364,7 @@ def _series(
         yield save, space, largest.embed(_from_table(table, largest), space)
 
 
-def _density_record(density: Density) -> dict[str, Any]:
+def _density_record(density: Density) -> dict[str, object]:
     return {"space": to_record(density.space, _SPACES), **density.run_limits}
 
 
@@ -448,12 +450,12 @@ def law_record(law: Law) -> dict[str, object] | None:
         return None
 
 
-def _flow_record(flow: LineFlowMap | SphereFlowMap) -> dict[str, Any]:
+def _flow_record(flow: LineFlowMap | SphereFlowMap) -> dict[str, object]:
     law = _SERIES if type(flow.law) is SeriesLaw else law_record(flow.law)
     return {"law": law, "dim": flow.dim, "axis": flow.axis, "tol": flow.tol, **flow.run_limits}
 
 
-def _line_record(flow: LineFlowMap) -> dict[str, Any]:
+def _line_record(flow: LineFlowMap) -> dict[str, object]:
     return _flow_record(flow) | {"scale": flow.line.scale}
 
 
@@ -508,7 +510,7 @@ def _sphere_flow_maps(
         yield SphereFlowMap.from_arrays(law, **limits, **save)
 
 
-def _sphere_history(arrays: dict[str, NDArray[Any]]) -> History:
+def _sphere_history(arrays: dict[str, Numbers]) -> History:
     moments, centres = arrays["moments"], arrays["absorption_centres"]
     if moments.shape[3] != 2:
         raise ValueError(f"history_moments must have 2 parts, got shape {moments.shape}")
@@ -682,7 +684,7 @@ def _check_kinds(one: AnyMeasure, other: AnyMeasure) -> None:
         raise ValueError(f"measures must be of one kind, got {shown(one)} and {shown(other)}")
 
 
-def _kind_and_axis(measure: AnyMeasure) -> tuple[tuple[Any, ...], Any]:
+def _kind_and_axis(measure: AnyMeasure) -> tuple[tuple[object, ...], Array | float]:
     """The kind and the axis that all measures of a run share."""
     space = getattr(measure, "space", None)
     options = getattr(measure, "sums", None), getattr(space, "library", None)
@@ -702,7 +704,7 @@ def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, object]]]:
     kinds = {form.kind: form for form in _FORMS if form is not _SPHERE_FLOW_MAP}
     forms = []
     for record in records if isinstance(records, list) else [records]:
-        record_kind = _kind(record) if isinstance(record, dict) else (record,)
+        record_kind = _kind(record)
         if record_kind not in kinds:
             allowed = ", ".join(" on ".join(filter(None, kind)) for kind in kinds)
             raise ValueError(f"measures must be records of {allowed}, got {shown(record_kind)}")
@@ -714,9 +716,15 @@ def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, object]]]:
     return forms
 
 
-def _kind(record: Mapping[str, object]) -> tuple[object, object]:
-    space = record.get("space")
-    return record.get("type"), space.get("type") if isinstance(space, dict) else ""
+def _kind(record: object) -> tuple[object, ...]:
+    """The words for the class of a measure, and of its space, in its record."""
+    match record:
+        case {"type": kind, "space": {"type": space}}:
+            return kind, space
+        case {"type": kind}:
+            return kind, ""
+        case _:
+            return (shown(record),)
 
 
 def read_measures(stored: Contents) -> list[AnyMeasure]:
@@ -741,7 +749,9 @@ def read_measures(stored: Contents) -> list[AnyMeasure]:
     return measures + _made(last, record, stored, slice(start, None), law)
 
 
-def _made(form: Form, record: Stored, stored: Contents, times: slice, *law: object) -> list[Any]:
+def _made(
+    form: Form, record: Stored, stored: Contents, times: slice, *law: object
+) -> list[AnyMeasure]:
     """The measures of a form at these times."""
     for column in form.columns:
         column.find(stored)
@@ -820,7 +830,7 @@ def _read_record(name: str, stored: Contents) -> Any:
     column = _numbers_of(name)
     numbers = column.read(stored) if column.name in stored else np.empty(0)
 
-    def placed(table: dict[str, Any]) -> Any:
+    def placed(table: dict[str, Any]) -> object:
         if set(table) != {*_PLACE}:
             return table
         first, shape = (table[key] for key in _PLACE)
@@ -846,7 +856,7 @@ def dynamics_record(dynamics: AnyDynamics, energy: AnyDynamics | None) -> Conten
     return found if energy is None else found | _record_contents("energy", _record(energy))
 
 
-def _record(dynamics: AnyDynamics) -> dict[str, Any]:
+def _record(dynamics: AnyDynamics) -> dict[str, object]:
     """The record of a dynamics in a file."""
     try:
         return to_record(dynamics, _KINDS)
@@ -886,7 +896,7 @@ def read_dynamics(stored: Contents) -> tuple[AnyDynamics, AnyDynamics | None]:
         If an attribute is missing, of another type or inconsistent with its numbers.
     """
 
-    def read(name: str) -> Any:
+    def read(name: str) -> AnyDynamics:
         return from_record(_read_record(name, stored), _DYNAMICS, parts=_PARTS)
 
     return read("dynamics"), read("energy") if "energy" in stored.attrs else None

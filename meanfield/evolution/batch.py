@@ -20,6 +20,8 @@ from meanfield.typing import Array, ArrayLike, NDArray
 _CHUNK = 1 << 14
 # from this tolerance on a pair of order 5 is faster than one of order 8
 _LOOSE = 1e-6
+# what a function makes of inner products, of any type of number
+Observed = NDArray[Any]
 # states between steps that are formed at once
 _TIMES = 8
 
@@ -34,7 +36,7 @@ def evolve_batch(
     form: str = "auto",
     observe: Callable[[Array], object] | None = None,
     settled: Callable[[object], bool] | None = None,
-) -> NDArray[Any]:
+) -> Observed:
     """Follow r independent repeats of n tokens of equal weight, (3.1), and observe them.
 
     Steps are those of DOP853, values between them those of its dense output of order 7; from
@@ -99,7 +101,7 @@ def evolve_batch(
     count, n, dim = starts.shape
     is_gram = isinstance(batch_tendency(starts[:1], dynamics, form), GramBatch)
     size = max(1, _CHUNK // (n * (n if is_gram else max(n, dim))))
-    rows: list[NDArray[Any]] = []
+    rows: list[Observed] = []
     try:
         for first in range(0, count, size):
             chunk = batch_tendency(starts[first : first + size], dynamics, form)
@@ -120,7 +122,7 @@ def _follow(
     atol: float,
     observe: Callable[[Array], object],
     settled: Callable[[object], bool] | None,
-) -> NDArray[Any]:
+) -> Observed:
     """The observations of one chunk at the times."""
 
     def field(t: float, state: Array, out: Array | None = None) -> Array:  # noqa: ARG001 (no clock)
@@ -153,7 +155,7 @@ def _follow(
     return np.array(rows)
 
 
-def _seen(observe: Callable[[Array], object], gram: Array) -> NDArray[Any]:
+def _seen(observe: Callable[[Array], object], gram: Array) -> Observed:
     """A copy of the observation, since states between steps are overwritten."""
     seen = np.array(observe(gram))
     if seen.shape[:1] != gram.shape[:1]:

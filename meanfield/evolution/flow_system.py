@@ -25,7 +25,7 @@ from meanfield.equations.rates import fields_of_layers
 from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_mass
 from meanfield.evolution.settings import LEAST_RTOL, Settings
 from meanfield.evolution.steppers import LargestErrorSteps, Stepper
-from meanfield.evolution.system import Kept, Stop, System, Verdict
+from meanfield.evolution.system import AnySystem, Kept, Stop, System, Verdict
 from meanfield.exceptions import Status
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import FREE, REACH, FlowMap, LineFlowMap, SphereFlowMap
@@ -50,7 +50,7 @@ _USA_SHARE = 0.3
 _REGATHER_AFTER, _REGATHER_LATE, _MASS_OF_LATE = 1.0, 2.5, 1e-4
 
 
-def system_for(flow: FlowMap, dynamics: Dynamics, settings: Settings) -> System[Any]:
+def system_for(flow: FlowMap, dynamics: Dynamics, settings: Settings) -> AnySystem:
     """The system of a flow map of either form.
 
     Raises

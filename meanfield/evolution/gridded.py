@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 from scipy.special import betainc
@@ -89,7 +88,7 @@ def coordinates_of(measure: AnyMeasure, grid: object, saves: int) -> dict[str, V
     return {name: _coordinate(name, item, grid[name]) for name, item in asked.items()}
 
 
-def _count_or_values(name: str, given: Any) -> int | Array:
+def _count_or_values(name: str, given: object) -> int | Array:
     return integer(name, given, low=2) if is_single(given) else real_array(name, given, 1)
 
 

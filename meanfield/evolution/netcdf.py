@@ -17,6 +17,7 @@ import numpy as np
 from meanfield._checks import integer, shown
 from meanfield.evolution.files import whole_file
 from meanfield.exceptions import MissingFileError
+from meanfield.typing import NDArray
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -230,7 +231,7 @@ class Contents:
         return digest.hexdigest()
 
 
-def _blocks(values: Any) -> Iterator[object]:
+def _blocks(values: NDArray[np.generic]) -> Iterator[object]:
     """Slices of the first axis, of `BLOCK` numbers or one row each."""
     if values.size <= BLOCK:
         yield ...
@@ -414,7 +415,7 @@ def _variable(named: Any, stored: Any, most: int) -> Variable:
     return Variable(named.dimensions, values, notes)
 
 
-def _check_format(about: Any, kind: str, version: int) -> None:
+def _check_format(about: Mapping[str, object], kind: str, version: int) -> None:
     name = about.get("format")
     if name is None:
         raise ValueError(
@@ -425,7 +426,7 @@ def _check_format(about: Any, kind: str, version: int) -> None:
         raise ValueError(
             f"its format must be {kind!r}, got {shown(name)}: `meanfield info` tells what it holds"
         )
-    stored_version = np.ravel(about.get("format_version"))
+    stored_version = np.asarray(about.get("format_version")).ravel()
     its = integer(
         "format_version", stored_version[0] if stored_version.size == 1 else stored_version, low=1
     )

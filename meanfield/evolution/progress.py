@@ -8,9 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meanfield._checks import shown
+
+if TYPE_CHECKING:
+    from meanfield.evolution.system import AnySystem
 
 Progress = bool | str | Callable[[float], object]
 LINES = "lines"
@@ -75,7 +78,7 @@ class ProgressBar:
 
         tqdm.write(text, file=sys.stderr)
 
-    def report(self, system: Any) -> None:
+    def report(self, system: AnySystem) -> None:
         """Show where a system is."""
         if callable(self._shown):
             self._shown(system.t)
@@ -96,7 +99,7 @@ class ProgressBar:
         self._bar.refresh()
 
 
-def _state(system: Any) -> str:
+def _state(system: AnySystem) -> str:
     """The energy over that of a Dirac, where there is one, and the space or the flow map."""
     measure, energy, share_text = system.measure(), system.energy, ""
     if energy is not None:

@@ -18,11 +18,12 @@ from meanfield.evolution.arrays import (
     SIZE_NAME,
     TERM,
     TIME,
+    Stored,
 )
 from meanfield.evolution.netcdf import Contents, Variable, is_name
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.evolution.solution import Solution
-from meanfield.evolution.system import Stop
+from meanfield.evolution.system import Row, Stop
 from meanfield.measures import AnyMeasure
 from meanfield.typing import Array
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 # a monitor gives a number, a number with bounds `lower` and `upper`, or None
-Monitors = Mapping[str, Callable[[AnyMeasure], Any]]
+Monitors = Mapping[str, Callable[[AnyMeasure], object]]
 
 # each variable has its role, its name on an axis, and its formula; {E} is the symbol of the
 # dynamics' own energy
@@ -143,7 +144,7 @@ class Recorder:
         self, energy: Energy | None, monitors: Monitors, log_units: Sequence[float]
     ) -> None:
         self.measures: list[AnyMeasure] = []
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[Row] = []
         self.hand_over: tuple[float, float | None] | None = None
         self._energy, self._monitors, self._log_units = energy, monitors, log_units
         self._log_unit = max(log_units)
@@ -168,7 +169,7 @@ class Recorder:
         """Time of the last save, -inf before the first."""
         return self._rows[-1]["t"] if self._rows else -np.inf
 
-    def save(self, measure: AnyMeasure, row: dict[str, Any], interrupt: DeferredInterrupt) -> None:
+    def save(self, measure: AnyMeasure, row: Row, interrupt: DeferredInterrupt) -> None:
         """Keep the measure and its numbers, energies of the row in units of e^{log_unit}.
 
         Raises
@@ -199,9 +200,9 @@ class Recorder:
                 remedy = "" if name in _TAKEN else "; is its monitor right?"
                 raise Stop("failed", f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}")
 
-    def _multiplied_out(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _multiplied_out(self, row: Row) -> Row:
         """The row with energies as they are, as shares of a Dirac's, and with their balance."""
-        numbers: dict[str, Any] = {}
+        numbers: Row = {}
         energy = self._energy
         for name, value in row.items():
             if name in _OF_TERMS:
@@ -226,9 +227,7 @@ class Recorder:
             numbers["balance_error"] = self._balance_error(numbers, row, level, energy)
         return numbers | self._balance_of_terms(row, energy) if "term_energy" in row else numbers
 
-    def _balance_error(
-        self, told: dict[str, Any], row: dict[str, Any], level: str, energy: Energy
-    ) -> float:
+    def _balance_error(self, told: Row, row: Row, level: str, energy: Energy) -> float:
         """(E(t) - E(0) - work)/|E(δ)|, of what varies in time over the largest E(δ) of the run."""
         name, sign = level, float(np.copysign(1.0, energy.dirac))
         if "energy_share" in row:
@@ -240,7 +239,7 @@ class Recorder:
         size = 1.0 if energy.has_size else self._largest("energy", told["energy"])
         return float(error / size)
 
-    def _balance_of_terms(self, row: Mapping[str, Any], energy: Energy) -> dict[str, Any]:
+    def _balance_of_terms(self, row: Row, energy: Energy) -> Row:
         """The energy of each term as a share, and its balance, of which the largest error counts.
 
         Both are made of shares, which do not overflow.
@@ -267,7 +266,7 @@ class Recorder:
             "balance_error": largest,
         }
 
-    def _largest(self, name: str, value: Any) -> Array:
+    def _largest(self, name: str, value: Array | float) -> Array:
         """The largest size that a number of the rows has had up to this value; 1 where it is 0."""
         sizes = self._sizes[name] = np.fmax(self._sizes.get(name, 0.0), np.abs(value))
         return np.where(sizes > 0.0, sizes, 1.0)
@@ -285,7 +284,7 @@ class Recorder:
             "overflowed": sorted(self._overflowed),
         }
 
-    def restore(self, saved: Solution, saves: int, numbers: Mapping[str, Any]) -> None:
+    def restore(self, saved: Solution, saves: int, numbers: Stored) -> None:
         """Take over what another run had kept at its first saves."""
         columns = {
             name: list(variable.values[:saves])

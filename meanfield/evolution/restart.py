@@ -25,7 +25,7 @@ from meanfield.evolution.recorder import Monitors, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance, check_library
 from meanfield.evolution.settings import Settings
 from meanfield.evolution.solution import Solution, load, other_versions
-from meanfield.evolution.system import Stop
+from meanfield.evolution.system import AnySystem, Stop
 from meanfield.evolution.token_system import generator_from
 from meanfield.exceptions import MissingFileError, UnfinishedWarning
 from meanfield.laws import LAWS, Law
@@ -338,7 +338,7 @@ def _of_law(flow: SphereFlowMap) -> SphereFlowMap:
     return SphereFlowMap(flow.law, tol=flow.tol, **flow.run_limits)
 
 
-def _on_mesh(plan: Plan, sol: Solution, save: int) -> Any:
+def _on_mesh(plan: Plan, sol: Solution, save: int) -> AnySystem:
     """A flow map on S^2 at a save, with the moments since the start."""
     flow: Any = sol.measures[save]
     now = float(sol.t[save])

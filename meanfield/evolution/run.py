@@ -23,14 +23,14 @@ from meanfield.evolution.recorder import Monitors, Recorder
 from meanfield.evolution.settings import FLOW_MAP, Settings
 from meanfield.evolution.solution import Solution
 from meanfield.evolution.steppers import Stepper
-from meanfield.evolution.system import MOST_STEPS, Stop, System, Verdict
+from meanfield.evolution.system import MOST_STEPS, AnySystem, Stop, Verdict
 from meanfield.exceptions import Status
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Particles
-from meanfield.typing import Array
+from meanfield.typing import Array, Rng
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Plan:
     case: str = ""
     about: Mapping[str, str | int | float] = field(default_factory=dict)
 
-    def system(self, measure: AnyMeasure, rng: Any) -> System[Any]:
+    def system(self, measure: AnyMeasure, rng: Rng | None) -> AnySystem:
         """The system that moves this measure.
 
         Raises
@@ -109,9 +109,9 @@ class Plan:
 
 
 def advance(
-    system: System[Any],
+    system: AnySystem,
     t_end: float,
-    report: Callable[[System[Any]], None],
+    report: Callable[[AnySystem], None],
     interrupt: DeferredInterrupt,
 ) -> None:
     """Step a system to a time, layer after layer where there are layers.
@@ -171,7 +171,7 @@ class Run:
         Whether the last save lacks numbers, since Ctrl-C did not wait for them.
     """
 
-    def __init__(self, plan: Plan, system: System[Any]) -> None:
+    def __init__(self, plan: Plan, system: AnySystem) -> None:
         self.plan, self.system, self.is_cut = plan, system, False
         energy = system.dynamics.energy_between(plan.times[0], plan.times[-1])
         self.recorder = Recorder(energy, plan.monitors, system.log_units)
@@ -225,7 +225,7 @@ class Run:
     def hand_over(
         self,
         stop: Stop,
-        report: Callable[[System[Any]], None],
+        report: Callable[[AnySystem], None],
         interrupt: DeferredInterrupt,
     ) -> None:
         """Go on as a flow map, or where none can as a density with all the room it may have.
@@ -306,7 +306,7 @@ class Run:
         return Resumption(numbers, plan.times)
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """A value as JSON has it."""
     if isinstance(value, np.random.Generator):
         return token_system.generator_state(value)

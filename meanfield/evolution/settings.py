@@ -231,14 +231,14 @@ def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
         )
 
 
-def _check_tokens(measure: AnyMeasure, dynamics: Any) -> None:
+def _check_tokens(measure: AnyMeasure, dynamics: object) -> None:
     """Refuse what is no tokens, or tokens with frequencies."""
     if not isinstance(measure, Particles) or measure.natural_frequencies is not None:
         subject = f"{shown(dynamics)}, which has no flow, got {shown(measure)}"
         raise ValueError(f"measure must be Particles under {subject}")
 
 
-def _check_kind(dynamics: Any) -> None:
+def _check_kind(dynamics: object) -> None:
     attributes = [name for name in ("kernel", "heads", "output") if hasattr(dynamics, name)]
     if isinstance(dynamics, type) or not isinstance(dynamics, OwnDynamics) or not attributes:
         names = ", ".join(kind.__name__ for kind in KNOWN)
@@ -252,7 +252,7 @@ def _check_kind(dynamics: Any) -> None:
         )
 
 
-def _check_name(dynamics: Any) -> None:
+def _check_name(dynamics: OwnDynamics) -> None:
     taken = [kind.__name__ for kind in KNOWN]
     if not isinstance(dynamics.name, str) or dynamics.name in ("", *taken):
         raise ValueError(

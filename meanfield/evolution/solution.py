@@ -465,7 +465,7 @@ def versions() -> dict[str, str]:
     return {f"{name}{_VERSION}": text for name, text in versions_of(here).items()}
 
 
-def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
+def versions_of(attributes: Mapping[str, object]) -> dict[str, str]:
     """The versions that a file names, "unknown" where it names none."""
     versions = {name: str(attributes.get(f"{name}{_VERSION}", _UNKNOWN)) for name in _PACKAGES}
     return {k: v for k, v in versions.items() if k != _OPTIONAL or v != _UNKNOWN}

@@ -43,7 +43,9 @@ def time_unit(dynamics: Dynamics) -> float:
 
 
 M = TypeVar("M", bound=AnyMeasure)
-Kept = Mapping[str, Callable[[Any], Any]]
+Kept = Mapping[str, Callable[[Any], object]]
+# the numbers of a save: a float each, of terms of an energy an array
+Row = dict[str, Any]
 
 
 class Stop(Exception):
@@ -393,7 +395,7 @@ class System(Generic[M]):
         """The status of a run that came to its end, and the sentence that says so."""
         return "finished", f"finished at t = {self.t:g} after {self.steps} steps"
 
-    def row(self, measure: M) -> dict[str, Any]:
+    def row(self, measure: M) -> Row:
         """The numbers of a save, energies and works in units of e^{log_unit}.
 
         All but a speed are those of the measure by itself, from the rate that the next step begins
@@ -413,12 +415,12 @@ class System(Generic[M]):
     def _counts(self) -> dict[str, float]:
         return {"steps": self.steps, "evaluations": self.evaluations}
 
-    def _balance(self, measure: M) -> dict[str, Any]:
+    def _balance(self, measure: M) -> Row:
         """The energy, the rate at which X changes it, and its gain where the state has that."""
         if self.energy is None:
             return {}
         values = self._scaled_energies()
-        numbers: dict[str, Any] = {"energy": self._sum_of(values)}
+        numbers: Row = {"energy": self._sum_of(values)}
         if self.dynamics.varies:
             now = self._energy_at(self.t)
             sign = float(np.copysign(1.0, now.dirac))
@@ -497,3 +499,6 @@ class System(Generic[M]):
     def numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """The numbers that this kind of measure has besides."""
         return self._counts()
+
+
+AnySystem = System[Any]

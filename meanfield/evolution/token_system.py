@@ -32,7 +32,7 @@ _LARGEST_POSITIONS = {"pos": 624, "buffer_pos": 4}
 _KINDS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
 
-def generator_state(rng: np.random.Generator) -> dict[str, Any]:
+def generator_state(rng: np.random.Generator) -> dict[str, object]:
     """Its kind, numbers and lists of numbers.
 
     Examples
@@ -318,7 +318,7 @@ class NoisyTokenSystem(TokenSystem):
         dynamics: Dynamics,
         settings: Settings,
         max_step: float,
-        rng: Rng,
+        rng: Rng | None,
     ) -> None:
         self.max_step: float = max_step
         self.rng = np.random.default_rng(rng)
