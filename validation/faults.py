@@ -76,7 +76,7 @@ BROAD = (
     ),
     Fault(
         "SA's velocity twice as large",
-        "meanfield/equations/density.py",
+        "meanfield/equations/kernel_on_grid.py",
         "multiply(transforms.gradient, potential, out=transforms.flux)\n        if lost",
         "multiply(2.0 * transforms.gradient, potential, out=transforms.flux)\n        if lost",
         (
@@ -109,7 +109,7 @@ BROAD = (
     ),
     Fault(
         "USA without its 1/β",
-        "meanfield/equations/density.py",
+        "meanfield/equations/kernel_on_grid.py",
         "lead = float(",
         "lead = beta * float(",
         (
@@ -121,8 +121,8 @@ BROAD = (
     Fault(
         "dissipation of the other sign",
         "meanfield/equations/density.py",
-        "return self._energy_factor * self",
-        "return -self._energy_factor * self",
+        "return self._field.energy_factor * self",
+        "return -self._field.energy_factor * self",
         (
             QUICK.format("lemma_3_7_energy_identity"),
             ENERGIES + "test_dissipation_of_usa_on_other_spaces",
@@ -294,14 +294,14 @@ HOLES = (
     ),
     Fault(
         "terms of a density are summed at a hundred times the share",
-        "meanfield/equations/density.py",
+        "meanfield/equations/on_grid.py",
         "LOST = Lost(1e-6)",
         "LOST = Lost(1e-4)",
         (SUMMED.format("Density", "2e-06"),),
     ),
     Fault(
         "terms of a density are summed at a hundredth of the share",
-        "meanfield/equations/density.py",
+        "meanfield/equations/on_grid.py",
         "LOST = Lost(1e-6)",
         "LOST = Lost(1e-8)",
         (SUMMED.format("Density", "5e-07"),),

@@ -14,7 +14,9 @@ from meanfield.dynamics.facts import Dynamics, check_dim
 from meanfield.dynamics.own import OwnDynamics, adapt
 from meanfield.equations import density as densities
 from meanfield.equations import line, sphere, tokens
+from meanfield.equations.heads_on_grid import ScoreTables
 from meanfield.equations.in_time import InTime
+from meanfield.equations.oscillators import OscillatorDensityTendency
 from meanfield.kernels.causal import causal_means
 from meanfield.kernels.kernel import Exponential
 from meanfield.measures import AnyMeasure, check_measure
@@ -29,7 +31,7 @@ Tendency = (
     | sphere.SphereTendency
     | tokens.TokenTendency
     | densities.GridTendency
-    | densities.OscillatorDensityTendency
+    | OscillatorDensityTendency
     | InTime
 )
 
@@ -242,7 +244,7 @@ def tendency(measure: AnyMeasure, dynamics: Dynamics, t: float = 0.0) -> Tendenc
     if not isinstance(measure, Density):
         return InTime(lambda time: _tendency(measure, dynamics.at(time)), t)
     # heads whose scores stay the same keep their tables
-    tables: densities.ScoreTables = {}
+    tables: ScoreTables = {}
 
     def at(time: float) -> Tendency:
         if len(tables) > _MOST_TABLES:
@@ -258,7 +260,7 @@ def _tendency(measure: Any, dynamics: Dynamics) -> Tendency:
     return token_tendency(measure, dynamics)
 
 
-_tendency.register(OscillatorDensity)(densities.OscillatorDensityTendency)
+_tendency.register(OscillatorDensity)(OscillatorDensityTendency)
 
 
 @_tendency.register
@@ -275,7 +277,7 @@ def _(measure: SphereFlowMap, dynamics: Dynamics) -> Tendency:
 
 @_tendency.register
 def _density_tendency(
-    measure: Density, dynamics: Dynamics, tables: densities.ScoreTables | None = None
+    measure: Density, dynamics: Dynamics, tables: ScoreTables | None = None
 ) -> Tendency:
     if dynamics.is_isotropic and dynamics.pair_kernel is not None and not dynamics.is_balanced:
         return densities.DensityTendency(measure, dynamics)

@@ -14,7 +14,7 @@ from meanfield.dynamics import KNOWN, OwnDynamics
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import Adapted, layer_step, tells_facts
 from meanfield.dynamics.with_energy import adapt_energy, adapt_with
-from meanfield.equations.density import check_on_space
+from meanfield.equations.sum_on_grid import check_on_space
 from meanfield.equations.tendency import check_carried, check_moved, check_sums
 from meanfield.kernels.direct import float32_error
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, check_measure

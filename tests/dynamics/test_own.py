@@ -11,7 +11,7 @@ import pytest
 import meanfield as mf
 from meanfield import theory
 from meanfield.dynamics.own import adapt, describe
-from meanfield.equations.density import DensityOnGrid, ScaledSums
+from meanfield.equations.output_on_grid import DensityOnGrid, ScaledSums
 from meanfield.kernels.direct import point_log_moment
 from meanfield.spaces.geometry import turn_about
 from tests.handmade import interrupted, stopped_by_checkpoint, unfinished
