@@ -8,9 +8,9 @@ from meanfield.cli.runs import Refusal, refusals
 from meanfield.dynamics import adapt
 from meanfield.equations.batch import batch_tendency
 from meanfield.equations.density import GridTendency
-from meanfield.equations.line import LineField
+from meanfield.equations.line import KernelOnLine
 from meanfield.equations.tendency import tendency
-from meanfield.equations.tokens import OutputField
+from meanfield.equations.tokens import OutputAtTokens
 from meanfield.evolution import checkpoint as checkpoints
 from meanfield.evolution import evolve_batch
 from meanfield.evolution.density_system import NoisyDensitySystem
@@ -45,7 +45,7 @@ __all__ = [
     "Exponential",
     "GREY",
     "Library",
-    "LineField",
+    "KernelOnLine",
     "LineFlowMap",
     "Line",
     "LineSums",
@@ -57,7 +57,7 @@ __all__ = [
     "Refusal",
     "Settings",
     "SMALL",
-    "OutputField",
+    "OutputAtTokens",
     "adapt",
     "bandwidth",
     "batch_tendency",

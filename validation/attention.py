@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import meanfield as mf
-from validation._inside import GridTendency, OutputField, tendency
+from validation._inside import GridTendency, OutputAtTokens, tendency
 from validation.claims import Claim, main
 
 Array = NDArray[np.float64]
@@ -191,7 +191,7 @@ def sums(quick: bool) -> list[Claim]:
     for dim, score, limit in cases[:2] if quick else cases:
         law, dynamics = mf.VonMisesFisher(PLACES[dim], 1.5), mf.Attention(1.0, heads(dim, score))
         clouds = [mf.Particles.quantise(law, 2000, sums=s) for s in ("transforms", "direct")]
-        fast, slow = (OutputField(cloud, dynamics).output(cloud) for cloud in clouds)
+        fast, slow = (OutputAtTokens(cloud, dynamics).output(cloud) for cloud in clouds)
         name = f"d = {dim}, |KᵀQ| = {score:g}: fast sums over 2000 tokens less direct ones"
         why = "rounding" if dim == 2 else "2e-13 of the largest G, over its share"
         found.append(Claim(name, "(2.3)", float(np.abs(fast - slow).max()), limit, why))

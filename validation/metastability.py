@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import meanfield as mf
-from validation._inside import LineField, LineFlowMap
+from validation._inside import KernelOnLine, LineFlowMap
 from validation.claims import Claim, main
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
@@ -39,7 +39,7 @@ def surviving_atom(
         raise ArithmeticError(f"the run of {dynamics!r}: {solution.message}")
     flow = cast(LineFlowMap, solution.final)
     mass = flow.weights[np.cos(flow.angles) < -np.cos(_NEAR)].sum()
-    field = LineField(dynamics, 2, dynamics.beta)
+    field = KernelOnLine(dynamics, 2, dynamics.beta)
     pole = np.array([np.pi])
     rates = field.rates([field.line.kernel(pole[:, None], flow.angles) @ flow.weights], pole)
     return float(mass), float(rates.divergence[0])

@@ -12,7 +12,7 @@ from meanfield.equations.heads_on_grid import ScoreTables
 from meanfield.equations.in_time import Steady
 from meanfield.equations.kernel_on_grid import KernelOnGrid
 from meanfield.equations.rates import Rates
-from meanfield.equations.sum_on_grid import grid_field
+from meanfield.equations.sum_on_grid import field_on_grid
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.spaces import Space, Transforms
 from meanfield.typing import Array, Coefficients
@@ -104,7 +104,7 @@ class SpectralTendency(Steady, ABC):
         return self._grid.transforms(np.full(self._grid.kmax + 1, -self.dynamics.noise))
 
 
-class DensityTendency(SpectralTendency):
+class SeriesTendency(SpectralTendency):
     """dc/dt = ∫ f X · ∇Y dσ for the coefficients c of f, the weak form of (3.4) and (3.8).
 
     X is that of a kernel, see `KernelOnGrid`. Mass is exact, since the test function 1 has no
@@ -195,7 +195,7 @@ class GridTendency(SpectralTendency):
         self, density: Density, dynamics: Dynamics, tables: ScoreTables | None = None
     ) -> None:
         super().__init__(density, dynamics)
-        self.field = grid_field(density.space, dynamics, tables)
+        self.field = field_on_grid(density.space, dynamics, tables)
         self._grid = self.field.grid
         # the transforms give values and the divergence only
         self._transforms = self._grid.transforms(np.zeros(self._grid.kmax + 1))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.on_grid import LOST, Frame, GridField
+from meanfield.equations.on_grid import LOST, FieldOnGrid, Frame
 from meanfield.equations.rates import Rates
 from meanfield.kernels.bilinear import CircleBilinear, SphereBilinear
 from meanfield.kernels.direct import latitude_rule
@@ -180,7 +180,7 @@ def check_heads(space: Space, dynamics: Dynamics) -> None:
 ScoreTables = dict[bytes, tuple[SeriesScores | ZonalScores, Array]]
 
 
-class HeadsOnGrid(GridField):
+class HeadsOnGrid(FieldOnGrid):
     """X of attention on the grid of a density's space, as a function of coefficients.
 
     Parameters
@@ -247,7 +247,7 @@ class HeadsOnGrid(GridField):
         return Rates(velocity, energy_gradients=(velocity * weights,))
 
     def doubt(self, values: Array) -> float:
-        """See `GridField`; such a change looks to heads like a uniform measure."""
+        """See `FieldOnGrid`; such a change looks to heads like a uniform measure."""
         largest, worst = float(values.max()), 0.0
         for uniform, potential in zip(self._uniform, self._potentials, strict=True):
             if self._normalise:

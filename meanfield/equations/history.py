@@ -12,8 +12,8 @@ import numpy as np
 from scipy.integrate import DOP853
 
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.line import AngularField, line_field
-from meanfield.equations.sphere import ActingField, SphereDepthField, SphereField
+from meanfield.equations.line import FieldOnLine, field_on_line
+from meanfield.equations.sphere import FieldOnSphere, KernelOnSphere, LayersOnSphere
 from meanfield.kernels.direct import blocks
 from meanfield.measures.flow_map import LabelLine
 from meanfield.spaces.cubed_sphere import PER_LEAF, Patches
@@ -214,7 +214,7 @@ def _by_time(
         yield float(time), arrays[f"{what}_{one}"][here], arrays[f"{what}_{other}"][here]
 
 
-AnyField = SphereField | SphereDepthField
+AnyField = KernelOnSphere | LayersOnSphere
 
 # the most points of a block; points up to the second number are not divided
 _BLOCK, _LEAST = 8192, 1024
@@ -237,7 +237,7 @@ def follow(
 
     Parameters
     ----------
-    field : SphereField or SphereDepthField
+    field : KernelOnSphere or LayersOnSphere
     history : History
     points : ndarray, shape (n, 3)
         Unit rows, at time `start`.
@@ -305,7 +305,7 @@ def _follow_block(
 
 
 def _step(
-    fields: Sequence[ActingField],
+    fields: Sequence[FieldOnSphere],
     moments: list[NDArray[Any]],
     state: Array,
     h: float,
@@ -423,17 +423,17 @@ def density_on_line(
 
 def _fields_of(
     line: LabelLine, dynamics: Dynamics, layer: Dynamics
-) -> Callable[[float], AngularField]:
+) -> Callable[[float], FieldOnLine]:
     """The field that moves the measure in a layer, at a time: at all the same unless it varies."""
     moving = layer.mover
     if moving.varies:
-        return lambda t: line_field(dynamics, line.dim, line.axis, moving.at(t))
-    field = line_field(dynamics, line.dim, line.axis, moving)
+        return lambda t: field_on_line(dynamics, line.dim, line.axis, moving.at(t))
+    field = field_on_line(dynamics, line.dim, line.axis, moving)
     return lambda _: field
 
 
 def feet_of(
-    field_at: Callable[[float], AngularField],
+    field_at: Callable[[float], FieldOnLine],
     history: History,
     angles: Array,
     times: tuple[float, float],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.on_grid import LOST, GridField
+from meanfield.equations.on_grid import LOST, FieldOnGrid
 from meanfield.equations.rates import Rates
 from meanfield.kernels.kernel import is_divided
 from meanfield.kernels.sinkhorn import grid_sums, scaling
@@ -19,7 +19,7 @@ _LARGEST_BETA = 200.0
 _LEAST_VALUE = 1e-16
 
 
-class KernelOnGrid(GridField):
+class KernelOnGrid(FieldOnGrid):
     """X = ± ∇u, or ± ∇u/G where it is normalised, of a kernel on the grid of a space, by series.
 
     u has the coefficients S_k f_k: with a kernel s and its primitive S, G has s_k f_k; for SA and
@@ -108,7 +108,7 @@ class KernelOnGrid(GridField):
             return small, potential * np.exp(log_unit - self._log_unit)
 
 
-class BalancedOnGrid(GridField):
+class BalancedOnGrid(FieldOnGrid):
     """X of `DoublyStochastic` on a grid, u scaled from its last value.
 
     Parameters

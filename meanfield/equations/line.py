@@ -37,7 +37,7 @@ _NONE = np.zeros(0)
 _COARSEST = 1e-6
 
 
-class AngularField:
+class FieldOnLine:
     """X and div X at angles, from tables summed over a measure, which its line has.
 
     With K, its pull A along the angle, div A and ∂K summed for each head, X = Σ_h A_h/G_h and
@@ -107,7 +107,7 @@ class AngularField:
         """Sum positive terms where G (heads, n) has lost its digits; tables of heads never do."""
 
     @property
-    def parts(self) -> Sequence[AngularField]:
+    def parts(self) -> Sequence[FieldOnLine]:
         """The fields of single terms that it is made of: this alone."""
         return (self,)
 
@@ -122,7 +122,7 @@ class AngularField:
         return self.rates(tables, angles)
 
 
-class LineField(AngularField):
+class KernelOnLine(FieldOnLine):
     """X and div X of a dynamics with a kernel at angles, from the potential of masses at angles.
 
     Under SA ∂K = βA, so that three tables will do.
@@ -158,27 +158,27 @@ class LineField(AngularField):
         rates.divergence[small] = self._sign * divergence
 
 
-class SumOnLine(AngularField):
+class SumOnLine(FieldOnLine):
     """The weighted fields of several terms, on the same cells.
 
     Parameters
     ----------
-    parts : sequence of (float, AngularField)
+    parts : sequence of (float, FieldOnLine)
     """
 
-    def __init__(self, parts: Sequence[tuple[float, AngularField]]) -> None:
+    def __init__(self, parts: Sequence[tuple[float, FieldOnLine]]) -> None:
         self._weighted, self.line = parts, parts[0][1].line
         kinds = [i if field.is_balanced else -1 for i, (_, field) in enumerate(parts)]
         distinct = list(dict.fromkeys(kinds))
         self.sources = [distinct.index(kind) for kind in kinds]
 
     @property
-    def parts(self) -> Sequence[AngularField]:
+    def parts(self) -> Sequence[FieldOnLine]:
         """The fields of single terms."""
         return [field for _, field in self._weighted]
 
     def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:
-        """See `AngularField`."""
+        """See `FieldOnLine`."""
         each = zip_longest(self._weighted, tables, masses[: len(tables)])
         return added(
             (weight, field.rates([part], angles, [m] if masses else ()))
@@ -186,7 +186,7 @@ class SumOnLine(AngularField):
         )
 
 
-class FlowTendency(Steady):
+class LineTendency(Steady):
     """dθ/dt = X[mu](θ) and d/dt ∫ div X for the nodes of a flow map, which its atoms move with.
 
     The state holds the angles of the nodes that stand at no atom and of the atoms, then ∫ div X
@@ -198,16 +198,16 @@ class FlowTendency(Steady):
     flow : LineFlowMap
     dynamics : Dynamics
         Its noise is not part of the tendency.
-    field : AngularField
-        Of this dynamics in this dimension, see `line_field`.
+    field : FieldOnLine
+        Of this dynamics in this dimension, see `field_on_line`.
 
     Attributes
     ----------
     initial_state : ndarray
-    field : AngularField
+    field : FieldOnLine
     """
 
-    def __init__(self, flow: LineFlowMap, dynamics: Dynamics, field: AngularField) -> None:
+    def __init__(self, flow: LineFlowMap, dynamics: Dynamics, field: FieldOnLine) -> None:
         self.flow, self.dynamics, self.field = flow, dynamics, field
         self._free = np.flatnonzero(flow.owners == FREE)
         self._held = np.flatnonzero(flow.owners != FREE)
@@ -312,7 +312,7 @@ _LARGEST_ON_CIRCLE = 100.0
 _MOST_NUMBERS = 1 << 27
 
 
-class HeadsField(AngularField):
+class HeadsOnLine(FieldOnLine):
     """X and div X of attention with any heads at angles, from dense tables between cells.
 
     The tables are those of `kernels.line`. Without normalisation X = Σ_h A_h e^{|M_h|}. Right to
@@ -366,7 +366,7 @@ class HeadsField(AngularField):
         self.line = DenseLine(dim, reach, partial(_tables, kernels, self.normalised))
 
 
-class OutputOnLine(AngularField):
+class OutputOnLine(FieldOnLine):
     """X and div X at angles of what is known by its output, as a feed-forward layer is.
 
     Parameters
@@ -410,7 +410,7 @@ class OutputOnLine(AngularField):
             )
 
     def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:  # noqa: ARG002
-        """See `AngularField`."""
+        """See `FieldOnLine`."""
         cosines, sines = np.cos(angles)[:, None], np.sin(angles)[:, None]
         points = cosines * self._start + sines * self._across
         along = cosines * self._across - sines * self._start
@@ -423,7 +423,7 @@ class OutputOnLine(AngularField):
         return self.rates((), angles)
 
 
-def line_field(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics) -> AngularField:
+def field_on_line(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics) -> FieldOnLine:
     """The field on a line of angles of one of the layers of a dynamics.
 
     All terms of all layers have the same cells, so that the charges of a run mean the same to each.
@@ -444,10 +444,10 @@ def line_field(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics
     """
     reach = dynamics.reach
 
-    def of(term: Dynamics) -> AngularField:
+    def of(term: Dynamics) -> FieldOnLine:
         if term.is_isotropic:
-            return LineField(term, dim, reach)
-        kind = HeadsField if term.score_matrices else OutputOnLine
+            return KernelOnLine(term, dim, reach)
+        kind = HeadsOnLine if term.score_matrices else OutputOnLine
         return kind(term, dim, axis, reach)
 
     parts = [(weight, of(term)) for weight, term in layer.weighted_terms]

@@ -9,7 +9,7 @@ import numpy as np
 
 from meanfield.equations.atoms import absorbed_particles, gathered, stretch_error
 from meanfield.equations.history import Absorption, History, LabelMap, follow, origins
-from meanfield.equations.sphere import SphereDepthField, SphereField, split_mass
+from meanfield.equations.sphere import KernelOnSphere, LayersOnSphere, split_mass
 from meanfield.kernels.direct import logs
 from meanfield.laws.law import LEAST_HELD, checked_logpdf
 from meanfield.measures.flow_map import SphereFlowMap
@@ -62,7 +62,7 @@ class Meshes:
     ----------
     flow : SphereFlowMap
         At t = 0: its law, and the most nodes of a mesh.
-    field : SphereField or SphereDepthField
+    field : KernelOnSphere or LayersOnSphere
     scale : float
         The kernel's width is 1/scale: a patch must be small against it.
     tol : float
@@ -82,7 +82,7 @@ class Meshes:
     def __init__(
         self,
         flow: SphereFlowMap,
-        field: SphereField | SphereDepthField,
+        field: KernelOnSphere | LayersOnSphere,
         *,
         scale: float,
         tol: float,

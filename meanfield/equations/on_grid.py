@@ -18,7 +18,7 @@ from meanfield.typing import Array, Coefficients
 LOST = Lost(1e-6)
 
 
-class GridField(ABC):
+class FieldOnGrid(ABC):
     """X on the grid of a space.
 
     Attributes

@@ -9,7 +9,7 @@ import numpy as np
 
 from meanfield._checks import read_only, shown
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.on_grid import LOST, Frame, GridField
+from meanfield.equations.on_grid import LOST, FieldOnGrid, Frame
 from meanfield.equations.rates import Rates
 from meanfield.kernels.kernel import Exponential
 from meanfield.measures.density import Density
@@ -118,7 +118,7 @@ def check_symmetry(space: Space, dynamics: Dynamics) -> None:
         )
 
 
-class OutputOnGrid(GridField):
+class OutputOnGrid(FieldOnGrid):
     """X on the grid of a density's space, of what is known by its output.
 
     Of a feed-forward layer it is the same for any density.

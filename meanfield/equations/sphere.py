@@ -31,18 +31,18 @@ Sources = tuple[Array, Array] | None
 _LOST = Lost(1e-9)
 
 
-class ActingField(ABC):
+class FieldOnSphere(ABC):
     """X and div X at points of S^2, from moments of the measure.
 
     Attributes
     ----------
-    scaled : sequence of SphereField
+    scaled : sequence of KernelOnSphere
         The fields whose sources are the masses times u of DoublyStochastic.
     is_scaled_alone : bool
         Whether there is no source but one of these.
     """
 
-    scaled: Sequence[SphereField] = ()
+    scaled: Sequence[KernelOnSphere] = ()
     is_scaled_alone = False
 
     @abstractmethod
@@ -75,7 +75,7 @@ class ActingField(ABC):
         return self.rates(moments, places, None, loose).velocity
 
 
-class SphereField(ActingField):
+class KernelOnSphere(FieldOnSphere):
     """X = ± ∇u, or ± ∇u/G where it is normalised, and div X, on S^2.
 
     With a kernel s and its primitive S, u = Σ S_l mu_lm Y_lm and G = Σ s_l mu_lm Y_lm; for SA and
@@ -101,7 +101,7 @@ class SphereField(ActingField):
     Examples
     --------
     >>> from meanfield.dynamics import SA
-    >>> field = SphereField(SA(1.0))
+    >>> field = KernelOnSphere(SA(1.0))
     >>> moments = field.moments(np.array([[1.0, 0.0, 0.0]]), np.ones(1))
     >>> velocity, *_ = field.rates(moments, Places.of(np.array([[0.0, 1.0, 0.0]])))
     >>> velocity.round(12) + 0.0
@@ -126,19 +126,19 @@ class SphereField(ActingField):
         self._lost_of = f"maximum, where its series has no digits under {shown(dynamics)}"
         self.needs_sources = self._normalised and self._kernel.least_share < self._lost.below
 
-    def of(self, layer: Dynamics) -> SphereField:  # noqa: ARG002
+    def of(self, layer: Dynamics) -> KernelOnSphere:  # noqa: ARG002
         """The field of the layer that acts: this one always."""
         return self
 
-    def during(self, start: float, end: float) -> SphereField:  # noqa: ARG002
+    def during(self, start: float, end: float) -> KernelOnSphere:  # noqa: ARG002
         """The field that acts from one time to another: this one always."""
         return self
 
-    def at_time(self, t: float) -> SphereField:  # noqa: ARG002
+    def at_time(self, t: float) -> KernelOnSphere:  # noqa: ARG002
         """The field at a time: this one always."""
         return self
 
-    def at_shares(self, start: float, end: float, shares: Array) -> list[SphereField]:  # noqa: ARG002
+    def at_shares(self, start: float, end: float, shares: Array) -> list[KernelOnSphere]:  # noqa: ARG002
         """The field at each share of the time from one to another: this one always."""
         return [self] * len(shares)
 
@@ -149,7 +149,7 @@ class SphereField(ActingField):
     def rates(
         self, moments: Coefficients, places: Places, sources: Sources = None, loose: bool = False
     ) -> Rates:
-        """See `ActingField`."""
+        """See `FieldOnSphere`."""
         pull, velocity, potential, small = self._divided(moments, places, sources, loose)
         divergence = self.at.laplacian(self._slope * moments, places)
         gradients = (self._gradient_unit * (pull if self._is_weighted else velocity),)
@@ -171,7 +171,7 @@ class SphereField(ActingField):
         return Rates(velocity, divergence, gradients)
 
     def velocity(self, moments: Coefficients, places: Places, loose: bool = False) -> Array:
-        """See `ActingField`."""
+        """See `FieldOnSphere`."""
         return self._divided(moments, places, None, loose)[1]
 
     def _divided(
@@ -200,7 +200,7 @@ def _verdict(sources: Sources, loose: bool) -> str:
 _LOST_OF_HEADS = Lost(1e-6)
 
 
-class SphereHead:
+class HeadOnSphere:
     """v = V ∇G(Mx) [/ G(Mx)] of one head, and div P_x v, from moments, at points of S^2.
 
     With w = V ∇G as three series of harmonics, div P_x w = (Δ(x·w) - x·Δw)/2 - x·w is one more, and
@@ -285,7 +285,7 @@ class SphereHead:
         return pull, trace - 2.0 * np.einsum("ij,ij->i", units, pull)
 
 
-class SphereHeadsField(ActingField):
+class HeadsOnSphere(FieldOnSphere):
     """X and div X of attention with any heads on S^2, from moments up to a degree.
 
     Parameters
@@ -298,7 +298,7 @@ class SphereHeadsField(ActingField):
     --------
     >>> from meanfield.dynamics import SA
     >>> moments = SphereAt(20).moments(Places.of(np.array([[1.0, 0.0, 0.0]])), np.ones(1))
-    >>> field = SphereHeadsField(SA(1.0), 20)
+    >>> field = HeadsOnSphere(SA(1.0), 20)
     >>> velocity, *_ = field.rates(moments, Places.of(np.array([[0.0, 1.0, 0.0]])))
     >>> velocity.round(12) + 0.0
     array([[1., 0., 0.]])
@@ -306,7 +306,7 @@ class SphereHeadsField(ActingField):
 
     def __init__(self, dynamics: Dynamics, lmax: int) -> None:
         self._normalised, self._energy = dynamics.normalised, dynamics.energy_functional
-        self._heads = [SphereHead(m, v, self._normalised) for m, v in dynamics.matrices(3)]
+        self._heads = [HeadOnSphere(m, v, self._normalised) for m, v in dynamics.matrices(3)]
         degrees = SphereAt(lmax).degrees
         self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
         self._gradient_unit = 0.0
@@ -318,7 +318,7 @@ class SphereHeadsField(ActingField):
     def rates(
         self, moments: Coefficients, places: Places, sources: Sources = None, loose: bool = False
     ) -> Rates:
-        """See `ActingField`."""
+        """See `FieldOnSphere`."""
         units = places.units()
         total, spread, numerator = np.zeros_like(units), np.zeros(len(units)), units[:0]
         for head, rows in zip(self._heads, self._rows, strict=True):
@@ -332,7 +332,7 @@ class SphereHeadsField(ActingField):
         return Rates(velocity, spread, (self._gradient_unit * project(units, numerator),))
 
 
-class SphereDriftField(ActingField):
+class OutputOnSphere(FieldOnSphere):
     """X and div X on S^2 of what no measure counts for, as for a feed-forward layer.
 
     Parameters
@@ -345,14 +345,14 @@ class SphereDriftField(ActingField):
         self.dynamics = dynamics
 
     def rates(self, _: Coefficients, places: Places, *__: Any) -> Rates:
-        """See `ActingField`."""
+        """See `FieldOnSphere`."""
         units, dynamics = places.units(), self.dynamics
         output, gradients = dynamics.output_and_gradients(None, units)
         velocity, *others = (project(units, each) for each in (output, *gradients))
         return Rates(velocity, dynamics.divergence_at(None, units), tuple(others))
 
 
-class SphereSumField(ActingField):
+class SumOnSphere(FieldOnSphere):
     """The weighted fields of several terms, on moments up to the largest degree of all.
 
     The measure itself is the first source. The masses times u of each DoublyStochastic are one
@@ -367,36 +367,34 @@ class SphereSumField(ActingField):
 
     Attributes
     ----------
-    scaled : sequence of SphereField
+    scaled : sequence of KernelOnSphere
         Those whose sources are scaled.
     """
 
     def __init__(self, dynamics: Dynamics, lmax: int) -> None:
         degrees = SphereAt(lmax).degrees
         self._count, self.scaled = len(degrees), []
-        self._parts: list[tuple[float, ActingField, Indices, int]] = []
+        self._parts: list[tuple[float, FieldOnSphere, Indices, int]] = []
         for weight, term in dynamics.weighted_terms:
-            field: ActingField
+            field: FieldOnSphere
             source, rows = 0, np.arange(self._count)
             if term.is_isotropic:
-                field = SphereField(term)
+                field = KernelOnSphere(term)
                 rows = np.flatnonzero(degrees <= field.at.degrees.max())
                 if term.is_balanced:
                     self.scaled.append(field)
                     source = len(self.scaled)
             else:
-                field = (
-                    SphereHeadsField(term, lmax) if term.score_matrices else SphereDriftField(term)
-                )
+                field = HeadsOnSphere(term, lmax) if term.score_matrices else OutputOnSphere(term)
             self._parts.append((weight, field, rows, source))
 
     def rates(
         self, moments: Coefficients, places: Places, sources: Sources = None, loose: bool = False
     ) -> Rates:
-        """See `ActingField`; masses (sources, m) of several sources."""
+        """See `FieldOnSphere`; masses (sources, m) of several sources."""
         of = moments.reshape(-1, self._count)
 
-        def part(field: ActingField, rows: Indices, i: int) -> Rates:
+        def part(field: FieldOnSphere, rows: Indices, i: int) -> Rates:
             own_sources = None if sources is None else (sources[0], np.atleast_2d(sources[1])[i])
             return field.rates(of[i, rows], places, own_sources, loose)
 
@@ -405,16 +403,16 @@ class SphereSumField(ActingField):
         return added((weight, part(field, rows, i)) for weight, field, rows, i in asked)
 
 
-def _acting_field(layer: Dynamics, lmax: int) -> ActingField:
+def _acting_field(layer: Dynamics, lmax: int) -> FieldOnSphere:
     """The field of a layer, on moments up to a degree."""
     ((weight, term), *others) = layer.weighted_terms
     # a kernel without heads has moments of its own
     if others or weight != 1.0 or (term.is_isotropic and not term.score_matrices):
-        return SphereSumField(layer, lmax)
-    return SphereHeadsField(term, lmax) if term.score_matrices else SphereDriftField(term)
+        return SumOnSphere(layer, lmax)
+    return HeadsOnSphere(term, lmax) if term.score_matrices else OutputOnSphere(term)
 
 
-class SphereDepthField:
+class LayersOnSphere:
     """The fields of all layers of a dynamics on S^2, on the same moments, each made when it acts.
 
     Parameters
@@ -436,7 +434,7 @@ class SphereDepthField:
     Examples
     --------
     >>> from meanfield.dynamics import SA, USA, Layers
-    >>> depth = SphereDepthField(Layers([SA(1.0), USA(1.0)], step=0.5))
+    >>> depth = LayersOnSphere(Layers([SA(1.0), USA(1.0)], step=0.5))
     >>> depth.during(0.0, 0.5) is depth.during(0.5, 1.0)
     False
     """
@@ -451,20 +449,20 @@ class SphereDepthField:
         lmax = max(multipliers.bandwidth(dynamics.reach, 3) + 1, largest)
         self.at = SphereAt(lmax)
         # a kernel in time goes through its own series, as beside others
-        make = SphereSumField if dynamics.varies else _acting_field
-        self.of: Callable[[Dynamics], ActingField] = fields_of_layers(
+        make = SumOnSphere if dynamics.varies else _acting_field
+        self.of: Callable[[Dynamics], FieldOnSphere] = fields_of_layers(
             dynamics, partial(make, lmax=lmax)
         )
 
-    def at_time(self, t: float) -> ActingField:
+    def at_time(self, t: float) -> FieldOnSphere:
         """The field of what varies; it hangs on the time alone, so that threads may share it."""
         return self.of(self.dynamics.at(t))
 
-    def during(self, start: float, end: float) -> ActingField:
+    def during(self, start: float, end: float) -> FieldOnSphere:
         """The field of the layer that acts from one time to another."""
         return self.of(self.dynamics.at(0.5 * (start + end)))
 
-    def at_shares(self, start: float, end: float, shares: Array) -> list[ActingField]:
+    def at_shares(self, start: float, end: float, shares: Array) -> list[FieldOnSphere]:
         """The field at each share of the time from one to another, in which one layer acts."""
         if not self.dynamics.varies:
             return [self.during(start, end)] * len(shares)
@@ -475,10 +473,10 @@ class SphereDepthField:
         return self.at.moments(Places.of(points), masses)
 
 
-def field_on_sphere(dynamics: Dynamics) -> SphereField | SphereDepthField:
-    """The field on S^2 of any dynamics: `SphereField` where it has one kernel."""
+def field_on_sphere(dynamics: Dynamics) -> KernelOnSphere | LayersOnSphere:
+    """The field on S^2 of any dynamics: `KernelOnSphere` where it has one kernel."""
     has_kernel = dynamics.is_isotropic and dynamics.pair_kernel is not None
-    return SphereField(dynamics) if has_kernel else SphereDepthField(dynamics)
+    return KernelOnSphere(dynamics) if has_kernel else LayersOnSphere(dynamics)
 
 
 # errors of a log density may be this much larger than those of a coordinate
@@ -504,8 +502,8 @@ class SphereTendency(Steady):
     Parameters
     ----------
     flow : SphereFlowMap
-    field : SphereField or SphereDepthField
-    acting : ActingField
+    field : KernelOnSphere or LayersOnSphere
+    acting : FieldOnSphere
         That of the layer that acts, and of a time.
 
     Attributes
@@ -515,7 +513,7 @@ class SphereTendency(Steady):
     """
 
     def __init__(
-        self, flow: SphereFlowMap, field: SphereField | SphereDepthField, acting: ActingField
+        self, flow: SphereFlowMap, field: KernelOnSphere | LayersOnSphere, acting: FieldOnSphere
     ) -> None:
         self.flow = flow
         self._field: Any = field

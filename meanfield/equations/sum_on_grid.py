@@ -5,7 +5,7 @@ from __future__ import annotations
 from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.heads_on_grid import HeadsOnGrid, ScoreTables, check_heads
 from meanfield.equations.kernel_on_grid import BalancedOnGrid, KernelOnGrid
-from meanfield.equations.on_grid import GridField
+from meanfield.equations.on_grid import FieldOnGrid
 from meanfield.equations.output_on_grid import OutputOnGrid, check_symmetry
 from meanfield.equations.rates import Rates, added
 from meanfield.kernels.sinkhorn import working_grid
@@ -13,7 +13,7 @@ from meanfield.spaces import Space
 from meanfield.typing import Array, Coefficients
 
 
-class SumOnGrid(GridField):
+class SumOnGrid(FieldOnGrid):
     """The weighted fields of several terms, on the finest grid that one of them asks for.
 
     Parameters
@@ -35,7 +35,7 @@ class SumOnGrid(GridField):
         return added((weight, field(coefficients, values)) for weight, field in self._parts)
 
     def doubt(self, values: Array) -> float:
-        """See `GridField`."""
+        """See `FieldOnGrid`."""
         return sum(weight * field.doubt(values) for weight, field in self._parts if weight)
 
     def forget(self) -> None:
@@ -50,7 +50,7 @@ def _grid_of(space: Space, weight: float, term: Dynamics) -> Space:
     return working_grid(space, term.reach) if is_wide else space
 
 
-def _field_on(grid: Space, term: Dynamics, tables: ScoreTables | None) -> GridField:
+def _field_on(grid: Space, term: Dynamics, tables: ScoreTables | None) -> FieldOnGrid:
     """The field of one term on a grid that is fine enough for it."""
     if term.is_balanced:
         return BalancedOnGrid(grid, term)
@@ -59,7 +59,9 @@ def _field_on(grid: Space, term: Dynamics, tables: ScoreTables | None) -> GridFi
     return KernelOnGrid(grid, term) if term.is_isotropic else OutputOnGrid(grid, term)
 
 
-def grid_field(space: Space, dynamics: Dynamics, tables: ScoreTables | None = None) -> GridField:
+def field_on_grid(
+    space: Space, dynamics: Dynamics, tables: ScoreTables | None = None
+) -> FieldOnGrid:
     """The field of a dynamics on a grid: that of its term, or the sum of several."""
     ((weight, term), *others) = dynamics.weighted_terms
     if others or weight != 1.0:

@@ -26,8 +26,8 @@ from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Particles
 
 Tendency = (
-    densities.DensityTendency
-    | line.FlowTendency
+    densities.SeriesTendency
+    | line.LineTendency
     | sphere.SphereTendency
     | tokens.TokenTendency
     | densities.GridTendency
@@ -67,7 +67,7 @@ def token_tendency(
     return tokens.TokenTendency(particles, *_on_one_chart(dynamics, each, charts))
 
 
-_OfTerms = list[tuple[tokens.Chart, tokens.TokenField]]
+_OfTerms = list[tuple[tokens.Chart, tokens.FieldAtTokens]]
 
 
 def _turning(particles: Particles) -> list[tokens.Chart]:
@@ -82,7 +82,7 @@ def _of_terms(particles: Particles, dynamics: Dynamics, may_span: bool) -> _OfTe
 
 def _on_one_chart(
     dynamics: Dynamics, each: _OfTerms, charts: Sequence[tokens.Chart]
-) -> tuple[tokens.Chart, tokens.TokenField]:
+) -> tuple[tokens.Chart, tokens.FieldAtTokens]:
     """The chart on which all fields can be asked for, and the sum of the fields there."""
     chart = next(
         (candidate for candidate in charts if isinstance(candidate, tokens.Angles)), charts[0]
@@ -92,7 +92,7 @@ def _on_one_chart(
         for (weight, _), (own, field) in zip(dynamics.weighted_terms, each, strict=True)
     ]
     is_single = len(parts) == 1 and parts[0][0] == 1.0
-    return chart, parts[0][1] if is_single else tokens.SumField(dynamics, parts)
+    return chart, parts[0][1] if is_single else tokens.SumAtTokens(dynamics, parts)
 
 
 def _token_tendency_in_time(
@@ -117,7 +117,7 @@ def _token_tendency_in_time(
 
 def _chart_and_field(
     particles: Particles, dynamics: Dynamics, may_span: bool
-) -> tuple[tokens.Chart, tokens.TokenField]:
+) -> tuple[tokens.Chart, tokens.FieldAtTokens]:
     """The chart and the field of one term."""
     (n, d), kernel = particles.points.shape, dynamics.pair_kernel
     spans = may_span and (particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d))
@@ -125,24 +125,24 @@ def _chart_and_field(
         if kernel is not None and particles.has_kernel_sums(kernel):
             means, chart = causal_means(kernel, d), tokens.Angles() if d == 2 else tokens.Points()
             if means.holds(particles.weights, dynamics.mask.decay):
-                return chart, tokens.CarriedField(dynamics, means)
-        return tokens.Span() if spans else tokens.Points(), tokens.MaskedField(dynamics)
+                return chart, tokens.MaskedKernelAtTokens(dynamics, means)
+        return tokens.Span() if spans else tokens.Points(), tokens.MaskedAtTokens(dynamics)
     if dynamics.is_balanced:
-        return tokens.Points(), tokens.BalancedField(particles, dynamics)
+        return tokens.Points(), tokens.BalancedAtTokens(particles, dynamics)
     if dynamics.multipliers is not None:
-        return tokens.Angles(), tokens.PhaseField(dynamics)
+        return tokens.Angles(), tokens.PhasesAtTokens(dynamics)
     if kernel is None:
-        return tokens.Points(), tokens.OutputField(particles, dynamics)
+        return tokens.Points(), tokens.OutputAtTokens(particles, dynamics)
     if spans:
-        return tokens.Span(), tokens.KernelField(dynamics, kernel, "gram")
+        return tokens.Span(), tokens.KernelAtTokens(dynamics, kernel, "gram")
     if particles.sums == "float32" and kernel.growth is not None:
         single = Exponential(kernel.growth, np.float32)
-        return tokens.Points(), tokens.KernelField(dynamics, single, particles.sums)
+        return tokens.Points(), tokens.KernelAtTokens(dynamics, single, particles.sums)
     if (fast := particles.kernel_sums(kernel)) is None:
-        return tokens.Points(), tokens.KernelField(dynamics, kernel, "direct")
+        return tokens.Points(), tokens.KernelAtTokens(dynamics, kernel, "direct")
     if d == 2:
-        return tokens.Angles(), tokens.CellField(dynamics, fast)
-    return tokens.Points(), tokens.KernelField(dynamics, fast, "transforms")
+        return tokens.Angles(), tokens.KernelAtAngles(dynamics, fast)
+    return tokens.Points(), tokens.KernelAtTokens(dynamics, fast, "transforms")
 
 
 def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = True) -> None:
@@ -265,8 +265,8 @@ _tendency.register(OscillatorDensity)(OscillatorDensityTendency)
 
 @_tendency.register
 def _(measure: LineFlowMap, dynamics: Dynamics) -> Tendency:
-    field = line.line_field(dynamics, measure.dim, measure.axis, dynamics)
-    return line.FlowTendency(measure, dynamics, field)
+    field = line.field_on_line(dynamics, measure.dim, measure.axis, dynamics)
+    return line.LineTendency(measure, dynamics, field)
 
 
 @_tendency.register
@@ -280,5 +280,5 @@ def _density_tendency(
     measure: Density, dynamics: Dynamics, tables: ScoreTables | None = None
 ) -> Tendency:
     if dynamics.is_isotropic and dynamics.pair_kernel is not None and not dynamics.is_balanced:
-        return densities.DensityTendency(measure, dynamics)
+        return densities.SeriesTendency(measure, dynamics)
     return densities.GridTendency(measure, dynamics, tables)

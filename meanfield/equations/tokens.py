@@ -128,7 +128,7 @@ class Angles:
 Chart = Points | Angles
 
 
-class TokenField(Steady, ABC):
+class FieldAtTokens(Steady, ABC):
     """X at tokens, at their own places.
 
     Parameters
@@ -193,7 +193,7 @@ class TokenField(Steady, ABC):
         """Begin anew, as a run does at each save."""
 
 
-class KernelField(TokenField):
+class KernelAtTokens(FieldAtTokens):
     """X of a dynamics with a kernel, (3.1).
 
     Parameters
@@ -224,7 +224,7 @@ class KernelField(TokenField):
         return Rates(pull, energy_gradients=(gradient,))
 
 
-class OutputField(TokenField):
+class OutputAtTokens(FieldAtTokens):
     """P_x output(mu, x) for any output: heads, a feed-forward layer, a dynamics of a user's own.
 
     Sums over heads are in O(n) where there are such sums.
@@ -306,7 +306,7 @@ class OutputField(TokenField):
         return rates
 
 
-class MaskedField(TokenField):
+class MaskedAtTokens(FieldAtTokens):
     """X of a dynamics under a mask, over pairs.
 
     Parameters
@@ -328,7 +328,7 @@ class MaskedField(TokenField):
         return Rates(velocity)
 
 
-class CarriedField(TokenField):
+class MaskedKernelAtTokens(FieldAtTokens):
     """X of a kernel under a mask through moments that are carried along the order of tokens.
 
     Parameters
@@ -358,7 +358,7 @@ class CarriedField(TokenField):
         return speed[:, None] * np.column_stack([-points[:, 1], points[:, 0]])
 
 
-class BalancedField(TokenField):
+class BalancedAtTokens(FieldAtTokens):
     """X of `DoublyStochastic`, scaled from the last u.
 
     Parameters
@@ -405,7 +405,7 @@ class BalancedField(TokenField):
         return velocity, log_u
 
 
-class CellField(TokenField):
+class KernelAtAngles(FieldAtTokens):
     """X of a dynamics with a kernel along the circle, through its cells.
 
     Parameters
@@ -427,7 +427,7 @@ class CellField(TokenField):
         return Rates(dynamics.sign * unit * pull, energy_gradients=(pull,))
 
 
-class PhaseField(TokenField):
+class PhasesAtTokens(FieldAtTokens):
     """X of an interaction of phases, (7.5), from moments in O(n kmax)."""
 
     def __call__(self, places: Array, masses: Array) -> Rates:
@@ -456,16 +456,16 @@ class PhaseField(TokenField):
         return np.asarray(self.dynamics.multipliers * np.conj(moments))
 
 
-class AlongCircle(TokenField):
+class AlongCircle(FieldAtTokens):
     """The field at unit rows of the plane, asked for along the circle at angles.
 
     Parameters
     ----------
-    field : TokenField
+    field : FieldAtTokens
         At unit rows (n, 2).
     """
 
-    def __init__(self, field: TokenField) -> None:
+    def __init__(self, field: FieldAtTokens) -> None:
         super().__init__(field.dynamics)
         self._field, self.sums = field, field.sums
         self.output, self.pairs, self.forget = field.output, field.pairs, field.forget  # type: ignore[method-assign]
@@ -477,16 +477,16 @@ class AlongCircle(TokenField):
         return Rates(np.vecdot(along, rates.velocity), energy_gradients=gradients)
 
 
-class SumField(TokenField):
+class SumAtTokens(FieldAtTokens):
     """The weighted fields of several terms at the same places.
 
     Parameters
     ----------
     dynamics : Dynamics
-    parts : sequence of (float, TokenField)
+    parts : sequence of (float, FieldAtTokens)
     """
 
-    def __init__(self, dynamics: Dynamics, parts: Sequence[tuple[float, TokenField]]) -> None:
+    def __init__(self, dynamics: Dynamics, parts: Sequence[tuple[float, FieldAtTokens]]) -> None:
         super().__init__(dynamics)
         self._parts, self.sums = parts, joined(field.sums for _, field in parts)
 
@@ -517,19 +517,19 @@ class TokenTendency(Steady):
     ----------
     particles : Particles
     chart : Points, Span or Angles
-    field : TokenField
+    field : FieldAtTokens
 
     Attributes
     ----------
     initial_state : ndarray
         The tokens as one vector.
-    field : TokenField
+    field : FieldAtTokens
     dynamics : Dynamics
     sums : str
-        How sums are done, see `TokenField`.
+        How sums are done, see `FieldAtTokens`.
     """
 
-    def __init__(self, particles: Particles, chart: Chart, field: TokenField) -> None:
+    def __init__(self, particles: Particles, chart: Chart, field: FieldAtTokens) -> None:
         self._chart, self.field = chart, field
         self.dynamics, self.sums, self.output = field.dynamics, field.sums, field.output
         self.begin(particles)
@@ -556,7 +556,7 @@ class TokenTendency(Steady):
         return turned(state, frequencies, pull, h)
 
     def seconds(self) -> float:
-        """About how long d/dt takes where it sums over many pairs, see `TokenField`."""
+        """About how long d/dt takes where it sums over many pairs, see `FieldAtTokens`."""
         return self.field.seconds(self._chart.places(self.initial_state))
 
     def measure(self, state: Array) -> Particles:

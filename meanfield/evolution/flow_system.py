@@ -19,7 +19,7 @@ from meanfield.dynamics.own import AsymmetryError, OutputError
 from meanfield.equations.atoms import collapsed
 from meanfield.equations.history import step_times
 from meanfield.equations.in_time import InTime
-from meanfield.equations.line import FlowTendency, line_field
+from meanfield.equations.line import LineTendency, field_on_line
 from meanfield.equations.meshes import Meshes
 from meanfield.equations.rates import fields_of_layers
 from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_mass
@@ -118,7 +118,9 @@ class LineSystem(System[LineFlowMap]):
         if dynamics.reach > _LARGE_REACH:
             _log.info("tables of the kernel for a reach of %g", dynamics.reach)
         # a layer that can't be run is refused before any work starts
-        self._field = fields_of_layers(dynamics, partial(line_field, dynamics, flow.dim, flow.axis))
+        self._field = fields_of_layers(
+            dynamics, partial(field_on_line, dynamics, flow.dim, flow.axis)
+        )
         if not dynamics.is_smooth:
             flow = flow.moved_to(tol=max(flow.tol, _KINKS_ON_LINE))
         self._reach = REACH / max(1.0, dynamics.reach)
@@ -135,14 +137,14 @@ class LineSystem(System[LineFlowMap]):
         reach, count = self.dynamics.reach, len(self.equation.flow.angles)
         return f"{count} nodes, for a reach of {reach:g}" if reach > _LARGE_REACH else ""
 
-    def _equation(self, flow: LineFlowMap) -> FlowTendency | InTime:
+    def _equation(self, flow: LineFlowMap) -> LineTendency | InTime:
         acting = self.acting
         if not acting.varies:
-            return FlowTendency(flow, acting, self._field(acting))
+            return LineTendency(flow, acting, self._field(acting))
 
-        def at_time(t: float) -> FlowTendency:
+        def at_time(t: float) -> LineTendency:
             now = acting.at(t)
-            return FlowTendency(flow, now, self._field(now))
+            return LineTendency(flow, now, self._field(now))
 
         return InTime(at_time, self.t)
 

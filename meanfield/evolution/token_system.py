@@ -11,7 +11,7 @@ from meanfield._checks import integer, one_of, shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.equations.tendency import token_tendency
-from meanfield.equations.tokens import OutputField, TokenField
+from meanfield.equations.tokens import FieldAtTokens, OutputAtTokens
 from meanfield.evolution.settings import LEAST_RTOL, ROUNDING, Settings
 from meanfield.evolution.steppers import EqualSteps, FlowSteps, Stepper
 from meanfield.evolution.system import MOST_STEPS, Kept, System
@@ -148,7 +148,7 @@ class TokenSystem(System[Particles]):
             f"about {seconds:.3g} s"
         )
 
-    def _cost(self) -> tuple[TokenField, float]:
+    def _cost(self) -> tuple[FieldAtTokens, float]:
         """X at the tokens, and about how many seconds it takes where that is long."""
         now = self.equation.at(self.t)
         return now.field, now.seconds()
@@ -246,15 +246,15 @@ class LayerSystem(TokenSystem):
         self.step = step
         super().__init__(particles, dynamics, settings)
 
-    def _equation(self, measure: Particles) -> OutputField:
+    def _equation(self, measure: Particles) -> OutputAtTokens:
         self._particles = self._passed = measure
-        equation: OutputField | None = getattr(self, "equation", None)
+        equation: OutputAtTokens | None = getattr(self, "equation", None)
         if equation is None or equation.dynamics is not self.acting.mover:
-            equation = OutputField(measure, self.acting.mover)
+            equation = OutputAtTokens(measure, self.acting.mover)
             self.sums.add(equation.sums)
         return equation
 
-    def _cost(self) -> tuple[TokenField, float]:
+    def _cost(self) -> tuple[FieldAtTokens, float]:
         return self.equation, self.equation.seconds(self._particles.points)
 
     def adopt(self, equation: object, works: Array | float) -> None:

@@ -576,7 +576,7 @@ class LineSums:
         return sums
 
     def __call__(self, masses: Array, tables: int | None = None) -> Array:
-        """The (first) tables summed over the masses (n,), shape (tables, n); see `LineField`."""
+        """The (first) tables summed over the masses (n,), shape (tables, n); see `KernelOnLine`."""
         return self.evaluate(self.gather(masses), masses, tables)
 
     def potential(self, masses: Array) -> Array:

@@ -6,7 +6,7 @@ import pytest
 from meanfield.dynamics import SA
 from meanfield.equations import history as histories
 from meanfield.equations.history import History, LabelMap, step_times
-from meanfield.equations.sphere import SphereField
+from meanfield.equations.sphere import KernelOnSphere
 from meanfield.spaces.cubed_sphere import Leaves, Patches
 from tests.handmade import unit_points
 
@@ -35,7 +35,7 @@ def test_history_is_exact_on_polynomials_and_survives_saving():
 )
 def test_both_workers_follow_as_many_points(count, sizes, monkeypatch):
     """What the blocks are changes no point's result: it is that of the point followed alone."""
-    field, followed, real = SphereField(SA(2.0)), [], histories._follow_block
+    field, followed, real = KernelOnSphere(SA(2.0)), [], histories._follow_block
 
     def spy(field, history, state, steps, absorbed):
         followed.append(len(state))

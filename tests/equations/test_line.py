@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.equations.line import HeadsField
+from meanfield.equations.line import HeadsOnLine
 from meanfield.equations.tendency import tendency
 from meanfield.kernels import direct
 from meanfield.kernels.line import Interpolation
@@ -60,7 +60,7 @@ def test_velocity_far_from_all_mass_keeps_its_digits():
     dynamics = mf.Attention(1.0, [mf.Head(Q=matrix)])
     flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0)).resolve(45.0)
     angles = around(64) + 0.01
-    field = HeadsField(dynamics, 2, None, dynamics.reach)
+    field = HeadsOnLine(dynamics, 2, None, dynamics.reach)
     charges = Interpolation(field.line, flow.angles).gather(flow.weights)
     velocity = field.from_charges(charges, angles).velocity
     tangents = np.column_stack([-np.sin(angles), np.cos(angles)])
