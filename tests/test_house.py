@@ -273,7 +273,7 @@ BUMPS = mf.Mixture([mf.VonMisesFisher(np.eye(3)[i], 2.0) for i in range(2)])
 # where the velocity of each measure is computed
 VELOCITIES = {
     "KernelOnGrid.fill_flux": lambda: mf.Density(mf.Circle(32), CIRCLE),
-    "FieldOnLine.rates": lambda: mf.FlowMap(CIRCLE),
+    "PullOnLine.rates": lambda: mf.FlowMap(CIRCLE),
     "KernelOnSphere.rates": lambda: mf.FlowMap(BUMPS, tol=1e-2),
     "KernelAtTokens.__call__": lambda: mf.Particles.sample(mf.Uniform(5), 20, RNG),
     "KernelAtAngles.__call__": lambda: mf.Particles.sample(mf.Uniform(2), 2000, RNG),

@@ -104,7 +104,7 @@ class Energy:
     @property
     def is_plain(self) -> bool:
         """Whether right-hand sides of densities and flow maps have what it is made of."""
-        return self.kernel is not None and self.kernel.primitive_row is not None
+        return self.kernel is not None and self.kernel.primitive_table is not None
 
     @property
     def has_bounds(self) -> bool:

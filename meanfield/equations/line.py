@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
@@ -16,11 +17,13 @@ from meanfield.equations.rates import Rates, added
 from meanfield.kernels.direct import Lost
 from meanfield.kernels.line import (
     LARGEST_ZONAL_BETA,
+    ROWS,
     DenseLine,
     FinerLine,
     Interpolation,
     Line,
     LineSums,
+    Rows,
     circle_head_kernel,
     zonal_head_kernel,
 )
@@ -31,17 +34,16 @@ from meanfield.typing import Array
 
 # a potential below this share of its maximum is not right relative to its own size
 _LOST = Lost(1e-6)
+# the tables of heads that are merged, since nothing is divided
+_MERGED = Rows(pull=0, divergence=1)
 # charges of a source that nothing is summed over
 _NONE = np.zeros(0)
 # a time step may leave a node of next to no mass in doubt by this angle
 _COARSEST = 1e-6
 
 
-class FieldOnLine:
+class FieldOnLine(ABC):
     """X and div X at angles, from tables summed over a measure, which its line has.
-
-    With K, its pull A along the angle, div A and ∂K summed for each head, X = Σ_h A_h/G_h and
-    div X = Σ_h div A_h/G_h - A_h ∂G_h/G_h². Where X is not normalised the last A and div A are it.
 
     Attributes
     ----------
@@ -62,19 +64,12 @@ class FieldOnLine:
 
     line: Line
     tables: int | None = None
-    normalised: bool = False
     is_balanced = False
     sources: Sequence[int] = (0,)
     reads_flow = False
     flow: LineFlowMap | None = None
-    # heads; λ where ∂K = λA; X, and the gradient of the energy if there is one, over A or A/G
-    _heads = 1
-    _growth: float | None = None
-    _unit: float
-    _gradient_unit: float | None = None
-    # whether the gradient is a multiple of A, where X is one of A/G
-    _is_weighted = False
 
+    @abstractmethod
     def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:
         """X, div X and ∇ δE/δmu (n,) at angles.
 
@@ -87,32 +82,11 @@ class FieldOnLine:
             Of each part those at the angles, if they are the measure: where G has lost its digits
             in sums of cells they are summed one by one.
         """
-        (sums,) = tables
-        if not self.normalised:
-            pull, spread = sums[-2], sums[-1]
-            return Rates(self._unit * pull, self._unit * spread, self._gradients(pull))
-        potential, pull, spread, *slope = sums.reshape(self._heads, -1, len(angles)).swapaxes(0, 1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = pull / potential
-            growth = self._growth
-            steepness = slope[0] / potential if growth is None else growth * share
-            spread = spread / potential - steepness * share
-        gradients = self._gradients((pull if self._is_weighted else share)[0])
-        rates = Rates(self._unit * share.sum(axis=0), self._unit * spread.sum(axis=0), gradients)
-        if masses:
-            self._sum_small(rates, potential, angles, masses[0])
-        return rates
-
-    def _sum_small(self, rates: Rates, potentials: Array, angles: Array, masses: Array) -> None:
-        """Sum positive terms where G (heads, n) has lost its digits; tables of heads never do."""
 
     @property
     def parts(self) -> Sequence[FieldOnLine]:
         """The fields of single terms that it is made of: this alone."""
         return (self,)
-
-    def _gradients(self, pull: Array) -> tuple[Array, ...]:
-        return () if self._gradient_unit is None else (self._gradient_unit * pull,)
 
     def from_charges(self, charges: Array, angles: Array) -> Rates:
         """The same from the charges of all sources, gathered at the nodes of the line's cells."""
@@ -122,7 +96,53 @@ class FieldOnLine:
         return self.rates(tables, angles)
 
 
-class KernelOnLine(FieldOnLine):
+class PullOnLine(FieldOnLine):
+    """X and div X at angles of heads that sum a pull A, and divide it by G where X is normalised.
+
+    With A along the angle, div A and ∂G of each head, X = Σ_h A_h/G_h and
+    div X = Σ_h div A_h/G_h - A_h ∂G_h/G_h². Where X is not normalised A and div A are it.
+    """
+
+    normalised = False
+    # heads, whose tables follow each other; λ where ∂G = λA
+    _heads = 1
+    _rows = ROWS
+    _growth: float | None = None
+    # X, and the gradient of the energy if there is one, over A or A/G
+    _unit: float
+    _gradient_unit: float | None = None
+    # whether the gradient is a multiple of A, where X is one of A/G
+    _is_weighted = False
+
+    def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:
+        """See `FieldOnLine`."""
+        (sums,), rows = tables, self._rows
+        if not self.normalised:
+            pull, divergence = sums[rows.pull], sums[rows.divergence]
+            return Rates(self._unit * pull, self._unit * divergence, self._gradients(pull))
+        by_head = sums.reshape(self._heads, -1, len(angles)).swapaxes(0, 1)
+        potential, pull = by_head[rows.potential], by_head[rows.pull]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = pull / potential
+            growth = self._growth
+            steepness = by_head[rows.slope] / potential if growth is None else growth * share
+            divergence = by_head[rows.divergence] / potential - steepness * share
+        gradients = self._gradients((pull if self._is_weighted else share)[0])
+        rates = Rates(
+            self._unit * share.sum(axis=0), self._unit * divergence.sum(axis=0), gradients
+        )
+        if masses:
+            self._sum_small(rates, potential, angles, masses[0])
+        return rates
+
+    def _sum_small(self, rates: Rates, potentials: Array, angles: Array, masses: Array) -> None:
+        """Sum positive terms where G (heads, n) has lost its digits; tables of heads never do."""
+
+    def _gradients(self, pull: Array) -> tuple[Array, ...]:
+        return () if self._gradient_unit is None else (self._gradient_unit * pull,)
+
+
+class KernelOnLine(PullOnLine):
     """X and div X of a dynamics with a kernel at angles, from the potential of masses at angles.
 
     Under SA ∂K = βA, so that three tables will do.
@@ -140,7 +160,8 @@ class KernelOnLine(FieldOnLine):
         self.line, self._growth = kernel.line(dim), kernel.growth
         if reach > kernel.reach:
             self.line = FinerLine(self.line, reach)
-        self.tables = 4 if self.normalised and self._growth is None else 3
+        needs_slope = self.normalised and self._growth is None
+        self.tables = 1 + (ROWS.slope if needs_slope else ROWS.divergence)
         self._unit = dynamics.sign * (1.0 if self.normalised else float(np.exp(kernel.log_unit)))
         self._kernel, self._sign, self.is_balanced = kernel, dynamics.sign, dynamics.is_balanced
         if (energy := dynamics.energy_functional) is not None:
@@ -312,7 +333,7 @@ _LARGEST_ON_CIRCLE = 100.0
 _MOST_NUMBERS = 1 << 27
 
 
-class HeadsOnLine(FieldOnLine):
+class HeadsOnLine(PullOnLine):
     """X and div X of attention with any heads at angles, from dense tables between cells.
 
     The tables are those of `kernels.line`. Without normalisation X = Σ_h A_h e^{|M_h|}. Right to
@@ -340,6 +361,7 @@ class HeadsOnLine(FieldOnLine):
     def __init__(self, dynamics: Dynamics, dim: int, axis: Array | None, reach: float) -> None:
         pairs = dynamics.matrices(dim)
         self.normalised = dynamics.normalised
+        self._rows = ROWS if self.normalised else _MERGED
         sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
         limit = _LARGEST_ON_CIRCLE if dim == 2 else LARGEST_ZONAL_BETA
         if reach > limit:
@@ -356,11 +378,12 @@ class HeadsOnLine(FieldOnLine):
             _kernel(m, v, size if self.normalised else max(sizes), axis, f"head {i}")
             for i, ((m, v), size) in enumerate(zip(pairs, sizes, strict=True))
         ]
-        rows = (4 * len(pairs) if self.normalised else 2) * DenseLine(dim, reach).size ** 2
-        if rows > _MOST_NUMBERS:
+        tables = (1 + ROWS.slope) * len(pairs) if self.normalised else 1 + _MERGED.divergence
+        numbers = tables * DenseLine(dim, reach).size ** 2
+        if numbers > _MOST_NUMBERS:
             raise ValueError(
                 f"heads must be fewer, or beta |KᵀQ| smaller, for a flow map: {len(pairs)} heads "
-                f"at {reach:g} take tables of {tell_apart(rows, _MOST_NUMBERS)[0]} "
+                f"at {reach:g} take tables of {tell_apart(numbers, _MOST_NUMBERS)[0]} "
                 f"numbers > {_MOST_NUMBERS:g}"
             )
         self.line = DenseLine(dim, reach, partial(_tables, kernels, self.normalised))
@@ -463,7 +486,9 @@ def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> H
 
 def _tables(kernels: list[HeadKernel], normalised: bool, targets: Array, sources: Array) -> Array:
     tables = [kernel(targets, sources) for kernel in kernels]
-    return np.concatenate(tables) if normalised else np.sum(tables, axis=0)[1:3]
+    if normalised:
+        return np.concatenate(tables)
+    return np.asarray(np.sum(tables, axis=0)[ROWS.pull : ROWS.divergence + 1])
 
 
 def _axial(name: str, matrix: Array, axis: Array) -> tuple[float, complex]:

@@ -229,28 +229,29 @@ class Meshes:
         """
         t, seeds = flow.t, (flow.points[: flow.n_nodes], split_mass(flow)[0])
 
-        def values(points: Array) -> Array:
+        def origins_and_pdf(points: Array) -> Array:
             labels, stretch, kept = origins(self.field, history, points, t)
             return np.stack([*labels.T, stretch, kept, self.law.pdf(labels)])
 
         def judge(
-            leaves: Leaves, points: Array, weights: Array, found: Array
+            leaves: Leaves, points: Array, weights: Array, values: Array
         ) -> tuple[NDArray[np.bool_], Array]:
-            by_leaf = found.reshape(len(found), -1, PER_LEAF)
+            *_, stretch, kept, first_pdf = values
+            by_leaf = values.reshape(len(values), -1, PER_LEAF)
             *of_labels, of_stretch, of_kept, _ = interpolation_error(by_leaf)
-            change = np.ptp(by_leaf, axis=-1)
+            *label_changes, _, _, pdf_change = np.ptp(by_leaf, axis=-1)
             # how fast f_0 changes with the label
-            slope = change[5] / np.maximum(change[:3].max(axis=0), 1e-300)
+            steepness = pdf_change / np.maximum(np.max(label_changes, axis=0), 1e-300)
             with np.errstate(under="ignore"):
-                grown = weights * np.exp(found[3])
-            left, masses = absorption.kept(points), grown * found[4] * found[5]
+                grown = weights * np.exp(stretch)
+            left, masses = absorption.kept(points), grown * kept * first_pdf
 
             def on_leaves(part: Array) -> Array:
                 both = np.stack([left * part, (1.0 - left) * part])
                 return np.asarray(both.reshape(2, -1, PER_LEAF).sum(axis=2))
 
-            error = slope * np.max(of_labels, axis=0) * on_leaves(grown * found[4])
-            error += of_stretch * on_leaves(masses) + of_kept * on_leaves(grown * found[5])
+            error = steepness * np.max(of_labels, axis=0) * on_leaves(grown * kept)
+            error += of_stretch * on_leaves(masses) + of_kept * on_leaves(grown * first_pdf)
             remaining = np.maximum(on_leaves(masses)[0], _NEGLIGIBLE * self.tol)
             within = np.full_like(error, _LABEL_SHARE * errors[-1])
             within[0] = np.minimum(_LABEL_SHARE * errors[0], _LABEL_DIGITS * remaining)
@@ -259,9 +260,9 @@ class Meshes:
 
         limit = _LABEL_NODES * flow.n_nodes
         subject = "where points came from"
-        levels = refined(values, judge, coarsest=self._coarsest, limit=limit, told=subject)
+        levels = refined(origins_and_pdf, judge, coarsest=self._coarsest, limit=limit, told=subject)
         try:
-            patches = Patches.of([(leaves, found[:5]) for leaves, _, _, found, _ in levels])
+            patches = Patches.of([(leaves, values[:-1]) for leaves, _, _, values, _ in levels])
         except ArithmeticError:
             # the one before gives the same, by a longer way back
             self.has_maps = False

@@ -69,7 +69,7 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
     if energy.entropic:
         return measure.balance(beta).energy(beta), 0.0
     if energy.is_plain and isinstance(measure, LineFlowMap):
-        flow, (row, factor) = measure.resolve(kernel.reach), kernel.primitive_row
+        flow, (row, factor) = measure.resolve(kernel.reach), kernel.primitive_table
         potential = LineSums(kernel.line(flow.dim), flow.angles)(flow.weights, row + 1)[row]
         return 0.5 * factor * float(flow.weights @ potential), kernel.log_unit
     if not energy.is_plain or not isinstance(measure, Density | SphereFlowMap):

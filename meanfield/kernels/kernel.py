@@ -45,6 +45,13 @@ class Series(NamedTuple):
         return 0.5 * self.size * float(self.primitive @ power)
 
 
+class PrimitiveTable(NamedTuple):
+    """The table of a line that sums to the potential of a kernel's primitive, times a factor."""
+
+    row: int
+    factor: float
+
+
 def is_divided(potential: Array) -> bool:
     """Whether a field is divided by this potential: not by 1, as that of e^{βt} is at β = 0."""
     return bool(potential[0] != 1.0 or potential[1:].any())
@@ -67,8 +74,8 @@ class Kernel(ABC):
         The least value of s over its largest; 0 where s has zeros or two signs.
     at_one : float
         s(1), in its units: > 0 where neighbours attract each other.
-    primitive_row : (int, float) or None
-        The table of `line` that sums to the primitive's potential, and its factor.
+    primitive_table : PrimitiveTable or None
+        The table of `line` that sums to the primitive's potential.
     """
 
     log_unit: float = 0.0
@@ -77,7 +84,7 @@ class Kernel(ABC):
     largest: float
     least_share: float
     at_one: float
-    primitive_row: tuple[int, float] | None
+    primitive_table: PrimitiveTable | None
 
     @abstractmethod
     def degree(self, dim: int) -> int:
@@ -143,11 +150,13 @@ class Exponential(PotentialKernel):
 
     def __post_init__(self) -> None:
         beta = self.beta
-        # the first table, over β; none for t
-        row = (0, 1.0 / beta) if beta > 0.0 else None
+        # none for t
+        table = PrimitiveTable(line.ROWS.potential, 1.0 / beta) if beta > 0.0 else None
         # an underflow does not become 0, which would mean two signs
         least = max(math.exp(-2.0 * beta), sys.float_info.min)
-        freeze(self, log_unit=beta, reach=beta, growth=beta, least_share=least, primitive_row=row)
+        freeze(
+            self, log_unit=beta, reach=beta, growth=beta, least_share=least, primitive_table=table
+        )
 
     def degree(self, dim: int) -> int:
         """The degree past which no multiplier counts."""
@@ -232,7 +241,7 @@ class SmoothKernel(PotentialKernel):
     """
 
     highest: int
-    primitive_row = 4, 1.0
+    primitive_table = PrimitiveTable(line.ROWS.primitive, 1.0)
 
     def energy_bounds(self) -> tuple[float, float, bool]:
         """Half the least and the largest S, of any pair of points."""
@@ -372,16 +381,17 @@ class SmoothKernel(PotentialKernel):
 
     def _between_latitudes(self, dim: int, targets: Array, sources: Array) -> Array:
         cos_t, sin_t, cos_s, sin_s = (f(a) for a in (targets, sources) for f in (np.cos, np.sin))
-        total = np.zeros((5, *np.broadcast_shapes(targets.shape, sources.shape)))
+        rows = line.ROWS
+        total = np.zeros((len(rows), *np.broadcast_shapes(targets.shape, sources.shape)))
         for u, share in zip(*self._latitude_rule(dim), strict=True):
             t = np.clip(cos_t * cos_s + sin_t * sin_s * u, -1.0, 1.0)
             along = cos_t * sin_s * u - sin_t * cos_s
             value, slope = self(t), self.slope(t)
-            total[0] += share * value
-            total[1] += share * along * value
-            total[2] += share * ((1.0 - t * t) * slope - (dim - 1.0) * t * value)
-            total[3] += share * along * slope
-            total[4] += share * self.primitive(t)
+            total[rows.potential] += share * value
+            total[rows.pull] += share * along * value
+            total[rows.divergence] += share * ((1.0 - t * t) * slope - (dim - 1.0) * t * value)
+            total[rows.slope] += share * along * slope
+            total[rows.primitive] += share * self.primitive(t)
         return total
 
     def _latitude_rule(self, dim: int) -> tuple[Array, Array]:
@@ -691,7 +701,7 @@ class Phases(Kernel):
     multipliers: tuple[complex, ...]
 
     # nothing is divided by it, and its tables are those of X alone
-    least_share, primitive_row = 0.0, None
+    least_share, primitive_table = 0.0, None
 
     def __post_init__(self) -> None:
         factors = np.array(self.multipliers)

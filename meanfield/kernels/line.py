@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import fft
@@ -33,6 +33,27 @@ LARGEST_CIRCLE_BETA = 2e4
 LARGEST_ZONAL_BETA = 150.0
 
 Kernel = Callable[[Array, Array], Array]
+
+
+class Rows(NamedTuple):
+    """Which table of a line sums to what; some kernels have no table past the divergence.
+
+    Attributes
+    ----------
+    potential, pull, divergence : int
+        G, A, and div A.
+    slope, primitive : int
+        ∂G, and the potential of the kernel's primitive.
+    """
+
+    potential: int = 0
+    pull: int = 1
+    divergence: int = 2
+    slope: int = 3
+    primitive: int = 4
+
+
+ROWS = Rows()
 
 NODES = 16
 ORDER = np.arange(NODES)
