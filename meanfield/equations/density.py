@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
 
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics, Sum
 from meanfield.equations.heads_on_grid import ScoreTables
-from meanfield.equations.in_time import Steady
 from meanfield.equations.kernel_on_grid import KernelOnGrid
-from meanfield.equations.rates import Rates
+from meanfield.equations.rates import Rates, Tendency
 from meanfield.equations.sum_on_grid import field_on_grid
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.spaces import Space, Transforms
@@ -29,7 +28,7 @@ class LostDigitsError(ArithmeticError):
 _EMPTY = 1e-14
 
 
-class SpectralTendency(Steady, ABC):
+class SpectralTendency(Tendency[Density]):
     """Coefficients of a density as a real vector, what a run asks about them, and their flux f X.
 
     Parameters
@@ -70,17 +69,16 @@ class SpectralTendency(Steady, ABC):
         """The spectral tail of a real vector."""
         return spectral_tail(self.space.power(self._coefficients(state)))
 
-    def scale(self, state: Array) -> Array:
-        """‖f_{<=k}‖ / sqrt(n), f_{<=k} the part of f up to the entry's degree k, n entries.
+    def allowed_errors(self, state: Array, tol: float) -> Array:
+        """The tolerance times ‖f_{<=k}‖ / sqrt(n), f_{<=k} the n entries up to the entry's degree.
 
-        What a tolerance for each entry is relative to: a concentrated density has coefficients
-        that grow with the degree, by many powers of ten where d is large, and so do their
-        rounding errors; low degrees have neither.
+        A concentrated density has coefficients that grow with the degree, by many powers of ten
+        where d is large, and so do their rounding errors; low degrees have neither.
         """
         coefficients = self._coefficients(state)
         norms = np.sqrt(np.cumsum(self.space.power(coefficients))[self.space.degrees])
         reals = coefficients.itemsize // norms.itemsize
-        return np.asarray(np.repeat(norms, reals) / np.sqrt(reals * len(norms)))
+        return tol * np.asarray(np.repeat(norms, reals) / np.sqrt(reals * len(norms)))
 
     def _coefficients(self, state: Array) -> Coefficients:
         return state.view(self.space.coefficient_type)
@@ -91,12 +89,12 @@ class SpectralTendency(Steady, ABC):
         self._evaluate(coefficients)
         noise.evaluate(self.space.embed(coefficients, self._grid))
         # X may be too large to be squared
-        scale = 1.0 / float(np.sqrt(self.flux_unit))
-        total = scale * self.flux_unit * self._transforms.flux + scale * noise.gradient
+        share = 1.0 / float(np.sqrt(self.flux_unit))
+        total = share * self.flux_unit * self._transforms.flux + share * noise.gradient
         # f ∇ log f is small, and not known, where f is rounding
         counted = noise.values > _EMPTY * noise.values.max()
         squares = np.einsum("ij,ij->j", total, total)[counted] / noise.values[counted]
-        return float(np.sqrt(self._grid.weights[counted] @ squares)) / scale
+        return float(np.sqrt(self._grid.weights[counted] @ squares)) / share
 
     @cached_property
     def _noise(self) -> Transforms:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 # the stages of an exponential step ask for two times by turns
 _KEPT = 2
 # these say what the state of a measure means, which is the same at all times
 _OF_STATES = {
-    *("initial_state", "measure", "scale", "tail", "space", "flow", "points", "errors"),
-    *("spread", "move", "sums", "seconds", "coefficients"),
+    *("initial_state", "measure", "allowed_errors", "tail", "space", "flow", "points"),
+    *("divergence_at_nodes", "move", "sums", "seconds", "coefficients"),
 }
 
 
@@ -23,7 +23,10 @@ class Steady:
         return self
 
 
-class InTime:
+T_co = TypeVar("T_co", covariant=True)
+
+
+class InTime(Generic[T_co]):
     """The right-hand sides of one measure under a dynamics with weights in time.
 
     They have one and the same state, whose meaning this tells. Rates, and what hangs on weights,
@@ -37,11 +40,11 @@ class InTime:
         When the run is, for now.
     """
 
-    def __init__(self, build: Callable[[float], Any], start: float) -> None:
+    def __init__(self, build: Callable[[float], T_co], start: float) -> None:
         self._of, self._start = lru_cache(maxsize=_KEPT)(build), start
         self._first = self._of(start)
 
-    def at(self, t: float) -> Any:
+    def at(self, t: float) -> T_co:
         """The right-hand side at a time."""
         return self._of(t)
 

@@ -12,8 +12,7 @@ import numpy as np
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import AsymmetryError
-from meanfield.equations.in_time import Steady
-from meanfield.equations.rates import Rates, added
+from meanfield.equations.rates import Rates, Tendency, added
 from meanfield.kernels.direct import Lost
 from meanfield.kernels.line import (
     LARGEST_ZONAL_BETA,
@@ -207,7 +206,7 @@ class SumOnLine(FieldOnLine):
         )
 
 
-class LineTendency(Steady):
+class LineTendency(Tendency[LineFlowMap]):
     """dθ/dt = X[mu](θ) and d/dt ∫ div X for the nodes of a flow map, which its atoms move with.
 
     The state holds the angles of the nodes that stand at no atom and of the atoms, then ∫ div X
@@ -264,17 +263,14 @@ class LineTendency(Steady):
         expansion[held] += expansions[len(free) :][owners]
         return flow.moved_to(angles=angles, expansion=expansion, atoms=atoms)
 
-    def scale(self, state: Array) -> Array:  # noqa: ARG002 (as for every tendency)
-        """The sizes that the tolerance of each entry is relative to.
-
-        Errors of positions count by mass: with them, the tolerance bounds Σ mass · error.
-        """
+    def allowed_errors(self, state: Array, tol: float) -> Array:  # noqa: ARG002 (as for all)
+        """The errors allowed in angles and in ∫ div X, by mass: Σ mass · error is the tolerance."""
         share = self._count * np.maximum(self._masses, 1e-300)
         limit = _COARSEST / self.flow.tol
         angle = np.minimum(1.0 / share, limit)
-        return np.concatenate([angle, np.maximum(np.minimum(10.0 * angle, limit), 100.0)])
+        return tol * np.concatenate([angle, np.maximum(np.minimum(10.0 * angle, limit), 100.0)])
 
-    def spread(self, rate: Array) -> Array:
+    def divergence_at_nodes(self, rate: Array) -> Array:
         """div X at the nodes that stand at no atom, from d/dt of the state."""
         return rate[self._count : self._count + len(self._free)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.in_time import Steady
+from meanfield.equations.rates import Tendency
 from meanfield.measures.density import spectral_tail
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.typing import Array, NDArray
@@ -13,7 +13,7 @@ from meanfield.typing import Array, NDArray
 Complex = NDArray[np.complex128]
 
 
-class OscillatorDensityTendency(Steady):
+class OscillatorDensityTendency(Tendency[OscillatorDensity]):
     """d/dt of the coefficients of f(θ|ω_j), each in the frame that turns with ω_j.
 
     y_jk = e^{ikω_j s} c_jk, s the time since the frames were at rest, obeys
@@ -67,11 +67,11 @@ class OscillatorDensityTendency(Steady):
         """The largest spectral tail of the parts of a real vector."""
         return max(spectral_tail(self.space.power(part)) for part in self._parts(state))
 
-    def scale(self, state: Array) -> Array:
-        """‖f_{<=k}(·|ω_j)‖ / sqrt(n), n entries of one j, what a tolerance is relative to."""
+    def allowed_errors(self, state: Array, tol: float) -> Array:
+        """The tolerance times ‖f_{<=k}(·|ω_j)‖ / sqrt(n), n entries of one j."""
         parts = self._parts(state)
         norms = np.sqrt(np.cumsum(self.space.power(parts), axis=1) / (2 * parts.shape[1]))
-        return np.asarray(np.repeat(norms, 2))
+        return tol * np.asarray(np.repeat(norms, 2))
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""

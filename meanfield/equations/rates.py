@@ -1,14 +1,16 @@
-"""What every field answers at its places, and what energies gain by it."""
+"""The contract of right-hand sides, and what every field answers them at its places."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
+from meanfield.equations.in_time import Steady
 from meanfield.typing import Array
 
 _NOTHING = np.empty(0)
@@ -32,6 +34,39 @@ def check_finite(velocity: Array) -> None:
     lost = velocity.size - np.count_nonzero(np.isfinite(velocity))
     if lost:
         raise ArithmeticError(f"{NOT_FINITE}; {lost} of {velocity.size} numbers of X are lost")
+
+
+M_co = TypeVar("M_co", covariant=True)
+
+
+class Tendency(Steady, ABC, Generic[M_co]):
+    """d/dt of the state of a measure: a real vector, whose meaning this tells.
+
+    It is asked at a time (`at`), and what it tells of the last state is of the last call.
+
+    Attributes
+    ----------
+    initial_state : ndarray
+        The state of the measure that it was made for.
+    """
+
+    initial_state: Array
+
+    @abstractmethod
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+
+    @abstractmethod
+    def measure(self, state: Array) -> M_co:
+        """The measure of a state."""
+
+    @abstractmethod
+    def allowed_errors(self, state: Array, tol: float) -> Array:
+        """The errors that a step may make in each entry of a state, for a tolerance."""
+
+    def energy_rates(self) -> Array | float:
+        """dE/dt of each energy in units of e^{log_unit}, at the last state; of none here."""
+        return _NOTHING
 
 
 class Rates(NamedTuple):

@@ -11,8 +11,7 @@ import numpy as np
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.in_time import Steady
-from meanfield.equations.rates import Rates, added, fields_of_layers
+from meanfield.equations.rates import Rates, Tendency, added, fields_of_layers
 from meanfield.kernels import direct, multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
 from meanfield.kernels.direct import Lost
@@ -491,7 +490,7 @@ def split_mass(flow: SphereFlowMap) -> tuple[Array, Array]:
     return flow.weights[: flow.n_nodes], flow.weights[flow.n_nodes :]
 
 
-class SphereTendency(Steady):
+class SphereTendency(Tendency[SphereFlowMap]):
     """x' = X at nodes and particles, (log f)' = -div X at the nodes.
 
     The state holds the points (n, 3), nodes and then particles, and the growth of log f at the
@@ -536,12 +535,12 @@ class SphereTendency(Steady):
         points = self.points(state).copy()
         return flow.moved_to(flow.t, points=points, weights=flow.weights, log_density=logs)
 
-    def errors(self, tol: float) -> Array:
+    def allowed_errors(self, state: Array, tol: float) -> Array:
         """The errors that a step may make in each entry, if it may miss a unit of mass by `tol`."""
         # nodes that carry little may miss their places by more
         carried = max(float(split_mass(self.flow)[0].sum()), _NO_MASS)
         loose = max(tol, min(_LOOSEST_STEP_TOL, tol * _LITTLE_MASS / carried))
-        allowed = np.full(len(self.initial_state), tol)
+        allowed = np.full(len(state), tol)
         allowed[: 3 * self._n_nodes] = loose
         allowed[self.flow.points.size :] = _LOG_DENSITY_SHARE * loose
         return allowed

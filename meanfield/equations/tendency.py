@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import singledispatch
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial, singledispatch
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from meanfield.equations import line, sphere, tokens
 from meanfield.equations.heads_on_grid import ScoreTables
 from meanfield.equations.in_time import InTime
 from meanfield.equations.oscillators import OscillatorDensityTendency
+from meanfield.equations.rates import Tendency
 from meanfield.kernels.causal import causal_means
 from meanfield.kernels.kernel import Exponential
 from meanfield.measures import AnyMeasure, check_measure
@@ -25,24 +25,14 @@ from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Particles
 
-Tendency = (
-    densities.SeriesTendency
-    | line.LineTendency
-    | sphere.SphereTendency
-    | tokens.TokenTendency
-    | densities.GridTendency
-    | OscillatorDensityTendency
-    | InTime
-)
-
-
+AnyTendency = Tendency[AnyMeasure]
 # a run keeps the tables of so many heads on a grid
 _MOST_TABLES = 16
 
 
 def token_tendency(
     particles: Particles, dynamics: Dynamics, *, may_span: bool = True, t: float = 0.0
-) -> tokens.TokenTendency | InTime:
+) -> tokens.TokenTendency | InTime[tokens.TokenTendency]:
     """The right-hand side for tokens, by the sums of `particles.sums`, or chosen by their number.
 
     Parameters
@@ -84,12 +74,10 @@ def _on_one_chart(
     dynamics: Dynamics, each: _OfTerms, charts: Sequence[tokens.Chart]
 ) -> tuple[tokens.Chart, tokens.FieldAtTokens]:
     """The chart on which all fields can be asked for, and the sum of the fields there."""
-    chart = next(
-        (candidate for candidate in charts if isinstance(candidate, tokens.Angles)), charts[0]
-    )
+    chart = next((candidate for candidate in charts if candidate.has_angles), charts[0])
     parts = [
-        (weight, field if type(own) is type(chart) else tokens.AlongCircle(field))
-        for (weight, _), (own, field) in zip(dynamics.weighted_terms, each, strict=True)
+        (weight, field if near.has_angles == chart.has_angles else tokens.AlongCircle(field))
+        for (weight, _), (near, field) in zip(dynamics.weighted_terms, each, strict=True)
     ]
     is_single = len(parts) == 1 and parts[0][0] == 1.0
     return chart, parts[0][1] if is_single else tokens.SumAtTokens(dynamics, parts)
@@ -97,12 +85,12 @@ def _on_one_chart(
 
 def _token_tendency_in_time(
     particles: Particles, dynamics: Dynamics, may_span: bool, t: float
-) -> InTime:
+) -> InTime[tokens.TokenTendency]:
     """The right-hand sides of all times, on one chart."""
     instances = dynamics.instances
     each = [c for instance in instances for c, _ in _of_terms(particles, instance, may_span)]
     charts = _turning(particles) + each
-    if particles.dim == 2 and not isinstance(charts[0], tokens.Span):
+    if particles.dim == 2 and particles.sums != "gram":
         # whether sums are along the circle hangs on β
         terms = [term for instance in instances for _, term in instance.weighted_terms]
         charts += [tokens.Angles() for term in terms if term.pair_kernel and not term.is_balanced]
@@ -210,22 +198,29 @@ def _terms_of(dynamics: Dynamics) -> list[tuple[float, Dynamics]]:
 def _check_moved(measure: AnyMeasure, dynamics: Dynamics) -> None:
     if dynamics.mask is not None:
         check_ordered(measure, dynamics.mask)
-    multipliers = dynamics.multipliers
-    if multipliers is None:
-        if isinstance(measure, OscillatorDensity):
-            raise ValueError(
-                f"dynamics must be a CircleInteraction for {shown(measure)}, got {shown(dynamics)}"
-            )
-    elif isinstance(measure, Density) and measure.axis is not None:
+    if isinstance(measure, OscillatorDensity):
+        _check_phases(measure, dynamics)
+    elif dynamics.multipliers is None or measure.axis is None:
+        return
+    elif isinstance(measure, Density):
         raise ValueError(f"space must be a Circle for {shown(dynamics)}, got {measure.space}")
-    elif isinstance(measure, OscillatorDensity) and measure.widths.any() and len(multipliers) > 2:
+
+
+def _check_phases(measure: OscillatorDensity, dynamics: Dynamics) -> None:
+    if dynamics.multipliers is None:
+        raise ValueError(
+            f"dynamics must be a CircleInteraction for {shown(measure)}, got {shown(dynamics)}"
+        )
+    if measure.widths.any() and len(dynamics.multipliers) > 2:
         raise ValueError(
             f"widths must be 0 under an interaction with harmonics beyond the first, "
             f"{shown(dynamics)}, got {measure.widths.max():g}"
         )
 
 
-def tendency(measure: AnyMeasure, dynamics: Dynamics, t: float = 0.0) -> Tendency:
+def tendency(
+    measure: AnyMeasure, dynamics: Dynamics, t: float = 0.0
+) -> AnyTendency | InTime[AnyTendency]:
     """The right-hand side f(state, out) that moves this kind of measure under the dynamics.
 
     Of what varies in time there is one `at` each time, t for now.
@@ -237,48 +232,53 @@ def tendency(measure: AnyMeasure, dynamics: Dynamics, t: float = 0.0) -> Tendenc
     """
     check_measure("measure", measure)
     check_moved(measure, dynamics)
-    if not dynamics.varies:
-        return _tendency(measure, dynamics)
     if isinstance(measure, Particles):
         return token_tendency(measure, dynamics, t=t)
-    if not isinstance(measure, Density):
-        return InTime(lambda time: _tendency(measure, dynamics.at(time)), t)
-    # heads whose scores stay the same keep their tables
-    tables: ScoreTables = {}
+    make = _maker(measure)
+    return InTime(lambda time: make(dynamics.at(time)), t) if dynamics.varies else make(dynamics)
 
-    def at(time: float) -> Tendency:
-        if len(tables) > _MOST_TABLES:
-            tables.clear()
-        return _density_tendency(measure, dynamics.at(time), tables)
 
-    return InTime(at, t)
+_Maker = Callable[[Dynamics], AnyTendency]
 
 
 @singledispatch
-def _tendency(measure: Any, dynamics: Dynamics) -> Tendency:
-    """The right-hand side for a measure: here for tokens, the registered ones for others."""
-    return token_tendency(measure, dynamics)
+def _maker(measure: object) -> _Maker:
+    """The right-hand side for a measure, as a function of the dynamics that acts."""
+    raise TypeError(f"no right-hand side moves {measure!r}")
 
 
-_tendency.register(OscillatorDensity)(OscillatorDensityTendency)
+@_maker.register
+def _(measure: OscillatorDensity) -> _Maker:
+    return partial(OscillatorDensityTendency, measure)
 
 
-@_tendency.register
-def _(measure: LineFlowMap, dynamics: Dynamics) -> Tendency:
-    field = line.field_on_line(dynamics, measure.dim, measure.axis, dynamics)
-    return line.LineTendency(measure, dynamics, field)
+@_maker.register
+def _(measure: LineFlowMap) -> _Maker:
+    return lambda dynamics: line.LineTendency(
+        measure, dynamics, line.field_on_line(dynamics, measure.dim, measure.axis, dynamics)
+    )
 
 
-@_tendency.register
-def _(measure: SphereFlowMap, dynamics: Dynamics) -> Tendency:
-    field = sphere.field_on_sphere(dynamics)
-    return sphere.SphereTendency(measure, field, field.of(dynamics))
+@_maker.register
+def _(measure: SphereFlowMap) -> _Maker:
+    def make(dynamics: Dynamics) -> AnyTendency:
+        field = sphere.field_on_sphere(dynamics)
+        return sphere.SphereTendency(measure, field, field.of(dynamics))
+
+    return make
 
 
-@_tendency.register
-def _density_tendency(
-    measure: Density, dynamics: Dynamics, tables: ScoreTables | None = None
-) -> Tendency:
-    if dynamics.is_isotropic and dynamics.pair_kernel is not None and not dynamics.is_balanced:
-        return densities.SeriesTendency(measure, dynamics)
-    return densities.GridTendency(measure, dynamics, tables)
+@_maker.register
+def _(measure: Density) -> _Maker:
+    # heads whose scores stay the same keep their tables
+    tables: ScoreTables = {}
+
+    def make(dynamics: Dynamics) -> AnyTendency:
+        if len(tables) > _MOST_TABLES:
+            tables.clear()
+        has_series = dynamics.is_isotropic and not dynamics.is_balanced
+        if has_series and dynamics.pair_kernel is not None:
+            return densities.SeriesTendency(measure, dynamics)
+        return densities.GridTendency(measure, dynamics, tables)
+
+    return make

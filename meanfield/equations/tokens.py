@@ -13,7 +13,7 @@ import numpy as np
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import Moments, phase_velocity, turned
 from meanfield.equations.in_time import Steady
-from meanfield.equations.rates import Rates, added, check_finite
+from meanfield.equations.rates import Rates, Tendency, added, check_finite
 from meanfield.kernels.causal import CausalMeans
 from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
@@ -42,6 +42,9 @@ def joined(ways: Iterable[str]) -> str:
 
 class Points:
     """Tokens as rows of R^d, to which a field is extended as |x| X(x/|x|), so that |x_i| stays."""
+
+    # fields are asked for along the circle
+    has_angles = False
 
     def begin(self, particles: Particles) -> Array:
         """Start from these tokens: their state."""
@@ -96,6 +99,8 @@ class Span(Points):
 
 class Angles:
     """Tokens on the circle as angles, which turn with their frequencies where they have any."""
+
+    has_angles = True
 
     def begin(self, particles: Particles) -> Array:
         """Start from these tokens, `Oscillators` from their angles as they are."""
@@ -508,7 +513,7 @@ class SumAtTokens(FieldAtTokens):
             field.forget()
 
 
-class TokenTendency(Steady):
+class TokenTendency(Tendency[Particles]):
     """d/dt of tokens in a chart of their places, by a field.
 
     The field with its sums stays for a whole run, wherever the tokens come to.
@@ -567,9 +572,9 @@ class TokenTendency(Steady):
         """The state after steps along geodesics, by the tangential parts of `kicks` (n, d)."""
         return self._chart.move(state, kicks)
 
-    def scale(self, state: Array) -> Array:
-        """1 for each entry, what a tolerance is relative to."""
-        return np.ones_like(state)
+    def allowed_errors(self, state: Array, tol: float) -> Array:
+        """The tolerance for each entry."""
+        return np.full_like(state, tol)
 
     def energy_rates(self) -> Array:
         """dE/dt in units of e^{log_unit}, at the last state."""

@@ -137,7 +137,7 @@ class LineSystem(System[LineFlowMap]):
         reach, count = self.dynamics.reach, len(self.equation.flow.angles)
         return f"{count} nodes, for a reach of {reach:g}" if reach > _LARGE_REACH else ""
 
-    def _equation(self, flow: LineFlowMap) -> LineTendency | InTime:
+    def _equation(self, flow: LineFlowMap) -> LineTendency | InTime[LineTendency]:
         acting = self.acting
         if not acting.varies:
             return LineTendency(flow, acting, self._field(acting))
@@ -151,8 +151,8 @@ class LineSystem(System[LineFlowMap]):
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
         tol = _SHARE_ON_LINE * self.equation.flow.tol
-        scale = tol * self.equation.scale(self.state[: self._size])
-        return LEAST_RTOL, np.append(scale, np.full(len(self.works), tol))
+        allowed = self.equation.allowed_errors(self.state[: self._size], tol)
+        return LEAST_RTOL, np.append(allowed, np.full(len(self.works), tol))
 
     def after(self, stepper: Stepper) -> Verdict:
         """Split panels and hold clusters as atoms where that is due."""
@@ -164,7 +164,9 @@ class LineSystem(System[LineFlowMap]):
         self.count(stepper)
         flow = self.equation.measure(self.state[: self._size])
         spread = np.zeros(len(flow.angles))
-        spread[flow.owners == FREE] = self.equation.spread(stepper.f[: self._size] / self.clock)
+        spread[flow.owners == FREE] = self.equation.divergence_at_nodes(
+            stepper.f[: self._size] / self.clock
+        )
         held = collapsed(flow, spread, self._radius)
         if held is not flow:
             gap = self._change_to(held)
@@ -303,7 +305,7 @@ class SphereSystem(System[SphereFlowMap]):
         first.tol = tol
         super().__init__(first, dynamics, settings)
 
-    def _equation(self, measure: SphereFlowMap) -> SphereTendency | InTime:
+    def _equation(self, measure: SphereFlowMap) -> SphereTendency | InTime[SphereTendency]:
         field, acting = self.meshes.field, self.acting
         if not acting.varies:
             return SphereTendency(measure, field, field.of(acting))
@@ -324,7 +326,8 @@ class SphereSystem(System[SphereFlowMap]):
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
         tol = max(_LEAST_ON_S2, _SHARE_ON_S2 * self.meshes.tol)
-        return _RTOL_ON_S2, np.append(self.equation.errors(tol), np.full(len(self.works), tol))
+        allowed = self.equation.allowed_errors(self.state[: self._size], tol)
+        return _RTOL_ON_S2, np.append(allowed, np.full(len(self.works), tol))
 
     def fault(self, error: Exception) -> Stop:
         """The message of a run that has no mesh, or that a user's own dynamics ends."""

@@ -348,8 +348,8 @@ class System(Generic[M]):
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
         atol = self.settings.atol
-        scale = atol * self.equation.scale(self.state[: self._size])
-        return self.settings.rtol, np.append(scale, np.full(len(self.works), atol))
+        allowed = self.equation.allowed_errors(self.state[: self._size], atol)
+        return self.settings.rtol, np.append(allowed, np.full(len(self.works), atol))
 
     def stepper(self, until: float) -> Stepper:
         """The steps from the present time on, whose times count units of the clock.
