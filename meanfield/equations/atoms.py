@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meanfield.equations.history import Absorption
-from meanfield.measures.flow_map import FREE, LineFlowMap
+from meanfield.measures.line_flow_map import FREE, LineFlowMap
 from meanfield.spaces.cubed_sphere import PER_LEAF, Mesh, quadrature_error
 from meanfield.spaces.geometry import perpendicular
 from meanfield.typing import Array, Indices, Integers

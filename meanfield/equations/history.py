@@ -15,7 +15,7 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.line import FieldOnLine, field_on_line
 from meanfield.equations.sphere import FieldOnSphere, KernelOnSphere, LayersOnSphere
 from meanfield.kernels.direct import blocks
-from meanfield.measures.flow_map import LabelLine
+from meanfield.measures.line_flow_map import LabelLine
 from meanfield.spaces.cubed_sphere import PER_LEAF, Patches
 from meanfield.spaces.geometry import circle_angles, polar_angles
 from meanfield.spaces.sphere_fields import Places

@@ -27,7 +27,7 @@ from meanfield.kernels.line import (
     zonal_head_kernel,
 )
 from meanfield.kernels.sinkhorn import scaling
-from meanfield.measures.flow_map import FREE, LineFlowMap
+from meanfield.measures.line_flow_map import FREE, LineFlowMap
 from meanfield.spaces import geometry
 from meanfield.typing import Array
 

@@ -12,7 +12,7 @@ from meanfield.equations.history import Absorption, History, LabelMap, follow, o
 from meanfield.equations.sphere import KernelOnSphere, LayersOnSphere, split_mass
 from meanfield.kernels.direct import logs
 from meanfield.laws.law import LEAST_HELD, checked_logpdf
-from meanfield.measures.flow_map import SphereFlowMap
+from meanfield.measures.sphere_flow_map import SphereFlowMap
 from meanfield.spaces.cubed_sphere import (
     DRIFT_SHARE,
     PER_LEAF,

@@ -18,7 +18,7 @@ from meanfield.kernels.direct import Lost
 from meanfield.kernels.harmonics import SphereNodes, SphereSums
 from meanfield.kernels.kernel import is_divided
 from meanfield.kernels.sinkhorn import scaling
-from meanfield.measures.flow_map import SphereFlowMap
+from meanfield.measures.sphere_flow_map import SphereFlowMap
 from meanfield.spaces.geometry import project
 from meanfield.spaces.sphere import layout
 from meanfield.spaces.sphere_fields import Places, SphereAt

@@ -21,9 +21,10 @@ from meanfield.kernels.causal import causal_means
 from meanfield.kernels.kernel import Exponential
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
+from meanfield.measures.line_flow_map import LineFlowMap
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Particles
+from meanfield.measures.sphere_flow_map import SphereFlowMap
 
 AnyTendency = Tendency[AnyMeasure]
 # a run keeps the tables of so many heads on a grid

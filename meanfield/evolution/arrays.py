@@ -33,7 +33,7 @@ from meanfield.evolution.netcdf import BLOCK, Contents, Variable
 from meanfield.laws import LAWS, Law
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, OscillatorDensity, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
-from meanfield.measures.flow_map import LabelLine
+from meanfield.measures.line_flow_map import LabelLine
 from meanfield.measures.particles import Oscillators, Particles
 from meanfield.spaces import Circle, Space, Sphere, Zonal, available, panels
 from meanfield.typing import Array, ArrayLike, Coefficients, NDArray

@@ -28,7 +28,9 @@ from meanfield.evolution.steppers import LargestErrorSteps, Stepper
 from meanfield.evolution.system import AnySystem, Kept, Stop, System, Verdict
 from meanfield.exceptions import Status
 from meanfield.measures.clusters import clusters
-from meanfield.measures.flow_map import FREE, REACH, FlowMap, LineFlowMap, SphereFlowMap
+from meanfield.measures.flow_map import FlowMap
+from meanfield.measures.line_flow_map import FREE, REACH, LineFlowMap
+from meanfield.measures.sphere_flow_map import SphereFlowMap
 from meanfield.typing import Array
 
 _log = logging.getLogger(__name__)

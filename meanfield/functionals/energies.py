@@ -28,7 +28,7 @@ from meanfield.measures import (
     SphereFlowMap,
     check_measure,
 )
-from meanfield.measures.flow_map import REACH
+from meanfield.measures.line_flow_map import REACH
 from meanfield.spaces import Space, SphereAt
 from meanfield.spaces.geometry import asymmetry, circle_angles
 from meanfield.typing import Array, ArrayLike

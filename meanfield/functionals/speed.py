@@ -21,7 +21,7 @@ from meanfield.functionals.energies import (
 )
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.measures import AnyMeasure, Density, Particles, check_measure
-from meanfield.measures.flow_map import REACH
+from meanfield.measures.line_flow_map import REACH
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array
 

@@ -15,8 +15,9 @@ from scipy.linalg import eigh
 
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
+from meanfield.measures.line_flow_map import LineFlowMap
 from meanfield.measures.particles import Particles
+from meanfield.measures.sphere_flow_map import SphereFlowMap
 from meanfield.plot import frames
 from meanfield.spaces import Places, SphereAt, geometry
 from meanfield.typing import Array, Integers

@@ -14,8 +14,8 @@ from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution.loop import solve
 from meanfield.exceptions import warn_unfinished
 from meanfield.laws import FourierSeries, Law
+from meanfield.measures import FlowMap, LineFlowMap
 from meanfield.measures.clusters import RADIUS, clusters
-from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.spaces.geometry import circle_angles
 from meanfield.studies.executors import pad, run_tasks
 from meanfield.theory import check_attention, growth_rates

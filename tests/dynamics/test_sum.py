@@ -449,7 +449,7 @@ def test_a_flow_map_takes_over_from_a_density():
     start = mf.Density(mf.Circle(32), LAWS[2])
     dynamics = mf.SA(8.0) + 0.5 * HILLS[2]
     sol = mf.evolve(start, dynamics, 3.0, 3)
-    assert isinstance(sol.final, mf.measures.flow_map.LineFlowMap)
+    assert isinstance(sol.final, mf.measures.LineFlowMap)
     data = sol.to_dataset()
     # the density's tail_tol, squared, and what its last steps lost
     assert np.abs(data.term_balance_error).max() < 1e-9
