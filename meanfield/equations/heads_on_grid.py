@@ -58,7 +58,7 @@ class SeriesScores:
             fields = _on_circle(series, len(self._space.angles))
         else:
             fields = np.stack([self._fields.values(row) for row in series])
-        return fields, max(float(fields[0].max()), self._bilinear.scale(moments))
+        return fields, max(float(fields[0].max()), self._bilinear.mean_potential(moments))
 
 
 def _on_circle(series: Coefficients, count: int) -> Array:

@@ -172,7 +172,7 @@ class KernelOnLine(PullOnLine):
             return
         small = _LOST.places(potentials[0], float(potentials[0].max()))
         points = geometry.circle_points(angles)
-        velocity, divergence = self._kernel.spread(points[small], (points, masses))
+        velocity, divergence = self._kernel.velocity_and_divergence(points[small], (points, masses))
         tangents = geometry.circle_points(angles[small] + 0.5 * np.pi)
         rates.velocity[small] = self._sign * np.einsum("ij,ij->i", velocity, tangents)
         rates.divergence[small] = self._sign * divergence

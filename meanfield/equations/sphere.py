@@ -164,7 +164,7 @@ class KernelOnSphere(FieldOnSphere):
             divergence -= np.einsum("ij,ij->i", velocity, steepness)
         if len(small) and sources is not None:
             units = places.units()[small]
-            there = self._kernel.spread(units, sources)
+            there = self._kernel.velocity_and_divergence(units, sources)
             velocity[small] = self.dynamics.sign * there[0]
             divergence[small] = self.dynamics.sign * there[1]
         return Rates(velocity, divergence, gradients)
@@ -254,7 +254,7 @@ class HeadOnSphere:
         small = np.zeros(0, dtype=np.intp)
         if self.needs_sources:
             of = f"mean, where its series has no digits at beta |KᵀQ| = {self.log_unit:g}"
-            scale = self._bilinear.scale(moments)
+            scale = self._bilinear.mean_potential(moments)
             small = _LOST_OF_HEADS.settle(potential, scale, _verdict(sources, loose), of)
         pull = pull / potential[:, None]
         slope = self._at.gradient(series[0], places)

@@ -456,7 +456,7 @@ def _flow_record(flow: LineFlowMap | SphereFlowMap) -> dict[str, object]:
 
 
 def _line_record(flow: LineFlowMap) -> dict[str, object]:
-    return _flow_record(flow) | {"scale": flow.line.scale}
+    return _flow_record(flow) | {"scale": flow.line.factor}
 
 
 def _law_and_limits(record: Stored, first: SeriesLaw | None) -> tuple[Law, dict[str, Any]]:

@@ -316,7 +316,7 @@ class Solution(ShownRun, Generic[M_co]):
         if not hasattr(flow, "line"):
             return transported(field_on_sphere(dynamics), self.history, flow.law.pdf, points, t)
         if t == self.t[0]:
-            return np.asarray(flow.line.scale * flow.line.law.pdf(points))
+            return np.asarray(flow.line.factor * flow.line.law.pdf(points))
         return density_on_line(flow.line, dynamics, self.history, points, t, flow.tol)
 
     def to_dataset(self, grid: int | Mapping[str, int | ArrayLike] | None = None) -> xr.Dataset:

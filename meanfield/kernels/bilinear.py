@@ -170,7 +170,7 @@ class CircleBilinear(Bilinear):
     a cos(θ - φ + α) + b cos(θ + φ - γ), and the moment c_k counts in the coefficient of e^{ijθ}
     by I_p(a) I_q(b) e^{i(pα - qγ)}, p = (j+k)/2 and q = (j-k)/2, 0 where these are not whole.
     Each entry is right to rounding; what is cut is below 1e-17 of the largest. The series' errors
-    are 1e-15 of `scale`.
+    are 1e-15 of `mean_potential`.
 
     Parameters
     ----------
@@ -252,8 +252,8 @@ class CircleBilinear(Bilinear):
         sources = np.stack([both[1:-1], 0.5 * (before + after), 0.5j * (after - before)])
         return np.asarray(sources @ self._kernel.T)
 
-    def scale(self, moments: Coefficients) -> float:
-        """The size that errors of the series are relative to: e^{-s} ∫∫ e^{s<x,y>} dmu dmu."""
+    def mean_potential(self, moments: Coefficients) -> float:
+        """e^{-s} ∫∫ e^{s<x,y>} dmu dmu, to which errors of the series are relative."""
         squares = np.abs(moments[: self.degree + 1]) ** 2
         return float(2.0 * (self._isotropic @ squares) - self._isotropic[0] * squares[0])
 
@@ -268,8 +268,8 @@ class SphereBilinear(Bilinear):
     With M = U Σ Wᵀ the kernel is e^{Σ σ_i x_i y_i} between the turned harmonics, which keeps the
     parities in each of the three axes: eight blocks of a matrix, found by a quadrature of
     Λ_l(|Σx|) Y_lm(Σx/|Σx|) that is exact to rounding. What is cut is below 1e-17 of the largest;
-    the series' errors are 1e-14 of `scale`. Memory is degree⁴ bytes, 6 MB at |M| = 25, 140 MB at
-    |M| = 128.
+    the series' errors are 1e-14 of `mean_potential`. Memory is degree⁴ bytes, 6 MB at |M| = 25, and
+    140 MB at |M| = 128.
 
     Parameters
     ----------
@@ -392,8 +392,8 @@ class SphereBilinear(Bilinear):
         series[1:] = self._targets @ series[1:]
         return np.asarray(series)
 
-    def scale(self, moments: Coefficients) -> float:
-        """The size that errors of the series are relative to: e^{-s} ∫∫ e^{s<x,y>} dmu dmu."""
+    def mean_potential(self, moments: Coefficients) -> float:
+        """e^{-s} ∫∫ e^{s<x,y>} dmu dmu, to which errors of the series are relative."""
         degrees, orders = layout(self.source_degree)
         squares = np.where(orders > 0, 2.0, 1.0) * np.abs(moments) ** 2
         inside = degrees <= self.degree

@@ -259,7 +259,7 @@ class SphereScoreSums:
         sources = places if at is points else Places.of(points)
         moments, logs = self._sources.moments(sources, masses), []
         for head, rows, targets in zip(self._heads, self._rows, self._targets, strict=True):
-            series, scale = head.coefficients(moments[rows]), head.scale(moments[rows])
+            series, scale = head.coefficients(moments[rows]), head.mean_potential(moments[rows])
             potential, *parts = (targets.values(row, places) for row in series)
             scale = max(float(potential.max()), scale / float(masses.sum()))
             # sums that are negative by rounding are computed again

@@ -134,7 +134,9 @@ class PotentialKernel(Kernel):
         """P_x Σ m_j s y_j (n, d) in units of e^{u_i}, u (n,), and log Σ m_j s (n,), at tokens."""
 
     @abstractmethod
-    def spread(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
+    def velocity_and_divergence(
+        self, points: Array, sources: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
         """X (n, d) and div X (n,) of the normalised kernel at points, by sums over sources."""
 
 
@@ -205,10 +207,12 @@ class Exponential(PotentialKernel):
         """See `direct.pull_of_others`."""
         return direct.pull_of_others(points, masses, self.beta, self.precision)
 
-    def spread(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
+    def velocity_and_divergence(
+        self, points: Array, sources: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
         """P_x mean and div = β tr(P_x Cov) - (d-1) <x, mean>, under p ∝ m e^{β<x,y>}."""
         if points.shape[1] == 2:
-            return self._spread_on_circle(points, sources)
+            return self._along_circle(points, sources)
         mean, second = direct.means(self.beta * points, sources)
         along = np.einsum("ij,ij->i", points, mean)
         along_squared = np.einsum("ij,ijk,ik->i", points, second, points)
@@ -216,8 +220,8 @@ class Exponential(PotentialKernel):
         trace = 1.0 - along_squared - np.einsum("ij,ij->i", across, across)
         return across, self.beta * trace - (points.shape[1] - 1.0) * along
 
-    def _spread_on_circle(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
-        """See `spread`; the variance about the mean keeps its digits at any β."""
+    def _along_circle(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
+        """See `velocity_and_divergence`; the variance about the mean keeps its digits at any β."""
         places, masses = sources
         pull, divergence = np.empty(len(points)), np.empty(len(points))
         tangents = points[:, ::-1] * [-1.0, 1.0]
@@ -269,7 +273,7 @@ class SmoothKernel(PotentialKernel):
         return self(t)
 
     @abstractmethod
-    def slope(self, t: Array) -> Array:
+    def derivative(self, t: Array) -> Array:
         """s'(t)."""
 
     @abstractmethod
@@ -288,7 +292,7 @@ class SmoothKernel(PotentialKernel):
     @cached_property
     def largest(self) -> float:  # type: ignore[override]
         """The largest |s|."""
-        return float(np.abs(self(self._turns(self.slope))).max())
+        return float(np.abs(self(self._turns(self.derivative))).max())
 
     def check_size(self) -> None:
         """Refuse values whose products leave double precision, or that have no digits.
@@ -319,7 +323,7 @@ class SmoothKernel(PotentialKernel):
             cells = line.node_count(2, reach) // line.NODES
             width = 2.0 * np.pi / cells
             angles = (np.arange(cells)[:, None] + 0.5 * (1.0 + line.CHEBYSHEV)) * width
-            values = np.stack([f(np.cos(angles)) for f in (self, self.slope)])
+            values = np.stack([f(np.cos(angles)) for f in (self, self.derivative)])
             tails = np.abs(np.einsum("kj,fcj->fck", line.LAGRANGE[-2:], values)).max(axis=(1, 2))
             if (tails <= _TAIL * np.abs(values).max(axis=(1, 2))).all():
                 return reach
@@ -329,7 +333,7 @@ class SmoothKernel(PotentialKernel):
     @cached_property
     def least(self) -> tuple[float, float]:
         """The t of the least s beside its rounding, and s there: 0 if not known to 1e-10."""
-        at = self._turns(self.slope)
+        at = self._turns(self.derivative)
         values = self(at)
         # neither positive nor negative for certain
         unknown = (values > 0.0) & (values * _RELATIVE <= self._rounding(at))
@@ -345,19 +349,20 @@ class SmoothKernel(PotentialKernel):
     @cached_property
     def is_exponential(self) -> bool:
         """Whether s' = λs on [-1, 1], to the digits in which values are trusted."""
-        nodes = self._turns(self.slope)
-        values, slopes = self(nodes), self.slope(nodes)
-        gap = np.abs(slopes * self.at_one - values * float(self.slope(np.ones(1))[0])).max()
-        return bool(gap <= _RELATIVE * self.largest * np.abs(slopes).max())
+        nodes = self._turns(self.derivative)
+        values, derivatives = self(nodes), self.derivative(nodes)
+        at_one = float(self.derivative(np.ones(1))[0])
+        gap = np.abs(derivatives * self.at_one - values * at_one).max()
+        return bool(gap <= _RELATIVE * self.largest * np.abs(derivatives).max())
 
-    def _turns(self, slope: Function) -> Array:
-        """Nodes in [-1, 1], and between them the places where a slope changes its sign."""
+    def _turns(self, derivative: Function) -> Array:
+        """Nodes in [-1, 1], and between them the places where a derivative changes its sign."""
         nodes = np.cos(np.linspace(0.0, np.pi, 16 * (self.highest + 2)))
-        turns = np.flatnonzero(np.diff(np.sign(slope(nodes))) != 0)
+        turns = np.flatnonzero(np.diff(np.sign(derivative(nodes))) != 0)
         low, high = nodes[turns + 1], nodes[turns]
         for _ in range(60):
             middle = 0.5 * (low + high)
-            same = np.sign(slope(middle)) == np.sign(slope(low))
+            same = np.sign(derivative(middle)) == np.sign(derivative(low))
             low, high = np.where(same, middle, low), np.where(same, high, middle)
         return np.concatenate([nodes, low, high])
 
@@ -375,9 +380,11 @@ class SmoothKernel(PotentialKernel):
     def _on_circle(self, targets: Array, sources: Array) -> Array:
         apart = targets - sources
         sine, cosine = np.sin(apart), np.cos(apart)
-        value, slope = self(cosine), self.slope(cosine)
-        spread = sine * sine * slope - cosine * value
-        return np.stack([value, -sine * value, spread, -sine * slope, self.primitive(cosine)])
+        value, derivative = self(cosine), self.derivative(cosine)
+        divergence = sine * sine * derivative - cosine * value
+        return np.stack(
+            [value, -sine * value, divergence, -sine * derivative, self.primitive(cosine)]
+        )
 
     def _between_latitudes(self, dim: int, targets: Array, sources: Array) -> Array:
         cos_t, sin_t, cos_s, sin_s = (f(a) for a in (targets, sources) for f in (np.cos, np.sin))
@@ -386,11 +393,11 @@ class SmoothKernel(PotentialKernel):
         for u, share in zip(*self._latitude_rule(dim), strict=True):
             t = np.clip(cos_t * cos_s + sin_t * sin_s * u, -1.0, 1.0)
             along = cos_t * sin_s * u - sin_t * cos_s
-            value, slope = self(t), self.slope(t)
+            value, derivative = self(t), self.derivative(t)
             total[rows.potential] += share * value
             total[rows.pull] += share * along * value
-            total[rows.divergence] += share * ((1.0 - t * t) * slope - (dim - 1.0) * t * value)
-            total[rows.slope] += share * along * slope
+            total[rows.divergence] += share * ((1.0 - t * t) * derivative - (dim - 1.0) * t * value)
+            total[rows.slope] += share * along * derivative
             total[rows.primitive] += share * self.primitive(t)
         return total
 
@@ -408,8 +415,8 @@ class SmoothKernel(PotentialKernel):
         places = np.column_stack([cosines, np.sqrt((1.0 - cosines) * (1.0 + cosines))])
         latitudes = direct.Latitudes(axis, places, points)
         u, shares = self._latitude_rule(points.shape[1])
-        spread = np.outer(masses, shares).ravel()
-        _, potential, pull = self.sums(latitudes.sources(u), spread, latitudes.queries)
+        around = np.outer(masses, shares).ravel()
+        _, potential, pull = self.sums(latitudes.sources(u), around, latitudes.queries)
         return 0.0, potential, latitudes.vectors(pull)
 
     def sums(
@@ -434,20 +441,23 @@ class SmoothKernel(PotentialKernel):
         pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
         return pull, np.zeros(len(points)), np.log(np.maximum(potential, 1e-300))
 
-    def spread(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
+    def velocity_and_divergence(
+        self, points: Array, sources: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
         """X and div X = (Σ m (s' (1-t²) - (d-1) t s) - <X, Σ m s' y>)/G of sums of positive s."""
         (places, masses), dim = sources, points.shape[1]
         _, potential, pull = self.sums(places, masses, points)
-        spread, turned = np.empty(len(points)), np.empty_like(pull)
+        divergence, turned = np.empty(len(points)), np.empty_like(pull)
         for part in direct.blocks(len(points), len(places)):
             t = np.clip(points[part] @ places.T, -1.0, 1.0)
-            slopes = masses * self.slope(t)
-            turned[part] = slopes @ places
-            spread[part] = (slopes * (1.0 - t * t) - (dim - 1.0) * masses * t * self(t)).sum(axis=1)
+            weighted = masses * self.derivative(t)
+            turned[part] = weighted @ places
+            terms = weighted * (1.0 - t * t) - (dim - 1.0) * masses * t * self(t)
+            divergence[part] = terms.sum(axis=1)
         velocity = pull / potential[:, None]
         velocity -= np.einsum("ij,ij->i", velocity, points)[:, None] * points
-        spread -= np.einsum("ij,ij->i", velocity, turned)
-        return velocity, spread / potential
+        divergence -= np.einsum("ij,ij->i", velocity, turned)
+        return velocity, divergence / potential
 
 
 # a series is resolved if its last terms are at most this share of its largest value
@@ -500,7 +510,7 @@ class PowerSeries(tuple[float, ...], SmoothKernel):
         """s(t)."""
         return np.asarray(polynomial.polyval(t, self))
 
-    def slope(self, t: Array) -> Array:
+    def derivative(self, t: Array) -> Array:
         """s'(t)."""
         return np.asarray(polynomial.polyval(t, polynomial.polyder(self)))
 
@@ -565,24 +575,22 @@ class Sampled(tuple[Function, Function], SmoothKernel):
     def __init__(self, function: Function, derivative: Function) -> None:  # noqa: ARG002 (above)
         # functions have their gaps here
         ends = np.array([-1.0, 0.0, 1.0])
-        self(ends), self.slope(ends)
+        self(ends), self.derivative(ends)
         self._series = self._resolved()
         self.highest = len(self._series) - 1
         integral = chebyshev.chebint(self._series)
         integral[0] -= chebyshev.chebval(0.0, integral)
         self._integral = integral
         t = _BETWEEN
-        stated_slope, series_slope = (
-            self.slope(t),
-            chebyshev.chebval(t, chebyshev.chebder(self._series)),
-        )
-        gap = np.abs(stated_slope - series_slope)
-        if gap.max() > 1e-7 * max(np.abs(stated_slope).max(), np.abs(self(t)).max()):
+        stated = self.derivative(t)
+        of_series = chebyshev.chebval(t, chebyshev.chebder(self._series))
+        gap = np.abs(stated - of_series)
+        if gap.max() > 1e-7 * max(np.abs(stated).max(), np.abs(self(t)).max()):
             worst = int(gap.argmax())
             raise ValueError(
                 f"kernel must be a pair (s, s') with s' the derivative of s, got "
-                f"s'({t[worst]:.4g}) = {stated_slope[worst]:.6g} where s has the slope "
-                f"{series_slope[worst]:.6g}"
+                f"s'({t[worst]:.4g}) = {stated[worst]:.6g} where s has the slope "
+                f"{of_series[worst]:.6g}"
             )
 
     def __getnewargs__(self) -> tuple[Function, Function]:
@@ -624,7 +632,7 @@ class Sampled(tuple[Function, Function], SmoothKernel):
         """s(t)."""
         return _values("s", self[0], t)
 
-    def slope(self, t: Array) -> Array:
+    def derivative(self, t: Array) -> Array:
         """s'(t)."""
         return _values("s'", self[1], t)
 
@@ -705,7 +713,7 @@ class Phases(Kernel):
 
     def __post_init__(self) -> None:
         factors = np.array(self.multipliers)
-        # a bound of |X|, and the slope of -X where neighbours are
+        # a bound of |X|, and the derivative of -X where neighbours are
         largest, at_one = 2.0 * np.abs(factors).sum(), 2.0 * factors.imag @ np.arange(len(factors))
         freeze(self, reach=len(factors) - 1.0, largest=float(largest), at_one=float(at_one))
 
@@ -743,11 +751,12 @@ class Phases(Kernel):
 
         def tables(targets: Array, sources: Array) -> Array:
             turn = np.exp(1j * (targets - sources))
-            slope = np.zeros(turn.shape, dtype=np.complex128)
-            spread = np.zeros_like(slope)
+            velocity = np.zeros(turn.shape, dtype=np.complex128)
+            divergence = np.zeros_like(velocity)
             for factor, k in zip(factors[:0:-1], orders[:0:-1], strict=True):
-                slope, spread = (slope + factor) * turn, (spread + 1j * k * factor) * turn
-            return np.stack([np.zeros(turn.shape), slope.real, spread.real])
+                velocity = (velocity + factor) * turn
+                divergence = (divergence + 1j * k * factor) * turn
+            return np.stack([np.zeros(turn.shape), velocity.real, divergence.real])
 
         return line.CircleLine(self.reach, tables)
 

@@ -118,9 +118,9 @@ class LineNodes(LineSums):
 
     def pull(self, masses: Array) -> tuple[Array, Array]:
         """G (n,) and P_x Σ_j k_ij m_j y_j, shape (n, 2)."""
-        potential, slope = self(masses, 2)
+        potential, derivative = self(masses, 2)
         tangents = np.column_stack([-np.sin(self._angles), np.cos(self._angles)])
-        return np.maximum(potential, np.maximum(masses, 1e-300)), slope[:, None] * tangents
+        return np.maximum(potential, np.maximum(masses, 1e-300)), derivative[:, None] * tangents
 
 
 def point_sums(
@@ -209,8 +209,8 @@ class LineGrid(LineSums):
 
     def components(self, masses: Array) -> tuple[Array, Array]:
         """G (n,) and the pull P_x Σ_j k_ij m_j y_j along the angle, or to the axis, (1, n)."""
-        potential, slope = self(masses, 2)
-        return potential, self._sign * slope[None]
+        potential, derivative = self(masses, 2)
+        return potential, self._sign * derivative[None]
 
 
 class SphereGrid(SphereNodes):

@@ -218,13 +218,13 @@ class _Latitudes:
         """The mean of K over rings at angles (n, 1) and (m, 1), divided by that over σ."""
         b = self._exponent
         least = 1.0 - np.sin(0.5 * (first - second.T)) ** 2 / self._most
-        spread = np.sin(first) * np.sin(second.T) / self._most
-        share = np.clip(least / np.maximum(spread, _TINY), _TINY, 1.0)
+        largest = np.sin(first) * np.sin(second.T) / self._most
+        share = np.clip(least / np.maximum(largest, _TINY), _TINY, 1.0)
         log_part = b * np.log(share) + np.interp(share, self._knots, self._table)
         part = least**2 * np.exp(np.minimum(log_part, _LARGEST_LOG))
-        whole = least**2 - least * spread + (b + 1.0) / (4.0 * b + 2.0) * spread**2
+        whole = least**2 - least * largest + (b + 1.0) / (4.0 * b + 2.0) * largest**2
         whole *= np.exp(min(-self._log_uniform, _LARGEST_LOG))
-        return np.where(least <= 0.0, 0.0, np.where(least >= spread, whole, part))
+        return np.where(least <= 0.0, 0.0, np.where(least >= largest, whole, part))
 
 
 def _log_mean(a: float, most: Array) -> Array:

@@ -59,13 +59,13 @@ class LabelLine:
         The measure of the labels.
     axis : ndarray, shape (d,), or None
         Axis of symmetry; None on the circle.
-    scale : float
-        What the law's pdf is multiplied with, so that the mass is 1 to rounding.
+    factor : float
+        The law's pdf is multiplied by it, so that the mass is 1 to rounding.
     """
 
     law: Law
     axis: Array | None
-    scale: float = 1.0
+    factor: float = 1.0
 
     @property
     def dim(self) -> int:
@@ -83,7 +83,7 @@ class LabelLine:
 
     def pdf(self, labels: Array) -> Array:
         """f_0 at labels, shape (n,)."""
-        return np.asarray(self.scale * checked_pdf(self.law, self.points(labels)))
+        return np.asarray(self.factor * checked_pdf(self.law, self.points(labels)))
 
     def label_density(self, labels: Array) -> Array:
         """The law's density of labels with respect to their Lebesgue measure, shape (n,)."""
@@ -91,7 +91,7 @@ class LabelLine:
 
     def logpdf(self, labels: Array) -> Array:
         """log f_0 at labels, shape (n,), also where f_0 is too small for a float."""
-        return np.asarray(np.log(self.scale) + checked_logpdf(self.law, self.points(labels)))
+        return np.asarray(np.log(self.factor) + checked_logpdf(self.law, self.points(labels)))
 
 
 def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
@@ -213,7 +213,7 @@ class LineFlowMap(FlowMap):
             tol = min(_LAW_TOLERANCE, self.tol)
             edges = panels.lay(line.label_density, line.length, tol, self.max_nodes)
             labels, widths = panels.nodes(edges).ravel(), panels.weights(edges).ravel()
-            line = replace(line, scale=1.0 / float((line.label_density(labels) * widths).sum()))
+            line = replace(line, factor=1.0 / float((line.label_density(labels) * widths).sum()))
             masses = line.label_density(labels) * widths
             atoms, owners = np.zeros(0), np.full(len(labels), FREE)
         arrays = {"edges": edges, "angles": labels, "weights": masses, "owners": owners}

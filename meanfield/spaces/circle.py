@@ -137,9 +137,9 @@ class Circle(Grid):
         """The least size whose quadrature integrates harmonics of this degree exactly."""
         return max(8, 2 * ((integer("degree", degree, low=0) + 3) // 3))
 
-    def transforms(self, slope: Array, potential: Array | None = None) -> CircleTransforms:
+    def transforms(self, primitive: Array, potential: Array | None = None) -> CircleTransforms:
         """Planned transforms of one right-hand side, see `CircleTransforms`."""
-        return CircleTransforms(self, slope, potential)
+        return CircleTransforms(self, primitive, potential)
 
 
 def horner(coefficients: Coefficients, z: Coefficients) -> Coefficients:
@@ -162,7 +162,7 @@ class CircleTransforms:
     Parameters
     ----------
     space : Circle
-    slope : ndarray, shape (kmax + 1,) or (count, kmax + 1)
+    primitive : ndarray, shape (kmax + 1,) or (count, kmax + 1)
         The factors of Λ.
     potential : ndarray of the same shape, optional
         The factors of M.
@@ -176,13 +176,13 @@ class CircleTransforms:
         Its values on the grid; of length 0 where none is wanted.
     """
 
-    def __init__(self, space: Circle, slope: Array, potential: Array | None) -> None:
+    def __init__(self, space: Circle, primitive: Array, potential: Array | None) -> None:
         # when the first of them is made: with dask installed, importing it imports dask
         import pyfftw
 
-        count, modes, many = len(space.angles), space.kmax + 1, slope.shape[:-1]
+        count, modes, many = len(space.angles), space.kmax + 1, primitive.shape[:-1]
         k = np.arange(modes)
-        rows = [np.ones(modes), 1j * k * slope]
+        rows = [np.ones(modes), 1j * k * primitive]
         if potential is not None:
             rows.append(potential)
         self._divergence = -1j * k / count

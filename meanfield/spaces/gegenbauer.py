@@ -203,13 +203,13 @@ def _newton(nodes: Array, off_diagonal: Array) -> tuple[Array, Array]:
     """p_n/p_n' and Σ_{k<n} p_k² at the nodes, by the three-term recurrence."""
     n = len(nodes)
     previous, current, squares = np.zeros(n), np.ones(n), np.ones(n)
-    slope_previous, slope, below = np.zeros(n), np.zeros(n), 0.0
+    derivative_previous, derivative, below = np.zeros(n), np.zeros(n), 0.0
     for k in range(n):
         above = off_diagonal[k]
         following = (nodes * current - below * previous) / above
-        slope_following = (current + nodes * slope - below * slope_previous) / above
+        derivative_following = (current + nodes * derivative - below * derivative_previous) / above
         previous, current, below = current, following, above
-        slope_previous, slope = slope, slope_following
+        derivative_previous, derivative = derivative, derivative_following
         if k < n - 1:
             squares += current * current
-    return current / slope, squares
+    return current / derivative, squares

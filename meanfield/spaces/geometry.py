@@ -221,8 +221,8 @@ def logarithm(points: Array, targets: Array) -> Array:
     if opposite.any():
         across[opposite] = [perpendicular(point) for point in points[opposite]]
         length[opposite] = 1.0
-    scale = geodesic_distance(points, targets) / np.where(length > 0.0, length, 1.0)
-    return np.asarray(scale[:, None] * across)
+    factors = geodesic_distance(points, targets) / np.where(length > 0.0, length, 1.0)
+    return np.asarray(factors[:, None] * across)
 
 
 # unit vectors nearer than this are one; their cosine could tell no angle below 1e-8

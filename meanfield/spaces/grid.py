@@ -33,7 +33,7 @@ class Transforms(Protocol):
     values : ndarray, shape (N,)
         The series at the nodes.
     gradient, flux : ndarray, shape (c, N)
-        Components along the tangents of the grid: of ∇Σ slope_k f_k Y_k, and of what is moved.
+        Components along the tangents of the grid: of ∇Σ primitive_k f_k Y_k, and of what is moved.
     potential : ndarray, shape (N,)
         Σ potential_k f_k Y_k; empty where it is not asked for.
     """
@@ -125,7 +125,7 @@ class Grid(Record, Listed, ABC):
         """Orthonormal tangents, those that symmetry leaves, at grid points: (c, len(index), d)."""
 
     @abstractmethod
-    def transforms(self, slope: Array, potential: Array | None = None) -> Transforms:
+    def transforms(self, primitive: Array, potential: Array | None = None) -> Transforms:
         """The transforms of one right-hand side, with their buffers."""
 
     def _keep(self, **tables: Any) -> None:

@@ -95,12 +95,12 @@ def halved(values: Array) -> Array:
     return np.asarray((values @ _TO_HALVES.T).reshape(-1, NODES))
 
 
-def invert(series: Array, slopes: Array, values: Array) -> Array:
+def invert(series: Array, derivatives: Array, values: Array) -> Array:
     """x in [-1, 1] where Legendre series that ascend take values, by Newton's steps in a bracket.
 
     Parameters
     ----------
-    series, slopes : ndarray, shape (m, n)
+    series, derivatives : ndarray, shape (m, n)
         Coefficients of the series and of their derivatives, one a column.
     values : ndarray, shape (n,)
 
@@ -120,7 +120,7 @@ def invert(series: Array, slopes: Array, values: Array) -> Array:
         excess = legendre.legval(x, series, tensor=False) - values
         low, high = np.where(excess < 0.0, x, low), np.where(excess > 0.0, x, high)
         with np.errstate(divide="ignore", invalid="ignore"):
-            trial = x - excess / legendre.legval(x, slopes, tensor=False)
+            trial = x - excess / legendre.legval(x, derivatives, tensor=False)
         new = np.where((trial >= low) & (trial <= high), trial, 0.5 * (low + high))
         moved, x = float(np.abs(new - x).max()), new
         if moved < 1e-13:
@@ -150,14 +150,14 @@ def quantiles(masses: Array, values: Array, levels: Array) -> tuple[Array, Array
     >>> quantiles(masses, labels, np.array([0.25]))[0].round(12)
     array([-0.5])
     """
-    slopes = expansions(masses / GAUSS_WEIGHTS).T
-    shares = np.asarray(legendre.legint(slopes, lbnd=-1.0), dtype=np.float64)
+    densities = expansions(masses / GAUSS_WEIGHTS).T
+    shares = np.asarray(legendre.legint(densities, lbnd=-1.0), dtype=np.float64)
     ends = np.cumsum(masses.sum(axis=1))
     wanted = levels * ends[-1]
     # panels without mass have no share
     panel = np.minimum(np.searchsorted(ends, wanted, side="right"), len(ends) - 1)
     begun = np.append(0.0, ends)[panel]
-    place = invert(shares[:, panel], slopes[:, panel], wanted - begun)
+    place = invert(shares[:, panel], densities[:, panel], wanted - begun)
     at = legendre.legval(place, expansions(values).T[:, panel], tensor=False)
     return np.asarray(at, dtype=np.float64), panel
 

@@ -248,7 +248,7 @@ class SphereTransforms:
         Plan for the space's degree on its grid.
     weights : ndarray, shape (n_lat, n_lon)
         Quadrature weights of σ on the grid, the same at all points of a ring.
-    slope : ndarray, shape (lmax + 1,)
+    primitive : ndarray, shape (lmax + 1,)
         The factors of Λ.
     potential : ndarray, shape (lmax + 1,), optional
         The factors of M.
@@ -263,7 +263,7 @@ class SphereTransforms:
     """
 
     def __init__(
-        self, plan: Plan, weights: Array, slope: Array, potential: Array | None = None
+        self, plan: Plan, weights: Array, primitive: Array, potential: Array | None = None
     ) -> None:
         self._plan, self._weights = plan, weights
         count = weights.size
@@ -271,14 +271,14 @@ class SphereTransforms:
         self.gradient: Array = np.empty((2, count))
         self.flux: Array = np.empty((2, count))
         self.potential: Array = np.empty(0 if potential is None else count)
-        self._room = np.empty((2, len(slope) * (len(slope) + 1) // 2), dtype=np.complex128)
-        self._slope = Filter(plan, slope)
+        self._room = np.empty((2, len(primitive) * (len(primitive) + 1) // 2), dtype=np.complex128)
+        self._primitive = Filter(plan, primitive)
         self._factors = None if potential is None else Filter(plan, potential)
 
     def evaluate(self, coefficients: Coefficients) -> None:
         """Fill `values`, `gradient` and `potential`."""
         self._plan.values(coefficients, self.values)
-        self._slope.gradient(coefficients, self.gradient)
+        self._primitive.gradient(coefficients, self.gradient)
         if self._factors is not None:
             self._factors.values(coefficients, self.potential)
 
@@ -464,9 +464,11 @@ class Sphere(Grid):
         """The least size whose quadrature integrates harmonics of this degree exactly."""
         return max(3, (integer("degree", degree, low=0) + 1) // 3)
 
-    def transforms(self, slope: Array, potential: Array | None = None) -> SphereTransforms:
+    def transforms(self, primitive: Array, potential: Array | None = None) -> SphereTransforms:
         """Transforms of one right-hand side with their buffers, see `SphereTransforms`."""
-        return SphereTransforms(self._plan, self.weights.reshape(-1, self.n_lon), slope, potential)
+        return SphereTransforms(
+            self._plan, self.weights.reshape(-1, self.n_lon), primitive, potential
+        )
 
 
 def available(library: object) -> Library:

@@ -105,10 +105,10 @@ class Zonal(Grid):
         sines = np.sqrt((1.0 - nodes) * (1.0 + nodes))
         self._keep(nodes=nodes, weights=weights, sines=sines, _norms=norms)
         # rows are grid points; the derivative along the meridian is sqrt(1-t²) d/dt
-        slopes = gegenbauer.gegenbauer_derivative(dim, kmax, nodes) * norms[:, None]
+        derivatives = gegenbauer.gegenbauer_derivative(dim, kmax, nodes) * norms[:, None]
         self._keep(
             basis=np.ascontiguousarray(self._polynomials(nodes).T),
-            derivative=np.ascontiguousarray((slopes * sines).T),
+            derivative=np.ascontiguousarray((derivatives * sines).T),
         )
 
     def _polynomials(self, t: Array) -> Array:
@@ -163,17 +163,17 @@ class Zonal(Grid):
         """A size (the least, or one more) whose quadrature integrates this degree exactly."""
         return max(3, integer("degree", degree, low=0) // 3)
 
-    def transforms(self, slope: Array, potential: Array | None = None) -> ZonalTransforms:
+    def transforms(self, primitive: Array, potential: Array | None = None) -> ZonalTransforms:
         """Transforms of one right-hand side, or of several at once, with their buffers.
 
         See `ZonalTransforms`, and `ZonalBatch` for factors with an axis in front.
         """
-        kind = ZonalTransforms if slope.ndim == 1 else ZonalBatch
-        return kind(self, slope, potential)
+        kind = ZonalTransforms if primitive.ndim == 1 else ZonalBatch
+        return kind(self, primitive, potential)
 
 
 class ZonalTransforms:
-    """f, the slope of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∂.
+    """f, the derivative of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∂.
 
     Λ and M multiply each degree by a factor; their matrices stop at the last factor that is not
     zero. No array is allocated after construction.
@@ -181,7 +181,7 @@ class ZonalTransforms:
     Parameters
     ----------
     space : Zonal
-    slope : ndarray, shape (kmax + 1,)
+    primitive : ndarray, shape (kmax + 1,)
         The factors of Λ.
     potential : ndarray, shape (kmax + 1,), optional
         The factors of M.
@@ -195,27 +195,27 @@ class ZonalTransforms:
         Its values on the grid; of length 0 where none is wanted.
     """
 
-    def __init__(self, space: Zonal, slope: Array, potential: Array | None) -> None:
-        shape = *slope.shape[:-1], len(space.nodes)
+    def __init__(self, space: Zonal, primitive: Array, potential: Array | None) -> None:
+        shape = *primitive.shape[:-1], len(space.nodes)
         self._basis, self._weights = space.basis, space.weights
         self._tests = np.ascontiguousarray((space.derivative * space.weights[:, None]).T)
         self.values: Array = np.empty(shape)
         self.gradient: Array = np.empty((1, *shape))
         self.flux: Array = np.empty((1, *shape))
         self.potential: Array = np.empty(0 if potential is None else shape)
-        self._filter(space, slope, potential)
+        self._filter(space, primitive, potential)
 
-    def _filter(self, space: Zonal, slope: Array, potential: Array | None) -> None:
-        self._slopes = _filtered(space.derivative, slope)
+    def _filter(self, space: Zonal, primitive: Array, potential: Array | None) -> None:
+        self._derivatives = _filtered(space.derivative, primitive)
         self._potentials = np.empty((0, 1))
         if potential is not None:
             self._potentials = _filtered(space.basis, potential)
 
     def evaluate(self, coefficients: Coefficients) -> None:
         """Fill `values`, `gradient` and `potential`."""
-        slopes = self._slopes
+        derivatives = self._derivatives
         np.dot(self._basis, coefficients, out=self.values)
-        np.dot(slopes, coefficients[: slopes.shape[1]], out=self.gradient[0])
+        np.dot(derivatives, coefficients[: derivatives.shape[1]], out=self.gradient[0])
         if len(self.potential) > 0:
             low = coefficients[: self._potentials.shape[1]]
             np.dot(self._potentials, low, out=self.potential)
@@ -242,14 +242,14 @@ class ZonalBatch(ZonalTransforms):
     Parameters
     ----------
     space : Zonal
-    slope : ndarray, shape (count, kmax + 1)
+    primitive : ndarray, shape (count, kmax + 1)
     potential : ndarray of the same shape, optional
     """
 
-    def _filter(self, space: Zonal, slope: Array, potential: Array | None) -> None:
+    def _filter(self, space: Zonal, primitive: Array, potential: Array | None) -> None:
         self._derivative = space.derivative
-        self._factors = [slope] + ([] if potential is None else [potential])
-        self._products = np.empty_like(slope)
+        self._factors = [primitive] + ([] if potential is None else [potential])
+        self._products = np.empty_like(primitive)
         self._reach = [1 + int(np.max(np.nonzero(f)[1], initial=0)) for f in self._factors]
 
     def evaluate(self, coefficients: Coefficients) -> None:

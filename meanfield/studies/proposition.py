@@ -313,7 +313,7 @@ class PairEnergy:
         p_k = N_k Λ_k/(2U) with the Λ_k of W, p_0 = 0, and the error of each.
     dirac : float
         The share of a Dirac.
-    centre, spread : float
+    centre, deviation : float
         Λ_0 and max |W - Λ_0| of a potential; e^{-β} Λ_0 and 1 - e^{-β} Λ_0 of e^{βt}.
     error : float
         Of `excess` and `defect`, and so of the share of any measure that is summed in pairs.
@@ -332,7 +332,7 @@ class PairEnergy:
     unresolved: Array
     dirac: float
     centre: float
-    spread: float
+    deviation: float
     error: float
     beta: float = np.nan
     potential: Callable[[Array], Array] | None = None
@@ -348,22 +348,23 @@ class PairEnergy:
     def excess(self, t: Array) -> Array:
         """(W(t) - Λ_0)/max |W - Λ_0|: its double integral over a measure is the share."""
         if self.potential is None:
-            return np.asarray(1.0 + np.expm1(self.beta * (t - 1.0)) / self.spread)
-        return np.asarray((self.potential(t) - self.centre) / self.spread)
+            return np.asarray(1.0 + np.expm1(self.beta * (t - 1.0)) / self.deviation)
+        return np.asarray((self.potential(t) - self.centre) / self.deviation)
 
     def defect(self, squared: Array) -> Array:
         """(W(1) - W(t))/max |W - Λ_0|, t = 1 - |x-y|²/2, of the squares of distances."""
         if self.potential is None:
-            return np.asarray(-np.expm1(-0.5 * self.beta * squared) / self.spread)
+            return np.asarray(-np.expm1(-0.5 * self.beta * squared) / self.deviation)
         t = np.maximum(1.0 - 0.5 * squared, -1.0)
-        return np.asarray((self.potential(np.ones(1)) - self.potential(t)) / self.spread)
+        return np.asarray((self.potential(np.ones(1)) - self.potential(t)) / self.deviation)
 
-    def slope(self, t: Array) -> Array:
+    def derivative(self, t: Array) -> Array:
         """The derivative of `excess`."""
         if self.potential is None:
-            return np.asarray(self.beta * np.exp(self.beta * (t - 1.0)) / self.spread)
+            return np.asarray(self.beta * np.exp(self.beta * (t - 1.0)) / self.deviation)
         high, low = np.minimum(t + _STEP, 1.0), np.maximum(t - _STEP, -1.0)
-        return np.asarray((self.potential(high) - self.potential(low)) / (high - low) / self.spread)
+        difference = self.potential(high) - self.potential(low)
+        return np.asarray(difference / (high - low) / self.deviation)
 
 
 def attention_energy(beta: float, dim: int, kmax: int) -> PairEnergy:
@@ -427,15 +428,15 @@ def energy_of(potential: Any, dim: int, kmax: int | None) -> PairEnergy:
         centre = float(values[0])
         terms = largest + abs(centre)
     sizes[0] = rounding[0] = 0.0
-    spread = float(np.abs(on_grid - centre).max())
-    if not spread > ROUNDING * largest or not sizes.any():
+    deviation = float(np.abs(on_grid - centre).max())
+    if not deviation > ROUNDING * largest or not sizes.any():
         raise ValueError(
             f"potential must not be constant on [-1, 1] to {ROUNDING:g}, got {values[0]:g}"
         )
     # W(1) is the last value before those at Gauss nodes
-    dirac, error = (float(on_grid[_COSINES - 1]) - centre) / spread, ROUNDING * terms / spread
-    own = (dirac, centre, spread, error, np.nan, potential, values, errors, exact)
-    return PairEnergy(dim, sizes / spread, rounding / spread, *own)
+    dirac, error = (float(on_grid[_COSINES - 1]) - centre) / deviation, ROUNDING * terms / deviation
+    own = (dirac, centre, deviation, error, np.nan, potential, values, errors, exact)
+    return PairEnergy(dim, sizes / deviation, rounding / deviation, *own)
 
 
 def _coefficients(potential: Any) -> Array:
@@ -689,7 +690,7 @@ def identity(energy: PairEnergy, rng: np.random.Generator) -> Evidence:
         except ValueError:
             rows[name] = np.nan, np.nan
         else:
-            weights = energy.weights[: len(r)] * (energy.spread / energy.centre)
+            weights = energy.weights[: len(r)] * (energy.deviation / energy.centre)
             double = masses @ np.exp(log_g - multipliers.log_eigenvalues(beta, dim, 0))
             rows[name] = float(double), 1.0 + float(weights @ r[: len(weights)])
     left, right = np.array([*rows.values()]).T
@@ -866,7 +867,7 @@ def margin(x: Array, energy: PairEnergy, sign: float) -> tuple[float, Array]:
     potential = 2.0 * (energy.defect(squared) if sign > 0.0 else energy.excess(cosines)) @ masses
     value = 0.5 * float(masses @ potential)
     # both margins change with the cosines by the potential's slope, of opposite signs
-    pull = -2.0 * sign * (masses[:, None] * energy.slope(cosines) * masses) @ points
+    pull = -2.0 * sign * (masses[:, None] * energy.derivative(cosines) * masses) @ points
     pull -= np.einsum("id,id->i", pull, points)[:, None] * points
     own = masses * (potential - 2.0 * value)
     return value, np.concatenate([(pull / lengths).ravel(), own])
@@ -889,8 +890,8 @@ def flows(energy: PairEnergy, repeats: int, rng: np.random.Generator) -> Evidenc
         runs[f"down {start}"] = _down(energy, rng)
         runs[f"up {start}"] = _up(energy, rng)
     times, gaps = (pad([run[i] for run in runs.values()]) for i in range(2))
-    # energies are right relative to E, which is 1/spread of U at a Dirac
-    allowed = _ASTRAY * max(1.0, 1e-3 / energy.spread)
+    # energies are right relative to E, which is 1/deviation of U at a Dirac
+    allowed = _ASTRAY * max(1.0, 1e-3 / energy.deviation)
     astray, arrived, ends = [], 0, {"down": 0.0, "up": 0.0}
     for name, (_, gap) in runs.items():
         within = allowed * max(1.0, float(gap[0]))
@@ -920,7 +921,7 @@ def flows(energy: PairEnergy, repeats: int, rng: np.random.Generator) -> Evidenc
 
 def _down(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     """Times and gaps, on and on until these are small or the longest time is over."""
-    beta, dim, unit = energy.beta, energy.dim, max(1.0, energy.centre / energy.spread)
+    beta, dim, unit = energy.beta, energy.dim, max(1.0, energy.centre / energy.deviation)
     space = Circle(64) if dim == 2 else Zonal(dim, 12)
     # high degrees linger, unseen in E; and what doesn't spread is not followed far
     limits: dict[str, Any] = {"tail_tol": 1e-4, "max_size": 4 * (space.size + 1)}
@@ -966,4 +967,4 @@ def _up(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     small = beta <= _RUN_BETA and dim <= _RUN_DIM
     start: AnyMeasure = FlowMap(law) if small else Particles.sample(law, TOKENS, rng)
     solution = solve(start, SA(beta), _UPWARDS, np.geomspace(1e-2, 1.0, _SAVES) * _UPWARDS)
-    return solution.t, (1.0 - solution.dataset["energy_share"].values) / energy.spread
+    return solution.t, (1.0 - solution.dataset["energy_share"].values) / energy.deviation

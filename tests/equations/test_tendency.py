@@ -26,7 +26,8 @@ def test_terms_are_summed_below_a_millionth_of_the_largest_potential(kind, share
     law, dynamics, places = mf.VonMisesFisher([1.0, 0.0], kappa), mf.SA(beta), []
     mu = mf.FlowMap(law).resolve(beta) if kind is mf.FlowMap else mf.Density(mf.Circle(128), law)
     rate = tendency(mu, dynamics)
-    attention, spread = Exponential.attention, Exponential.spread
+    attention = Exponential.attention
+    velocity_and_divergence = Exponential.velocity_and_divergence
 
     def in_density(kernel, density, points):
         places.extend(points)
@@ -34,10 +35,10 @@ def test_terms_are_summed_below_a_millionth_of_the_largest_potential(kind, share
 
     def in_flow(kernel, points, sources):
         places.extend(points)
-        return spread(kernel, points, sources)
+        return velocity_and_divergence(kernel, points, sources)
 
     monkeypatch.setattr(Exponential, "attention", in_density)
-    monkeypatch.setattr(Exponential, "spread", in_flow)
+    monkeypatch.setattr(Exponential, "velocity_and_divergence", in_flow)
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     # opposite to the mass, or nowhere
     assert (len(places) > 0) == (share < 1e-6)

@@ -87,7 +87,7 @@ def test_tables_of_a_kernel(kernel, dim):
     value, pull, spread, steep, primitive = tables(phi)
     assert value == pytest.approx(w @ kernel(t), rel=1e-14)
     assert pull == pytest.approx(w @ (along * kernel(t)), rel=1e-13)
-    assert steep == pytest.approx(w @ (along * kernel.slope(t)), rel=1e-13)
+    assert steep == pytest.approx(w @ (along * kernel.derivative(t)), rel=1e-13)
     assert primitive == pytest.approx(w @ kernel.primitive(t), rel=1e-13)
     ahead, behind = tables(phi + h), tables(phi - h)
     # a third derivative times h², and rounding over h
@@ -204,9 +204,9 @@ def test_divergence_by_sums(kernel):
         return pull - (pull @ x) * x
 
     at = np.array([[0.5, -0.5, 0.5, 0.5]])
-    pull, spread = kernel.spread(at, (points, masses))
+    pull, divergence = kernel.velocity_and_divergence(at, (points, masses))
     np.testing.assert_allclose(pull[0], velocity(at[0]), atol=1e-15)
     steps = 1e-5 * np.eye(4)
     trace = sum(((velocity(at[0] + h) - velocity(at[0] - h)) @ h) / 2e-10 for h in steps)
     # a third derivative times h², and rounding over h
-    assert spread[0] == pytest.approx(trace, abs=1e-8)
+    assert divergence[0] == pytest.approx(trace, abs=1e-8)

@@ -194,7 +194,7 @@ def test_gradients_come_near_and_not_beyond():
     down, up = room.search(energy, 1, 2, rng()).data.margin.values
     assert abs(up) < 1e-10
     # 16 tokens of equal mass at best: a regular polygon, 2 Σ_m I_{16m}/(e^β - I_0)
-    least = 2.0 * scaled_eigenvalues(4.0, 2, 16)[16] / energy.spread
+    least = 2.0 * scaled_eigenvalues(4.0, 2, 16)[16] / energy.deviation
     assert down > 0.999 * least
 
 
@@ -212,7 +212,7 @@ def test_gradients_are_derivatives(sign, potential):
 
 
 def test_energies_that_are_not_finite_differ():
-    wrong = replace(energy_of(4.0, 3), spread=np.nan)
+    wrong = replace(energy_of(4.0, 3), deviation=np.nan)
     assert room.search(wrong, 10, 1, rng()).status == "differs"
 
 
