@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import ducc0
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from meanfield._checks import integer
 from meanfield._records import key
 from meanfield.spaces.geometry import GOLDEN, circle_angles, circle_points
-from meanfield.spaces.grid import Grid, power_by_degree
+from meanfield.spaces.grid import Grid, Harmonics
 from meanfield.typing import Array, Coefficients, Indices
 
 # estimated plans are the same in every process, so results repeat bit for bit
@@ -227,10 +226,6 @@ class CircleTransforms:
         """∫ `flux` · field dσ over the components of two vector fields, shape (1, N)."""
         return float(np.dot(self._flux, field[0])) / len(self._flux)
 
-    def integrals(self, field: Array) -> Array:
-        """The same of many functions, shape (count,), field (1, count, N)."""
-        return np.asarray(np.vecdot(self._flux, field[0]) / self._flux.shape[-1])
-
 
 EPSILON = 3e-13  # about the least that the transforms take
 _TWO_THREADS_FROM = 20_000
@@ -239,7 +234,7 @@ _DIRECT = 1 << 20
 MOST_MODES = (1 << 20) - 1
 
 
-class CircleAt:
+class CircleAt(Harmonics):
     """Σ_{|k| <= kmax} c_k e^{ikθ} and its adjoint at arbitrary angles, by non-uniform transforms.
 
     Convention and layout of the coefficients are those of `Circle`: c_k for k = 0 … kmax, c_0 the
@@ -266,7 +261,7 @@ class CircleAt:
     array([ 0.5, -0.5,  0.5])
     """
 
-    dim = 2
+    dim, n_real = 2, 1
     axis: None = None
 
     def __init__(self, kmax: int) -> None:
@@ -305,12 +300,8 @@ class CircleAt:
         grid = np.concatenate([np.conj(coefficients[:0:-1]), coefficients])
         return np.asarray(ducc0.nufft.u2nu(grid=grid, forward=False, **_places(angles)).real)
 
-    def power(self, coefficients: Coefficients) -> Array:
-        """Σ |c_k|² over the harmonics of each degree, shape (kmax + 1,)."""
-        return power_by_degree(coefficients, self.degrees, 1)
 
-
-def _places(angles: Array) -> dict[str, Any]:
+def _places(angles: Array) -> dict[str, object]:
     """Angles of a non-uniform transform; it is most accurate at angles in [-π, π]."""
     near_zero = np.remainder(angles + np.pi, 2.0 * np.pi) - np.pi
     return {"coord": near_zero[:, None], "epsilon": EPSILON, "nthreads": threads(angles)}

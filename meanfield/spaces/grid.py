@@ -13,20 +13,53 @@ from meanfield._records import Record
 from meanfield.typing import Array, Coefficients, Indices, Integers, Listed
 
 
-def power_by_degree(coefficients: Coefficients, degrees: Integers, n_real: int) -> Array:
-    """Σ |f|² over the harmonics of each degree, shape (..., kmax + 1), as of the coefficients.
+class Basis(ABC):
+    """Harmonics up to a degree, and the layout of coefficients of series of them.
 
-    The first `n_real` coefficients stand for one harmonic each, of order 0, the others for two.
+    Attributes
+    ----------
+    dim, kmax : int
+        Ambient dimension d, and the largest degree.
+    axis : ndarray, shape (d,), or None
+        The axis about which all is symmetric; None on the whole sphere.
+    degrees : ndarray, shape (n_coefficients,)
+        The degree of each coefficient.
+    n_real : int
+        The first coefficients, so many, stand for one harmonic each, of order 0, the others for
+        two.
     """
-    squares = coefficients.real**2 + coefficients.imag**2
-    squares[..., n_real:] *= 2.0
-    if len(degrees) == degrees[-1] + 1:
-        return np.asarray(squares)
-    return np.asarray(np.bincount(degrees, weights=squares), dtype=np.float64)
+
+    dim: int
+    kmax: int
+    axis: Array | None
+    degrees: Integers
+    n_real: int
+
+    def power(self, coefficients: Coefficients) -> Array:
+        """Σ |f|² over the harmonics of each degree, (..., kmax + 1), as of the coefficients."""
+        squares = coefficients.real**2 + coefficients.imag**2
+        squares[..., self.n_real :] *= 2.0
+        if len(self.degrees) == self.degrees[-1] + 1:
+            return np.asarray(squares)
+        return np.asarray(np.bincount(self.degrees, weights=squares), dtype=np.float64)
+
+
+class Harmonics(Basis):
+    """Harmonics at arbitrary points, against which masses are summed."""
+
+    @abstractmethod
+    def point_moments(self, points: Array, masses: Array) -> Coefficients:
+        """∫ conj(Y) dmu for all Y, shape (n_coefficients,), of masses (n,) at points (n, d)."""
+
+    @abstractmethod
+    def resized(self, kmax: int, /) -> Self:
+        """The same harmonics up to another degree."""
 
 
 class Transforms(Protocol):
     """The transforms of a right-hand side: a series to its fields, and a flux to its weak form.
+
+    They hold their buffers, and allocate none once they are made.
 
     Attributes
     ----------
@@ -47,26 +80,25 @@ class Transforms(Protocol):
         """Fill `values`, `gradient` and `potential`."""
 
     def weak_divergence(self, out: Coefficients) -> None:
-        """Write the coefficients of ∫ <flux, ∇Y> dσ into `out`."""
+        """Write the coefficients of ∫ <flux, ∇Y> dσ, minus the divergence, into `out`."""
+
+    def integral(self, field: Array) -> float:
+        """∫ <flux, field> dσ of the components (c, N) of another vector field."""
 
 
-class Grid(Record, Listed, ABC):
+class Grid(Record, Listed, Basis):
     """A space of spectral coefficients and its grid of N points; each is made once.
 
     Attributes
     ----------
-    axis : ndarray, shape (d,), or None
-        The axis about which all is symmetric; None on the whole sphere.
     points, weights : ndarray, shape (N, d) and (N,)
         The grid, and its quadrature weights of σ.
-    size, kmax : int
-        What the space was made with, and the largest degree of its series.
+    size : int
+        The number of modes or the largest degree, with which the space was made.
     exactness : int
         The largest degree that the quadrature integrates exactly.
-    n_coefficients, n_real : int
-        Coefficients of a series, of which the first `n_real` stand for one harmonic each.
-    degrees : ndarray, shape (n_coefficients,)
-        Of each coefficient.
+    n_coefficients : int
+        The number of coefficients of a series.
     laplacian : ndarray, shape (n_coefficients,)
         k(k + d - 2) of each coefficient of degree k: the eigenvalues of -Δ.
     kind, size_name : str
@@ -84,14 +116,10 @@ class Grid(Record, Listed, ABC):
     )
     axis: Array | None = None
 
-    dim: int
     size: int
-    kmax: int
     exactness: int
-    n_real: int
     n_coefficients: int
     weights: Array
-    degrees: Integers
     laplacian: Array
     kind: ClassVar[str]
     size_name: ClassVar[str]
@@ -107,6 +135,14 @@ class Grid(Record, Listed, ABC):
     @abstractmethod
     def exact_size(self, degree: int) -> int:
         """A size whose quadrature integrates harmonics of this degree exactly."""
+
+    @abstractmethod
+    def analysis(self, values: Array) -> Coefficients:
+        """Coefficients (n_coefficients,) of the values (N,) on the grid."""
+
+    @abstractmethod
+    def synthesis(self, coefficients: Coefficients) -> Array:
+        """Values (N,) on the grid of the coefficients."""
 
     @abstractmethod
     def evaluate(self, coefficients: Coefficients, points: Array) -> Array:
@@ -128,7 +164,7 @@ class Grid(Record, Listed, ABC):
     def transforms(self, primitive: Array, potential: Array | None = None) -> Transforms:
         """The transforms of one right-hand side, with their buffers."""
 
-    def _keep(self, **tables: Any) -> None:
+    def _keep(self, **tables: object) -> None:
         """Take up arguments as they were checked, and tables."""
         vars(self).update(tables)
 
@@ -142,11 +178,7 @@ class Grid(Record, Listed, ABC):
         """The space with twice as many degrees: twice the modes, or the largest degree 2k + 1."""
         return self.resize(2 * self.size + (self.size == self.kmax))
 
-    def power(self, coefficients: Coefficients) -> Array:
-        """Σ |f|² over the harmonics of each degree, (..., kmax + 1), as of the coefficients."""
-        return power_by_degree(coefficients, self.degrees, self.n_real)
-
-    def embed(self, coefficients: Coefficients, space: Any) -> Coefficients:
+    def embed(self, coefficients: Coefficients, space: Basis) -> Coefficients:
         """The same function on another space, or in harmonics, of its kind, cut where that ends.
 
         Shape (..., count), as of the coefficients.

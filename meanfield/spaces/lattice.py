@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import ducc0
 import numpy as np
@@ -106,7 +105,7 @@ class Lattice:
         parts = self._synthesis(spin, lmax, "CC", spin=2)
         return hessian_components(self.at_corners(trace[0], lmax), parts)
 
-    def _synthesis(self, alm: Coefficients, lmax: int, geometry: str, **options: Any) -> Array:
+    def _synthesis(self, alm: Coefficients, lmax: int, geometry: str, **options: object) -> Array:
         rows = self.n + (geometry == "CC")
         grid = {"geometry": geometry, "ntheta": rows, "nphi": self.n_lon}
         values = ducc0.sht.synthesis_2d(alm=alm, lmax=lmax, **grid, **{"spin": 0, **options})

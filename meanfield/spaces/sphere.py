@@ -17,7 +17,7 @@ from meanfield._checks import integer, shown
 from meanfield._records import key
 from meanfield.spaces.geometry import GOLDEN, sphere_angles, sphere_points
 from meanfield.spaces.grid import Grid
-from meanfield.typing import Array, Coefficients, Indices, Integers, NDArray
+from meanfield.typing import Array, Coefficients, Indices, Integers
 
 SQRT_4PI = float(np.sqrt(4.0 * np.pi))
 
@@ -40,7 +40,11 @@ def positions(degrees: Integers, orders: Integers, lmax: int) -> Integers:
     return np.asarray(orders * (2 * lmax + 1 - orders) // 2 + degrees)
 
 
-def rings(colatitudes: Array, n_lon: int, first: float | Array = 0.0) -> dict[str, Any]:
+# ducc0 takes them as arguments
+Rings = dict[str, object]
+
+
+def rings(colatitudes: Array, n_lon: int, first: float | Array = 0.0) -> Rings:
     """Rings one after another, as ducc0 takes them: n_lon points on each, from a longitude on."""
     count = len(colatitudes)
     return {
@@ -66,11 +70,7 @@ class DuccPlan:
         What values and gradients are multiplied by: ducc0's harmonics are orthonormal in area.
     """
 
-    unit = SQRT_4PI
-
-    def __init__(
-        self, lmax: int, grid: dict[str, Any], ring_weights: Array, unit: float = SQRT_4PI
-    ) -> None:
+    def __init__(self, lmax: int, grid: Rings, ring_weights: Array, unit: float = SQRT_4PI) -> None:
         self._grid, self._ring_weights = grid, ring_weights
         self.unit = unit
         self._forth = {"lmax": lmax, "ringfactor": np.full(len(ring_weights), unit), **grid}
@@ -88,7 +88,7 @@ class DuccPlan:
         """out_lm = ∫ field conj(Y_lm) dσ."""
         ducc0.sht.adjoint_synthesis(map=field[None], alm=out[None], spin=0, **self._back)
 
-    def weak_divergence(self, field: Array, out: Coefficients, room: Any = None) -> None:  # noqa: ARG002 (of SHTns)
+    def weak_divergence(self, field: Array, out: Coefficients, room: object = None) -> None:  # noqa: ARG002 (of SHTns)
         """out_lm = ∫ field · ∇ conj(Y_lm) dσ, that is minus the divergence."""
         ducc0.sht.adjoint_synthesis(map=field, alm=out[None], spin=1, mode="DERIV1", **self._back)
 
@@ -181,7 +181,9 @@ class ShtnsPlan:
         self._transforms.spat_to_SH(_aligned(field, np.float64), modes)
         out[:] = modes
 
-    def weak_divergence(self, field: Array, out: Coefficients, room: Any = None) -> None:
+    def weak_divergence(
+        self, field: Array, out: Coefficients, room: Coefficients | None = None
+    ) -> None:
         """out_lm = ∫ field · ∇ conj(Y_lm) dσ, minus the divergence, by way of a room (2, n)."""
         # transforms that have a room own the field, too
         south, east = _aligned(field, np.float64) if room is None else field
@@ -195,7 +197,7 @@ class ShtnsPlan:
         return ShtnsPlan(lmax, *self._arguments[1:], filtered=True)
 
 
-def _aligned(given: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
+def _aligned(given: Coefficients, dtype: type[np.generic]) -> Coefficients:
     """The array, or a copy that lies as SHTns needs it."""
     lies = given.ctypes.data % _ALIGNMENT == 0 and given.flags.c_contiguous
     return given if lies and given.dtype == dtype else np.array(given, dtype=dtype, order="C")
@@ -373,7 +375,7 @@ class Sphere(Grid):
         n_lon: ClassVar[int]
         colatitudes: ClassVar[Array]
         orders: ClassVar[Integers]
-        grid: ClassVar[dict[str, Any]]
+        grid: ClassVar[Rings]
         _plan: ClassVar[Plan]
 
     def __post_init__(self) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import ducc0
 import numpy as np
 
 from meanfield._checks import integer
 from meanfield.spaces.circle import EPSILON, added, threads
-from meanfield.spaces.grid import power_by_degree
+from meanfield.spaces.grid import Harmonics
 from meanfield.spaces.sphere import SQRT_4PI, Sphere, layout
 from meanfield.typing import Array, Coefficients
 
@@ -155,7 +154,7 @@ class Places:
 FINEST = 2e-14  # what the transforms of S^2 still take
 
 
-class SphereAt:
+class SphereAt(Harmonics):
     """Σ_{l <= lmax} Σ_m c_lm Y_lm and its adjoint at arbitrary points, by non-uniform transforms.
 
     Convention and layout of the coefficients are those of `Sphere`: Y_lm orthonormal with respect
@@ -193,7 +192,7 @@ class SphereAt:
 
     def __init__(self, lmax: int, epsilon: float = EPSILON) -> None:
         self.lmax = self.kmax = integer("lmax", lmax, low=1, high=2047)
-        self._epsilon = epsilon
+        self.n_real, self._epsilon = self.lmax + 1, epsilon
         self.degrees, self.orders = layout(self.lmax)
         self._laplacian = -(self.degrees * (self.degrees + 1.0))
 
@@ -208,11 +207,11 @@ class SphereAt:
 
         return added(sums, len(masses)) * SQRT_4PI
 
-    def _synthesis(self, alm: Coefficients, places: Places, **kind: Any) -> Array:
+    def _synthesis(self, alm: Coefficients, places: Places, **kind: object) -> Array:
         values = ducc0.sht.synthesis_general(alm=alm, **self._transform(places), **kind)
         return np.asarray(SQRT_4PI * values)
 
-    def _transform(self, places: Places) -> dict[str, Any]:
+    def _transform(self, places: Places) -> dict[str, object]:
         where = {"loc": places.angles, "nthreads": threads(places.angles)}
         return {"lmax": self.lmax, "epsilon": self._epsilon, **where}
 
@@ -249,7 +248,3 @@ class SphereAt:
     def laplacian(self, coefficients: Coefficients, places: Places) -> Array:
         """Δf, shape (n,)."""
         return self.values(self._laplacian * coefficients, places)
-
-    def power(self, coefficients: Coefficients) -> Array:
-        """Σ_m |c_lm|² of each degree, shape (lmax + 1,)."""
-        return power_by_degree(coefficients, self.degrees, self.lmax + 1)

@@ -13,7 +13,7 @@ from meanfield._checks import integer, read_only, unit_vector
 from meanfield._records import key
 from meanfield.spaces import gegenbauer
 from meanfield.spaces.geometry import GOLDEN, line_points, perpendicular
-from meanfield.spaces.grid import Grid
+from meanfield.spaces.grid import Grid, Harmonics
 from meanfield.typing import Array, ArrayLike, Coefficients, Indices
 
 
@@ -228,10 +228,6 @@ class ZonalTransforms:
         """∫ `flux` · field dσ over the components of two vector fields, shape (1, N)."""
         return float(np.dot(self._weights * self.flux[0], field[0]))
 
-    def integrals(self, field: Array) -> Array:
-        """The same of many functions, shape (count,), field (1, count, N)."""
-        return np.asarray(np.vecdot(self._weights * self.flux[0], field[0]))
-
 
 class ZonalBatch(ZonalTransforms):
     """`ZonalTransforms` of several functions at once, each with factors of its own.
@@ -273,7 +269,7 @@ def _filtered(matrix: Array, factors: Array) -> Array:
     return np.ascontiguousarray(matrix[:, : last + 1] * factors[: last + 1])
 
 
-class ZonalAt:
+class ZonalAt(Harmonics):
     """Moments of measures on circles of latitude against p_k = sqrt(N_k) P_k, as in `Zonal`.
 
     Parameters
@@ -300,10 +296,12 @@ class ZonalAt:
     array([1.        , 1.73205081])
     """
 
+    axis: Array
+
     def __init__(self, axis: Array, kmax: int) -> None:
         self.axis, self.dim = axis, axis.size
         self.kmax = integer("kmax", kmax, low=1)
-        self.degrees = np.arange(self.kmax + 1)
+        self.degrees, self.n_real = np.arange(self.kmax + 1), self.kmax + 1
         self._norms = np.sqrt(gegenbauer.multiplicities(self.dim, self.kmax))
 
     def moments(self, cosines: Array, masses: Array) -> Array:
@@ -322,7 +320,3 @@ class ZonalAt:
     def resized(self, kmax: int) -> ZonalAt:
         """The same basis up to another degree."""
         return ZonalAt(self.axis, kmax)
-
-    def power(self, coefficients: Coefficients) -> Array:
-        """c_k² of each degree, shape (kmax + 1,)."""
-        return np.asarray(coefficients**2)

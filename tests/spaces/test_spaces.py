@@ -216,7 +216,7 @@ def test_many_functions_at_once_are_what_each_is_alone(space, seed):
     many = space.transforms(slope, potential)
     many.evaluate(coefficients)
     many.flux[:] = rng.normal(size=many.flux.shape)
-    out, sums = np.empty_like(coefficients), many.integrals(many.gradient)
+    out = np.empty_like(coefficients)
     many.weak_divergence(out)
     power = space.power(coefficients)
     for i, own in enumerate(coefficients):
@@ -233,8 +233,6 @@ def test_many_functions_at_once_are_what_each_is_alone(space, seed):
         flux_size = np.sqrt(inner_values(space, one.flux, one.flux))
         largest_slope = np.sqrt(laplacian(space).max())
         assert np.max(np.abs(out[i] - alone)) < rounding(space) * largest_slope * flux_size
-        gap = abs(sums[i] - one.integral(one.gradient))
-        assert gap < space.kmax * size * flux_size
         assert np.array_equal(power[i], space.power(own))
 
 
