@@ -7,7 +7,7 @@ e^{-2β}, and SA divides by G. A sum of positive terms has no such loss.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from meanfield.spaces.geometry import polar_angles, project
 from meanfield.typing import Array, Indices, NDArray
 
 Precision = type[np.float64 | np.float32]
+Reals = NDArray[np.float64 | np.float32]
 
 # exponents at a time, which stay in a core's cache, or rows, if they are no more than so many
 _BLOCK, _ROWS, _MOST = 1 << 18, 16, 1 << 21
@@ -280,13 +281,14 @@ def _shifted_sums(
     sums, totals = np.zeros(z.shape), np.zeros(len(z))
     log_unit = np.full(len(z), _NO_EXPONENT)
     unit = float(log_masses.max())
-    log_shares: NDArray[Any] = (log_masses - unit).astype(precision)
+    log_shares: Reals = (log_masses - unit).astype(precision)
     nothing = precision(_NOTHING[precision])
     of_nothing = np.exp(np.full(1, nothing))
     for rows in blocks(len(z), 1, _SIDE):
-        queries, before = z[rows].astype(precision, copy=False), log_unit[rows]
+        queries: Reals = z[rows].astype(precision, copy=False)
+        before = log_unit[rows]
         for part in blocks(len(sources), 1, _SIDE):
-            keys: NDArray[Any] = sources[part].astype(precision, copy=False)
+            keys: Reals = sources[part].astype(precision, copy=False)
             terms = _products(queries, keys)
             terms += log_shares[part]
             if of_others and part == rows:
@@ -316,12 +318,12 @@ def _symmetric_sums(
     In squares of pairs, as `_shifted_sums`; <x_i, x_j> and its exponential are made once for both.
     """
     sums, totals = np.zeros(points.shape), np.zeros(len(points))
-    shares: NDArray[Any] = (masses / masses.max()).astype(precision)
+    shares: Reals = (masses / masses.max()).astype(precision)
     for rows in blocks(len(points), 1, _SIDE):
-        here: NDArray[Any] = points[rows].astype(precision, copy=False)
-        queries: NDArray[Any] = (beta * points[rows]).astype(precision, copy=False)
+        here: Reals = points[rows].astype(precision, copy=False)
+        queries: Reals = (beta * points[rows]).astype(precision, copy=False)
         for part in blocks(rows.stop, 1, _SIDE):
-            there: NDArray[Any] = points[part].astype(precision, copy=False)
+            there: Reals = points[part].astype(precision, copy=False)
             terms = _products(queries, there)
             terms -= precision(beta)
             np.exp(terms, out=terms)
@@ -337,10 +339,10 @@ def _symmetric_sums(
     return sums, totals
 
 
-def _products(queries: NDArray[Any], keys: NDArray[Any]) -> NDArray[Any]:
+def _products(queries: Reals, keys: Reals) -> Reals:
     """<z,y> of rows z (n, d) and y (m, d), at most 256 products at a time, in their precision."""
     first, *others = blocks(keys.shape[1], 1, _DEPTH)
-    total: NDArray[Any] = queries[:, first] @ keys[:, first].T
+    total: Reals = queries[:, first] @ keys[:, first].T
     for part in others:
         total += queries[:, part] @ keys[:, part].T
     return total

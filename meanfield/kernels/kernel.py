@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.polynomial import chebyshev, polynomial
@@ -17,7 +17,7 @@ from scipy import fft, special
 from meanfield._checks import freeze, real_array, shown, unmasked
 from meanfield.kernels import direct, line, multipliers
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicity_growth
-from meanfield.typing import Array, NDArray, Summable
+from meanfield.typing import Array, ArrayLike, Coefficients, Summable
 
 Function = Callable[[Array], Array]
 
@@ -36,7 +36,7 @@ class Series(NamedTuple):
     """
 
     potential: Array
-    primitive: NDArray[Any]
+    primitive: Coefficients
     size: float = 1.0
     log_unit: float = 0.0
 
@@ -492,7 +492,7 @@ class PowerSeries(tuple[float, ...], SmoothKernel):
     array([1.33333333, 0.66666667, 0.13333333])
     """
 
-    def __new__(cls, coefficients: Sequence[float]) -> Self:
+    def __new__(cls, coefficients: ArrayLike) -> Self:
         """Check the coefficients."""
         series = real_array("kernel", coefficients, 1)
         if not 1 <= len(series) <= _MOST_TERMS:
@@ -761,7 +761,7 @@ class Phases(Kernel):
         return line.CircleLine(self.reach, tables)
 
 
-def kernel_of(given: Any) -> SmoothKernel:
+def kernel_of(given: object) -> SmoothKernel:
     """The kernel that is given by Taylor coefficients or by a pair (s, s') of functions.
 
     Raises
@@ -776,11 +776,11 @@ def kernel_of(given: Any) -> SmoothKernel:
     """
     if isinstance(given, SmoothKernel):
         return given
-    is_listed = isinstance(given, tuple | list | np.ndarray)
-    functions = [callable(entry) for entry in given] if isinstance(given, tuple | list) else []
+    entries = list(given) if isinstance(given, tuple | list) else []
+    functions = [callable(entry) for entry in entries]
     if functions == [True, True]:
-        kernel: SmoothKernel = Sampled(*given)
-    elif is_listed and not any(functions):
+        kernel: SmoothKernel = Sampled(*entries)
+    elif isinstance(given, tuple | list | np.ndarray) and not any(functions):
         kernel = PowerSeries(given)
     else:
         raise ValueError(

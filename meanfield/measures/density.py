@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from scipy.special import xlogy
@@ -70,7 +70,7 @@ SIGN_TOLERANCE = 1e-12
 _SAME = 1e-14
 
 
-def checked_space(space: Any) -> Space:
+def checked_space(space: object) -> Space:
     """Return `space` when it is one.
 
     Raises
@@ -151,7 +151,7 @@ def _checked_mass(space: Space, mass: float, law: Law | None, unit_mass: bool, o
 
 
 def _checked_fit(
-    space: Space, coefficients: NDArray[Any], values: Array, law: Law | None, off: float
+    space: Space, coefficients: Coefficients, values: Array, law: Law | None, off: float
 ) -> float:
     """The relative error in L² of a series, on its grid and against the law between.
 
@@ -174,7 +174,7 @@ def _checked_fit(
     )
 
 
-def _misfit(space: Space, coefficients: NDArray[Any], values: Array, law: Law | None) -> float:
+def _misfit(space: Space, coefficients: Coefficients, values: Array, law: Law | None) -> float:
     square = space.weights @ (space.synthesis(coefficients) - values) ** 2
     if law is not None:
         points, weights, series = space.between_nodes(coefficients)
@@ -207,6 +207,13 @@ def _latitudes(axis: Array, width: float) -> tuple[Array, Array]:
     polar = panels.nodes(edges).ravel()
     weights = panels.weights(edges).ravel() * latitude_density(polar, len(axis))
     return line_points(polar, axis), weights / weights.sum()
+
+
+class DensityLimits(TypedDict, total=False):
+    """The limits of a run that moves a density."""
+
+    tail_tol: float
+    max_size: int | None
 
 
 class Density(Measure):
@@ -294,7 +301,7 @@ class Density(Measure):
         mass = float(coefficients[0].real)
         mass = _checked_mass(space, mass, self.law, boolean("unit_mass", unit_mass), off)
         self.misfit = _checked_fit(space, coefficients, values, self.law, off)
-        self.coefficients: NDArray[Any] = read_only(coefficients / mass)
+        self.coefficients: Coefficients = read_only(coefficients / mass)
         # a cached property: these are the law's values, more exact than those of the series
         self.values: Array = read_only(values / mass)
 
@@ -309,14 +316,14 @@ class Density(Measure):
             self.max_size = integer("max_size", max_size, low=space.size)
 
     @property
-    def run_limits(self) -> dict[str, Any]:
-        return {"tail_tol": self.tail_tol, "max_size": self.max_size}
+    def run_limits(self) -> DensityLimits:
+        return DensityLimits(tail_tol=self.tail_tol, max_size=self.max_size)
 
     @classmethod
     def from_coefficients(
         cls,
         space: Space,
-        coefficients: NDArray[Any],
+        coefficients: Coefficients,
         *,
         tail_tol: float = 1e-8,
         max_size: int | None = None,
@@ -573,7 +580,7 @@ class Density(Measure):
             return Density(space, self.law, **self.run_limits)
         return Density.from_coefficients(space, self.coefficients_on(space), **self.run_limits)
 
-    def embed(self, space: Any) -> Density:
+    def embed(self, space: Space) -> Density:
         """The series on another space of its kind, cut where that ends."""
         return Density.from_coefficients(space, self.coefficients_on(space))
 

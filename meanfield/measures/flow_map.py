@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
@@ -40,6 +40,13 @@ def _law_and_axis(law_or_density: object, axis: ArrayLike | None) -> tuple[Law, 
     if callable(law_or_density) and not isinstance(law_or_density, type):
         remedy = ": of a function f take mf.FlowMap(mf.Density(space, f))"
     return check_law("law", law_or_density, remedy), axis
+
+
+class FlowLimits(TypedDict):
+    """The limits of a run that moves a flow map."""
+
+    max_nodes: int
+    atom_radius: float
 
 
 class FlowMap(Measure):
@@ -178,8 +185,8 @@ class FlowMap(Measure):
         freeze(self, **arrays)
 
     @property
-    def run_limits(self) -> dict[str, Any]:
-        return {"max_nodes": self.max_nodes, "atom_radius": self.atom_radius}
+    def run_limits(self) -> FlowLimits:
+        return FlowLimits(max_nodes=self.max_nodes, atom_radius=self.atom_radius)
 
     @property
     def node_density(self) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -219,7 +218,7 @@ class LineFlowMap(FlowMap):
         arrays = {"edges": edges, "angles": labels, "weights": masses, "owners": owners}
         self._set(line, expansion=np.zeros(len(labels)), atoms=atoms, **arrays)
 
-    def _set(self, line: LabelLine, *, atoms: Array, **arrays: NDArray[Any]) -> None:
+    def _set(self, line: LabelLine, *, atoms: Array, **arrays: object) -> None:
         self.line, self.dim = line, line.dim
         super()._set(atom_angles=atoms, **arrays)
 
@@ -497,7 +496,7 @@ class LineFlowMap(FlowMap):
             kind="stable",
         )
 
-        def joined(kept: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+        def joined(kept: Array, new: Array) -> Array:
             return np.concatenate([kept[~split], new])[order]
 
         halves = panels.halves(self.edges[split])
@@ -508,7 +507,7 @@ class LineFlowMap(FlowMap):
             "weights": densities * panels.weights(halves),
             "owners": np.full((len(halves), panels.NODES), FREE),
         }
-        arrays: dict[str, Any] = {
+        arrays = {
             name: joined(getattr(self, name).reshape(_PANELS), rows).ravel()
             for name, rows in new.items()
         }

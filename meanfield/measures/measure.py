@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from meanfield._checks import check_measure, integer, rows, shown
 from meanfield._shown import ShownMeasure
 from meanfield.kernels.direct import logs, moment, point_log_moment
 from meanfield.kernels.kernel import SmoothKernel
+from meanfield.kernels.sinkhorn import Balanced
 from meanfield.kernels.token_sums import SeriesSums
 from meanfield.spaces import Harmonics
 from meanfield.spaces.circle import MOST_MODES, CircleAt
@@ -61,7 +62,7 @@ class Measure(ShownMeasure, ABC):
     is_ordered: bool = False
 
     @property
-    def run_limits(self) -> dict[str, Any]:
+    def run_limits(self) -> Mapping[str, object]:
         """The limits of a run: arguments that its measures hand on."""
         return {}
 
@@ -109,6 +110,16 @@ class Measure(ShownMeasure, ABC):
     def for_transport(self, p: float) -> tuple[Any, float]:  # noqa: ARG002 (of meshes)
         """The measure that W_p moves in its place, and an estimate of W_p between both, or inf."""
         return self, 0.0
+
+    @abstractmethod
+    def balance(self, beta: float) -> Balanced:
+        """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1.
+
+        Raises
+        ------
+        ValueError
+            If β is negative, not finite, or too large for what stands for the measure.
+        """
 
     @abstractmethod
     def harmonic_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
@@ -211,7 +222,7 @@ class Measure(ShownMeasure, ABC):
         return self
 
 
-def check_pair(mu: Any, nu: Any) -> None:
+def check_pair(mu: Measure, nu: Measure) -> None:
     """Refuse two that are no measures of one dimension.
 
     Raises

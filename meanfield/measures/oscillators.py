@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from meanfield import _checks
 from meanfield._checks import check_measure, integer, is_single, read_only, real_array, shown
-from meanfield.laws.law import check_law
-from meanfield.measures.density import Density, spectral_tail
+from meanfield.laws.law import Law, check_law
+from meanfield.measures.density import Density, DensityLimits, spectral_tail
 from meanfield.spaces.circle import Circle
-from meanfield.typing import ArrayLike, NDArray
+from meanfield.typing import Array, ArrayLike, Coefficients
 
 
 class OscillatorDensity(Density):
@@ -70,7 +70,7 @@ class OscillatorDensity(Density):
     def __init__(
         self,
         space: Circle,
-        laws_or_values: Any,
+        laws_or_values: Law | ArrayLike | Sequence[Law | ArrayLike],
         frequencies: ArrayLike,
         frequency_weights: ArrayLike | None = None,
         widths: ArrayLike | None = None,
@@ -83,7 +83,7 @@ class OscillatorDensity(Density):
             raise ValueError(f"space must be a Circle, got {shown(space)}")
         self.space: Circle = space
         self.with_limits(space, tail_tol, max_size)
-        self._set_nodes(frequencies, frequency_weights, widths, unit_mass)
+        self._set_nodes(frequencies, frequency_weights, widths, unit_mass=unit_mass)
         each_law = _one_each(laws_or_values, len(self.frequencies))
         # one law for all is expanded once
         densities = {id(each): Density(space, each, unit_mass=unit_mass) for each in each_law}
@@ -91,7 +91,7 @@ class OscillatorDensity(Density):
 
     @classmethod
     def from_parts(
-        cls, space: Circle, parts: NDArray[Any], *nodes: Any, **limits: Any
+        cls, space: Circle, parts: Coefficients, *nodes: Array, **limits: Unpack[DensityLimits]
     ) -> OscillatorDensity:
         """The density with these coefficients (J, n/2) at the frequencies; nothing is normalised.
 
@@ -113,6 +113,7 @@ class OscillatorDensity(Density):
         frequencies: ArrayLike,
         weights: ArrayLike | None = None,
         widths: ArrayLike | None = None,
+        *,
         unit_mass: bool = False,
     ) -> None:
         self.frequencies = self.natural_frequencies = real_array("frequencies", frequencies, 1)
@@ -128,7 +129,8 @@ class OscillatorDensity(Density):
             read_only(array)
 
     def _set_parts(self, densities: Sequence[Density]) -> None:
-        self.law, self._laws = None, [density.law for density in densities]
+        self.law = None
+        self._laws = [density.law for density in densities if density.law is not None]
         self.misfit = max(density.misfit for density in densities)
         self.parts = read_only(np.array([density.coefficients for density in densities]))
         self.coefficients = read_only(self.frequency_weights @ self.parts)
@@ -157,13 +159,13 @@ class OscillatorDensity(Density):
         check_measure("the density", self)
         space = self.space.resize(integer("size", size, low=self.space.size, high=self.max_size))
         nodes = self.frequencies, self.frequency_weights, self.widths
-        if None not in self._laws:
+        if len(self._laws) == len(self.parts):
             return OscillatorDensity(space, self._laws, *nodes, **self.run_limits)
         parts = self.space.embed(self.parts, space)
         return OscillatorDensity.from_parts(space, parts, *nodes, **self.run_limits)
 
 
-def _one_each(given: Any, count: int) -> list[Any]:
+def _one_each(given: Any, count: int) -> list[Law | ArrayLike]:
     """A law, or the values of a density, for each of the frequencies."""
     if is_single(given):
         remedy = ": take one, or values at space.points"
@@ -177,8 +179,7 @@ def _one_each(given: Any, count: int) -> list[Any]:
     if is_numeric and values.ndim == 1:
         return [given] * count
     # `Density` refuses what is neither a law nor values
-    is_listed = isinstance(given, Sequence) or not is_numeric
-    several = list(given if is_listed else values)
+    several = list(given if isinstance(given, Sequence) else values)
     if len(several) != count:
         raise ValueError(
             f"laws_or_values must be one, or {count} as there are frequencies, got {len(several)}"

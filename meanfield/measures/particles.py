@@ -396,14 +396,14 @@ class Oscillators(Particles):
         return Oscillators(circle_angles(points), self.frequencies, self.weights)
 
     @classmethod
-    def _of_points(cls, points: Array, *_: Any) -> NoReturn:
+    def _of_points(cls, points: Array, *_: object) -> NoReturn:
         raise ValueError(
             f"law must be drawn from by Particles, whose angles to take, since it tells no "
             f"frequencies, got {len(points)} points"
         )
 
 
-def _check_no_tokens(law: Any) -> None:
+def _check_no_tokens(law: object) -> None:
     """Refuse tokens, which draw no points.
 
     Raises

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import scipy
@@ -128,7 +127,7 @@ class SphereFlowMap(FlowMap):
         self.n_nodes = int((~np.isposinf(self.log_density)).sum())
         self._finer: dict[int, SphereFlowMap] = {}
 
-    def moved_to(self, t: float, **arrays: Any) -> SphereFlowMap:
+    def moved_to(self, t: float, **arrays: Array) -> SphereFlowMap:
         """The same law's flow map at t, with these arrays."""
         return SphereFlowMap.from_arrays(self.law, tol=self.tol, t=t, **self.run_limits, **arrays)
 
@@ -288,7 +287,7 @@ class SphereFlowMap(FlowMap):
         weighted = multipliers[: len(power)] * power
         return moments, float(weighted[max(start, 1) : start + _WINDOW].sum())
 
-    def for_transport(self, p: float) -> tuple[object, float]:
+    def for_transport(self, p: float) -> tuple[Density | Particles, float]:
         """A density, for W_1 where there is one; else the nodes."""
         if p == 1.0 and self._series is not None:
             return self._series
