@@ -13,17 +13,18 @@ from meanfield import _checks
 from meanfield._checks import freeze, is_single, number, read_only, real_array, shown
 from meanfield._records import Record, key
 from meanfield.dynamics.causal import MASK, Causal, Maskable, check_mask
-from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, is_multiple, parts_of
+from meanfield.dynamics.facts import MOST_PARTS, Energy, as_matrix, as_tuple, is_multiple
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA, Isotropic
 from meanfield.dynamics.schedule import (
     TimeDependent,
     at_time,
     coefficient,
+    derivative_of,
     in_time,
     largest_of,
+    opposite_of,
     refuse_schedules,
     schedules,
-    slope_of,
     varying,
 )
 from meanfield.typing import Array, ArrayLike, Listed, Rng, Summable
@@ -37,12 +38,14 @@ LARGEST_EXPONENT = 350.0
 class Form(NamedTuple):
     """D, a matrix or a number, and ±1 for a gradient flow of ±E_{β,D}; β|D| of its kernel."""
 
-    matrix: Any
+    matrix: Array | float
     sign: int
     exponent: float
 
 
-def common_form(beta: float, bilinear: Any, value: Any, least: float = 0.0) -> Form | None:
+def common_form(
+    beta: float, bilinear: Array | float, value: ArrayLike, least: float = 0.0
+) -> Form | None:
     """D = KᵀQ and ±1 where KᵀQ is symmetric and V = ±KᵀQ, each a matrix or a number; else None.
 
     Rounding is relative to KᵀQ, or to a size that is larger.
@@ -52,10 +55,9 @@ def common_form(beta: float, bilinear: Any, value: Any, least: float = 0.0) -> F
     >>> common_form(2.0, 3.0, -3.0), common_form(2.0, 3.0, 1.0)
     (Form(matrix=3.0, sign=-1, exponent=6.0), None)
     """
-    shape = np.shape(bilinear) or np.shape(value)
+    shape, value = np.shape(bilinear) or np.shape(value), np.asarray(value)
     if shape:
-        eye = np.eye(shape[0])
-        bilinear, value = (m if np.ndim(m) else m * eye for m in (bilinear, value))
+        bilinear, value = as_matrix(bilinear, shape[0]), as_matrix(value, shape[0])
     size = max(np.abs(bilinear).max(), least)
     if np.abs(bilinear - np.transpose(bilinear)).max() > _ROUNDING * size:
         return None
@@ -72,7 +74,7 @@ ENSEMBLES = ("ginibre", "wigner-positive", "ginibre-product", "wigner-product")
 _LARGEST_EXPONENT = 700.0
 
 
-def _matrix(name: str, shape: str) -> dict[str, Any]:
+def _matrix(name: str, shape: str) -> dict[str, object]:
     about = f"the {name} matrix {shape}, a list of rows, or a number"
     return in_time(key(about, float | list[list[float]]))
 
@@ -130,8 +132,8 @@ class Head(Record, Listed):
             raise ValueError(f"Q, K and V must have d >= 2 columns, got shapes {shapes}")
 
     def __repr__(self) -> str:
-        parts: Any = (self.Q, self.K, self.V)
-        shapes = (m if isinstance(m, TimeDependent) else np.shape(m) or m for m in parts)
+        matrices = (self.Q, self.K, self.V)
+        shapes = (m if isinstance(m, TimeDependent) else np.shape(m) or m for m in matrices)
         return "Head(Q={}, K={}, V={})".format(*shapes)
 
     @classmethod
@@ -189,18 +191,20 @@ class Head(Record, Listed):
         return widths[0] if widths else None
 
     @property
-    def matrix(self) -> Any:
+    def matrix(self) -> Array | float:
         """KᵀQ, a number if both are."""
         refuse_schedules("Q and K", (self.Q, self.K), "their product is one matrix")
-        if np.ndim(self.Q) and np.ndim(self.K):
-            return np.asarray(self.K).T @ np.asarray(self.Q)
-        key = np.asarray(self.K).T if np.ndim(self.K) else self.K
-        return key * self.Q  # type: ignore[operator]
+        queries, keys = np.asarray(self.Q), np.asarray(self.K).T
+        product = np.asarray(keys @ queries if queries.ndim and keys.ndim else keys * queries)
+        return product if product.ndim else float(product)
 
-    def matrix_slope(self, t: float) -> Any:
+    def matrix_slope(self, t: float) -> Array | float:
         """d/dt of KᵀQ at a time."""
         then = at_time(self, t)
-        slopes = Head(Q=slope_of(self.Q, t), K=then.K), Head(Q=then.Q, K=slope_of(self.K, t))
+        slopes = (
+            Head(Q=derivative_of(self.Q, t), K=then.K),
+            Head(Q=then.Q, K=derivative_of(self.K, t)),
+        )
         return slopes[0].matrix + slopes[1].matrix
 
 
@@ -236,8 +240,8 @@ class HeadsDynamics(Maskable):
 
     def queries(self, points: Array) -> Iterator[Array]:
         """β KᵀQ x of one head after the other, shape (n, d) each: where it needs G."""
-        for scores in self.score_matrices:
-            yield points @ scores.T if np.ndim(scores) else scores * points
+        for scores in map(np.asarray, self.score_matrices):
+            yield points @ scores.T if scores.ndim else scores * points
 
 
 @dataclass(frozen=True)
@@ -295,7 +299,7 @@ class Attention(HeadsDynamics):
     def __post_init__(self) -> None:
         check_mask(self.mask)
         beta, noise = coefficient("beta", self.beta), number("noise", self.noise, low=0)
-        heads = parts_of(self.heads)
+        heads = as_tuple(self.heads)
         if not heads or not all(isinstance(head, Head) for head in heads):
             raise ValueError(
                 f"heads must be a sequence of at least one Head, got {shown(self.heads)}"
@@ -334,10 +338,7 @@ class Attention(HeadsDynamics):
         )
 
     def opposite(self) -> Attention:
-        # frozen, a value is a number, an array or a schedule
-        values: list[Any] = [head.V for head in self.heads]
-        heads = [replace(h, V=-value) for h, value in zip(self.heads, values, strict=True)]
-        return replace(self, heads=heads)
+        return replace(self, heads=[replace(head, V=opposite_of(head.V)) for head in self.heads])
 
     @property
     def reach(self) -> float:
@@ -378,13 +379,13 @@ class Attention(HeadsDynamics):
         knots = np.unique(np.clip(np.concatenate(each), first, last))
         knots = knots[np.isfinite(knots)]
         for t in np.append(knots, 0.5 * (knots[1:] + knots[:-1])):
-            then: Any = self.at(float(t))
+            then = self.at(float(t))
             if (form := then._form_alone) is not None and then._has_sign(form):
                 return int(form.sign)
         return 1
 
-    def at(self, t: float) -> Dynamics:
-        then = super().at(t)
+    def at(self, t: float) -> Attention:
+        then = at_time(self, t)
         if then is not self:
             freeze(then, _whole=self)
         return then
@@ -398,10 +399,10 @@ class Attention(HeadsDynamics):
     @property
     def _plain(self) -> Isotropic | None:
         """SA or USA, where it is one of them: one head of numbers, KᵀQ >= 0 and V = ±1."""
-        (score, *others), value = self.score_matrices, np.asarray(self.heads[0].V)
-        if others or np.ndim(score) or value.ndim or score < 0.0 or abs(value) != 1.0:
+        score, value = np.asarray(self.score_matrices[0]), np.asarray(self.heads[0].V)
+        if self.heads[1:] or score.ndim or value.ndim or score < 0.0 or abs(value) != 1.0:
             return None
-        return (SA if self.normalised else USA)(score, sign=int(value), noise=self.noise)
+        return (SA if self.normalised else USA)(float(score), sign=int(value), noise=self.noise)
 
     @cached_property
     def energy_functional(self) -> Energy | None:
@@ -437,7 +438,7 @@ class Attention(HeadsDynamics):
         )
 
 
-def matrix_or_number(name: str, value: ArrayLike) -> Any:
+def matrix_or_number(name: str, value: ArrayLike) -> Array | float | TimeDependent:
     """A finite float64 matrix, made read-only, a finite number, or a schedule of either.
 
     Raises

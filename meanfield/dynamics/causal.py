@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeGuard
 
 import numpy as np
 
 from meanfield._checks import freeze, number, shown
 from meanfield._records import key
-from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.facts import Dynamics, fact_of
 from meanfield.kernels import causal
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike, Summable
 
 # share of a position within which a token counts as there: that of a cumulative sum's rounding
 _ROUNDING = 1e-12
+
+
+class Tokens(Summable, Protocol):
+    """A measure whose points are tokens in an order, of which the first see no others."""
+
+    points: Array
+    weights: Array
+
+    def first(self, masses: Array) -> Summable:
+        """The first tokens, as many as there are masses, with these masses over their sum."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ class Causal:
     def __post_init__(self) -> None:
         freeze(self, decay=number("decay", self.decay, low=0))
 
-    def _seen(self, tokens: Any, position: float) -> Any:
+    def _seen(self, tokens: Tokens, position: float) -> Summable:
         """The tokens that a place at a position in (0, 1] sees, with their masses: those up to it.
 
         Raises
@@ -94,15 +103,19 @@ def check_mask(mask: object) -> None:
         raise ValueError(f"mask must be mf.Causal() or None, got {shown(mask)}")
 
 
-def check_ordered(measure: Any, mask: Causal) -> None:
-    """Refuse a measure without positions.
+def _is_ordered(measure: object) -> TypeGuard[Tokens]:
+    return getattr(measure, "is_ordered", False) is True
+
+
+def check_ordered(measure: object, mask: Causal) -> Tokens:
+    """Return `measure` when its tokens have positions.
 
     Raises
     ------
     ValueError
         If it is no `Particles`, or has a weight of 0.
     """
-    if not measure.is_ordered:
+    if not _is_ordered(measure):
         raise ValueError(
             f"measure must be Particles, whose rows are in an order, under mask=mf.{mask}, got "
             f"{shown(measure)}"
@@ -112,6 +125,7 @@ def check_ordered(measure: Any, mask: Causal) -> None:
             f"weights must be > 0 under mask=mf.{mask}, since positions are their sums, got "
             f"{measure.weights.min():g}"
         )
+    return measure
 
 
 def has_mask(dynamics: object) -> bool:
@@ -134,11 +148,6 @@ def refuse_mask(dynamics: object) -> None:
         )
 
 
-def _fact_of_plain(name: str) -> Any:
-    """A fact that the mask leaves as it is."""
-    return property(attrgetter(f"plain.{name}"))
-
-
 @dataclass(frozen=True, repr=False)
 class Masked(Dynamics):
     """A dynamics under a mask, as equations know it: each token has a measure of its own.
@@ -156,18 +165,18 @@ class Masked(Dynamics):
     sum_method: ClassVar[str] = "direct"
     why_no_energy: ClassVar[str] = "under a causal mask tokens do not act on those that act on them"
     why_no_gradient: ClassVar[str] = why_no_energy
-    name = _fact_of_plain("name")
+    name = fact_of("plain", "name")
     # a kernel or a series has none
-    beta = _fact_of_plain("beta")
-    noise = _fact_of_plain("noise")
-    dim = _fact_of_plain("dim")
-    sign = _fact_of_plain("sign")
-    normalised = _fact_of_plain("normalised")
-    is_isotropic = _fact_of_plain("is_isotropic")
-    stays_in_span = _fact_of_plain("stays_in_span")
-    pair_kernel = _fact_of_plain("pair_kernel")
-    reach = _fact_of_plain("reach")
-    has_kernel_size = _fact_of_plain("has_kernel_size")
+    beta = fact_of("plain", "beta")
+    noise = fact_of("plain", "noise")
+    dim = fact_of("plain", "dim")
+    sign = fact_of("plain", "sign")
+    normalised = fact_of("plain", "normalised")
+    is_isotropic = fact_of("plain", "is_isotropic")
+    stays_in_span = fact_of("plain", "stays_in_span")
+    pair_kernel = fact_of("plain", "pair_kernel")
+    reach = fact_of("plain", "reach")
+    has_kernel_size = fact_of("plain", "has_kernel_size")
 
     def __repr__(self) -> str:
         return repr(replace(self.plain, mask=self.mask))
@@ -181,11 +190,11 @@ class Masked(Dynamics):
         inner = getattr(self.plain, "_plain", None)
         return None if inner is None else Masked(inner, self.mask)
 
-    def output(self, measure: object, points: Array) -> Array:
+    def output(self, measure: Summable, points: Array) -> Array:
         """The output at unit rows (n, d) that see all tokens, shape (n, d)."""
         return self.output_from(measure, points, 1.0)
 
-    def output_from(self, measure: Any, points: Array, position: Any) -> Array:
+    def output_from(self, measure: Summable, points: Array, position: ArrayLike | None) -> Array:
         """See `Dynamics`.
 
         Raises
@@ -193,13 +202,13 @@ class Masked(Dynamics):
         ValueError
             See `check_ordered`; or if a position is before all tokens.
         """
-        check_ordered(measure, self.mask)
+        tokens = check_ordered(measure, self.mask)
         if position is None:
-            return self._output_of_tokens(measure.points, measure.weights)
+            return self._output_of_tokens(tokens.points, tokens.weights)
         positions, output = np.broadcast_to(position, len(points)), np.empty_like(points)
         for place in np.unique(positions):
             here = positions == place
-            output[here] = self.plain.output(self.mask._seen(measure, place), points[here])
+            output[here] = self.plain.output(self.mask._seen(tokens, place), points[here])
         return output
 
     def _output_of_tokens(self, points: Array, masses: Array) -> Array:

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, singledispatch
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from meanfield.dynamics.schedule import (
     varying,
 )
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array, ArrayLike, Steepness, Summable
+from meanfield.typing import Array, ArrayLike, OwnDynamics, Steepness, Summable
 
 # beyond it e^x leaves double precision
 LARGEST_LOG = 709.0
@@ -92,12 +93,12 @@ class Energy:
     dirac: float = 0.5
     log_dirac: float = 0.0
     log_unit: float = 0.0
-    form: Any = None
+    form: Array | float | None = None
     kernel: Any = None
     entropic: bool = False
     potential: Callable[[Array], Array] | None = None
     steepness: Steepness | None = None
-    functional: Callable[[Any], float] | None = None
+    functional: Callable[[Summable], float] | None = None
     parts: Sequence[tuple[float, Energy]] = ()
     is_own: bool = True
 
@@ -233,8 +234,8 @@ class Dynamics(ShownFields, ABC):
     mask: Any = None
     is_smooth: bool = True
     axis_rows: Sequence[Array] = ()
-    score_matrices: Sequence[Any] = ()
-    value_matrices: Sequence[object] = ()
+    score_matrices: Sequence[ArrayLike] = ()
+    value_matrices: Sequence[ArrayLike] = ()
     multipliers: Any = None
     layer_step: float | None = None
     divergence_at: Any = None
@@ -276,7 +277,7 @@ class Dynamics(ShownFields, ABC):
     def matrices(self, dim: int) -> list[tuple[Array, Array]]:
         """M = β KᵀQ and V of each head, shape (d, d) each; none where there are no heads."""
         heads = zip(self.score_matrices, self.value_matrices, strict=True)
-        return [(_matrix(m, dim), _matrix(v, dim)) for m, v in heads]
+        return [(as_matrix(m, dim), as_matrix(v, dim)) for m, v in heads]
 
     def velocity(
         self, measure: Summable, at: ArrayLike, *, t: float = 0.0, position: ArrayLike = 1.0
@@ -306,7 +307,7 @@ class Dynamics(ShownFields, ABC):
         then = self.at(number("t", t, low=0)).under_mask
         return then.tangents(measure, points, then._checked_position(position, len(points)))
 
-    def _checked_position(self, position: ArrayLike, count: int) -> Any:
+    def _checked_position(self, position: ArrayLike, count: int) -> Array:
         """Positions in (0, 1], a number or one for each of so many places; 1.0 without a mask."""
         places = real_array("position", position, None)
         if (
@@ -322,7 +323,7 @@ class Dynamics(ShownFields, ABC):
         return places
 
     @abstractmethod
-    def output(self, measure: Any, points: Array) -> Array:
+    def output(self, measure: Summable, points: Array) -> Array:
         """The output added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
 
     def output_and_gradients(
@@ -343,11 +344,18 @@ class Dynamics(ShownFields, ABC):
         output = self.output(measure, points)
         return output, (output,) if self.energy_functional else ()
 
-    def tangents(self, measure: Summable, points: Array, position: object = None) -> Array:
+    def tangents(
+        self, measure: Summable, points: Array, position: ArrayLike | None = None
+    ) -> Array:
         """X, shape (n, d), at unit rows (n, d); see `output_from`."""
         return project(points, self.output_from(measure, points, position))
 
-    def output_from(self, measure: Any, points: Array, position: object) -> Array:  # noqa: ARG002
+    def output_from(
+        self,
+        measure: Summable,
+        points: Array,
+        position: ArrayLike | None,  # noqa: ARG002 (of masks)
+    ) -> Array:
         """The output at unit rows (n, d), of which a mask asks where they are.
 
         Parameters
@@ -431,7 +439,7 @@ class Dynamics(ShownFields, ABC):
         return (self,)
 
     @property
-    def own_weights(self) -> Any:
+    def own_weights(self) -> Sequence[float] | TimeDependent:
         """The weights of these terms as they vary."""
         return (1.0,)
 
@@ -468,7 +476,7 @@ class Dynamics(ShownFields, ABC):
         """Both at once, this one with -X."""
         return _single([other, self], [1.0, -1.0]) if _may_be_term(other) else NotImplemented
 
-    def __mul__(self, factor: Any) -> Dynamics:
+    def __mul__(self, factor: float) -> Dynamics:
         """X and the noise, a number of times."""
         return _single([self], [factor]) if is_number(factor) else NotImplemented
 
@@ -506,7 +514,7 @@ class Dynamics(ShownFields, ABC):
 
 
 @singledispatch
-def known_term(term: Any) -> Dynamics:
+def known_term(term: object) -> Dynamics:
     """The dynamics that a term is; `own` has it of a user's own."""
     raise TypeError(f"terms must be dynamics, got {type(term)}")
 
@@ -516,11 +524,16 @@ def _(term: Dynamics) -> Dynamics:
     return term.under_mask
 
 
+def fact_of(part: str, name: str) -> Any:
+    """A fact that a dynamics has from another one, which it keeps under a name."""
+    return property(attrgetter(f"{part}.{name}"))
+
+
 # layers, heads and terms of one dynamics
 MOST_PARTS = 4096
 
 
-def _may_be_term(other: object) -> bool:
+def _may_be_term(other: object) -> TypeGuard[OwnDynamics]:
     return not isinstance(other, type) and hasattr(other, "noise")
 
 
@@ -541,7 +554,7 @@ class Several(Dynamics):
 
     @property
     @abstractmethod
-    def _each(self) -> Sequence[Any]:
+    def _each(self) -> Sequence[Dynamics]:
         """The dynamics that it is made of."""
 
     def _of_all(self, name: str) -> bool:
@@ -627,30 +640,24 @@ class Sum(Several):
     )
 
     def __post_init__(self) -> None:
-        terms_given = parts_of(self.terms)
-        weights_given: Any = self.weights
-        if (varied := varying("weights", weights_given)) is not None:
-            self._weigh_in_time(terms_given, varied)
+        given: Any = self.weights
+        whole = as_tuple(self.terms)
+        if (schedule := varying("weights", given)) is not None:
+            self._weigh_in_time(whole, schedule)
             return
-        weights = np.ones(len(terms_given))
-        if weights_given is not None:
-            weights = real_array("weights", weights_given, 1)
-        if not terms_given:
+        weights = np.ones(len(whole)) if given is None else real_array("weights", given, 1)
+        if not whole:
             raise ValueError(f"terms must be at least one dynamics, got {shown(self.terms)}")
-        if len(weights) != len(terms_given):
+        if len(weights) != len(whole):
             raise ValueError(
-                f"weights must be one for each of the {len(terms_given)} terms, got "
-                f"{shown(self.weights)}"
+                f"weights must be one for each of the {len(whole)} terms, got {shown(given)}"
             )
-        parts = [
-            part
-            for weight, term in zip(weights, terms_given, strict=True)
-            for part in _taken_apart(float(weight), term)
-        ]
+        pairs = zip(weights.tolist(), whole, strict=True)
+        parts = [part for weight, term in pairs for part in _taken_apart(weight, term)]
         if not parts:
             raise ValueError(
                 f"terms must add up to something, got {shown(self.terms)} with weights "
-                f"{shown(self.weights)}"
+                f"{shown(given)}"
             )
         noise = sum(weight * float(term.noise) for weight, term in parts)
         factors, terms = zip(*parts, strict=True)
@@ -663,7 +670,7 @@ class Sum(Several):
         freeze(self, terms=terms, weights=weights, dim=next(iter(dims), None), noise=noise)
         freeze(self, normalised=any(getattr(term, "normalised", False) for term in terms))
 
-    def _weigh_in_time(self, given: Sequence[Any], weights: TimeDependent) -> None:
+    def _weigh_in_time(self, given: Sequence[object], weights: TimeDependent) -> None:
         """Keep terms whose weights may change their sign, so that none is dropped or turned."""
         if not given or weights.shape != (len(given),):
             raise ValueError(
@@ -710,25 +717,24 @@ class Sum(Several):
         return f"Sum({' + '.join(term_names(self))})"
 
     @property
-    def weighted_terms(self) -> Sequence[tuple[float, Dynamics]]:
+    def weighted_terms(self) -> Sequence[tuple[Any, Dynamics]]:
         """The terms that act at once, each with its weight."""
-        weights: Any = self.weights
-        if isinstance(weights, TimeDependent):
-            weights = weights.shape[0] * [weights]
-        return tuple(zip(weights or (), self.terms, strict=True))
+        weights = self.own_weights
+        each = len(self.terms) * [weights] if isinstance(weights, TimeDependent) else weights
+        return tuple(zip(each, self.terms, strict=True))
 
     @property
-    def own_terms(self) -> Sequence[Any]:
+    def own_terms(self) -> Sequence[Dynamics]:
         """The terms as they vary, each of which has an energy of its own."""
         return self.terms
 
     @property
-    def own_weights(self) -> Any:
+    def own_weights(self) -> Sequence[float] | TimeDependent:
         """The weights of these terms as they vary."""
-        return self.weights
+        return () if self.weights is None else self.weights
 
     @property
-    def _each(self) -> Sequence[Any]:
+    def _each(self) -> Sequence[Dynamics]:
         """The terms."""
         return self.terms
 
@@ -801,11 +807,11 @@ class Sum(Several):
     def has_mask(self) -> bool:
         return any(known_term(term).has_mask for term in self.terms)
 
-    def output(self, measure: Any, points: Array) -> Array:
+    def output(self, measure: Summable, points: Array) -> Array:
         """Σ_i w_i times what each term adds to tokens, shape (n, d), at unit rows (n, d)."""
         return self.output_from(measure, points, 1.0)
 
-    def output_from(self, measure: Any, points: Array, position: object) -> Array:
+    def output_from(self, measure: Summable, points: Array, position: ArrayLike | None) -> Array:
         terms = [(weight, known_term(term)) for weight, term in self.weighted_terms]
         each = (weight * term.output_from(measure, points, position) for weight, term in terms)
         return np.asarray(sum(each))
@@ -837,7 +843,7 @@ def term_names(dynamics: object) -> list[str]:
     return [f"{term!r}" if weight == 1.0 else f"{weight:g} {term!r}" for weight, term in each]
 
 
-def _taken_apart(weight: float, term: Any) -> Iterator[tuple[float, Any]]:
+def _taken_apart(weight: float, term: object) -> Iterator[tuple[float, OwnDynamics]]:
     """The terms of what may be a sum, each with its weight; those of weight 0 are none.
 
     Raises
@@ -865,23 +871,24 @@ def _taken_apart(weight: float, term: Any) -> Iterator[tuple[float, Any]]:
             yield from _taken_apart(weight * factor, part)
         return
     # a class that a user made from one of these need not have -X by the other sign
-    is_known = isinstance(term, Dynamics) and is_of_package(term)
-    opposite = term.opposite() if weight < 0.0 and is_known else None
+    opposite = None
+    if weight < 0.0 and isinstance(term, Dynamics) and is_of_package(term):
+        opposite = term.opposite()
     yield (weight, term) if opposite is None else (-weight, opposite)
 
 
-def check_dim(dynamics: Any, dim: int) -> None:
-    """Check that a measure has the dimension of a dynamics.
+def check_dim(dynamics: OwnDynamics, dim: int) -> None:
+    """Check that a measure has the dimension of a dynamics; without one it fits any.
 
     Raises
     ------
     ValueError
         Naming both.
     """
-    if dynamics.dim not in (None, dim):
+    needed = getattr(dynamics, "dim", None)
+    if needed not in (None, dim):
         raise ValueError(
-            f"measure must have dim = {dynamics.dim}, that of {shown(dynamics)}, got one of dim "
-            f"{dim}"
+            f"measure must have dim = {needed}, that of {shown(dynamics)}, got one of dim {dim}"
         )
 
 
@@ -906,12 +913,12 @@ def is_multiple(given: Array, of: Array, least: float = 0.0) -> bool:
     return gap <= _ROUNDING * max(float(np.abs(given).max()), least)
 
 
-def parts_of(given: object) -> tuple[Any, ...]:
-    """The parts of a sequence, or a thing alone as its only part."""
+def as_tuple(given: object) -> tuple[Any, ...]:
+    """The members of a sequence, or a thing alone as the only one."""
     return tuple(given) if isinstance(given, Sequence) else (given,)
 
 
-def _matrix(given: object, dim: int) -> Array:
+def as_matrix(given: object, dim: int) -> Array:
     """A matrix as it is, or a number as that multiple of the identity, shape (d, d)."""
     matrix = np.asarray(given, dtype=np.float64)
     return matrix if matrix.ndim else float(matrix) * np.eye(dim)

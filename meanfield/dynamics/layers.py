@@ -15,7 +15,7 @@ from meanfield._checks import freeze, number, shown, unit_rows
 from meanfield._records import Record, key
 from meanfield.dynamics.attention import ENSEMBLES, Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, Sum, is_multiple, parts_of
+from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, Sum, as_tuple, is_multiple
 from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA
 from meanfield.dynamics.kuramoto import CircleInteraction
@@ -23,9 +23,10 @@ from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any, layer_step, te
 from meanfield.dynamics.schedule import (
     TimeDependent,
     at_time,
+    derivative_of,
     in_time,
+    opposite_of,
     refuse_schedules,
-    slope_of,
     varying,
 )
 from meanfield.kernels.direct import blocks
@@ -257,8 +258,8 @@ class FeedForward(Record, Dynamics):
         """
         then: FeedForward = at_time(self, t)
         outer, inner, shift = np.asarray(then.W).T, np.asarray(then.A), np.asarray(then.b)
-        of_outer, of_inner = slope_of(self.W, t).T, slope_of(self.A, t)
-        of_shift, (omega, _) = slope_of(self.b, t), then.coefficients
+        of_outer, of_inner = derivative_of(self.W, t).T, derivative_of(self.A, t)
+        of_shift, (omega, _) = derivative_of(self.b, t), then.coefficients
         squares = np.einsum("ij,ij->i", inner, inner)
         is_constant = squares == 0.0
         gains = np.einsum("ij,ij->i", of_outer, inner) + np.einsum("ij,ij->i", outer, of_inner)
@@ -279,8 +280,7 @@ class FeedForward(Record, Dynamics):
         return potential
 
     def opposite(self) -> FeedForward:
-        outer: Any = self.W
-        return replace(self, W=-outer)
+        return replace(self, W=opposite_of(self.W))
 
     @property
     def is_gradient(self) -> bool:
@@ -297,7 +297,7 @@ class FeedForward(Record, Dynamics):
             np.matmul(hidden, outer.T, out=drift[part])
         return drift
 
-    def divergence_at(self, measure: Any, at: ArrayLike) -> Array:  # noqa: ARG002
+    def divergence_at(self, measure: Summable | None, at: ArrayLike) -> Array:  # noqa: ARG002
         """div X on the sphere, shape (n,), at unit rows `at`; it jumps at the kinks of 'relu'.
 
         With v = W σ(Ax + b) it is tr(P_x Dv) - (d-1) <x, v>.
@@ -322,7 +322,7 @@ class FeedForward(Record, Dynamics):
         return np.asarray(np.einsum("ij,ij->i", slopes, across) - (inner.shape[1] - 1) * along)
 
 
-def _weights(name: str, value: Any, ndim: int) -> Any:
+def _weights(name: str, value: ArrayLike, ndim: int) -> Any:
     """A finite float64 array with so many axes, or a schedule of such arrays.
 
     Raises
@@ -441,7 +441,7 @@ class Layers(InTurn):
     )
 
     def __post_init__(self) -> None:
-        layers = parts_of(self.layers)
+        layers = as_tuple(self.layers)
         if not layers:
             raise ValueError(f"layers must hold at least one layer, got {shown(self.layers)}")
         for layer in layers:

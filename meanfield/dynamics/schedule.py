@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,11 @@ from meanfield._checks import (
 )
 from meanfield._records import Record, key
 from meanfield.typing import Array, ArrayLike, Listed
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
+
+_Thing = TypeVar("_Thing")
 
 # control points are those of so many parts of each piece, which lie close to it
 _PARTS = 8
@@ -60,11 +65,11 @@ class TimeDependent(Record, Listed, ABC):
         """The shape of a value: () of a number."""
 
     @abstractmethod
-    def __call__(self, t: float) -> Any:
+    def __call__(self, t: float) -> float | Array:
         """The value at a time, a number or an array of `shape`."""
 
     @abstractmethod
-    def derivative(self, t: float) -> Any:
+    def derivative(self, t: float) -> float | Array:
         """d/dt of the value at a time."""
 
     @property
@@ -110,7 +115,7 @@ class TimeDependent(Record, Listed, ABC):
             raise ValueError(f"t must be in [{first:g}, {last:g}], the times of {self}, got {got}")
         return min(max(t, first), last)
 
-    def _single(self, value: Array) -> Any:
+    def _single(self, value: Array) -> float | Array:
         """A value as it is, or of numbers a float."""
         return value if self.shape else float(value)
 
@@ -190,12 +195,12 @@ class Schedule(TimeDependent):
         return np.shape(self.values)[1:]
 
     @cached_property
-    def _spline(self) -> Any:
+    def _spline(self) -> CubicSpline:
         from scipy.interpolate import CubicSpline
 
         return CubicSpline(self.times, self.values)
 
-    def __call__(self, t: float) -> Any:
+    def __call__(self, t: float) -> float | Array:
         """The value at a time, a number or an array of `shape`.
 
         Raises
@@ -205,7 +210,7 @@ class Schedule(TimeDependent):
         """
         return self._single(self._spline(self._inside(t)))
 
-    def derivative(self, t: float) -> Any:
+    def derivative(self, t: float) -> float | Array:
         """d/dt of the value at a time.
 
         Raises
@@ -274,7 +279,7 @@ class FunctionOfTime(TimeDependent):
         If its value at t = 0 is no number, vector or matrix of numbers.
     """
 
-    function: Callable[[float], Any]
+    function: Callable[[float], ArrayLike]
 
     # a run tells its bound, and where steps end
     times = (0.0, np.inf)
@@ -295,7 +300,7 @@ class FunctionOfTime(TimeDependent):
     def __repr__(self) -> str:
         return _words(self.shape)
 
-    def _asked(self, t: float) -> Any:
+    def _asked(self, t: float) -> ArrayLike:
         # 1/t is infinite at 0 of such a number, and an error of Python's own
         return self.function(np.float64(t))
 
@@ -304,7 +309,7 @@ class FunctionOfTime(TimeDependent):
         """The shape of a value: () of a number."""
         return self._shape  # type: ignore[attr-defined, no-any-return]
 
-    def __call__(self, t: float) -> Any:
+    def __call__(self, t: float) -> float | Array:
         """The value at a time, a number or an array of `shape`.
 
         Raises
@@ -319,7 +324,7 @@ class FunctionOfTime(TimeDependent):
             raise ValueError(f"{name} must be of shape {self.shape}, got {value.shape}")
         return self._single(value)
 
-    def derivative(self, t: float) -> Any:
+    def derivative(self, t: float) -> float | Array:
         """Refuse.
 
         Raises
@@ -406,14 +411,14 @@ class ChebyshevSeries(TimeDependent):
         """The degree of the series."""
         return len(self.coefficients) - 1
 
-    def _sum(self, coefficients: Array, t: float) -> Any:
+    def _sum(self, coefficients: Array, t: float) -> float | Array:
         """Σ c_k T_k at a time, T_k(cos θ) = cos kθ."""
         (start, end), t = self.times, self._inside(t)
         angle = np.arccos(np.clip((2.0 * t - start - end) / (end - start), -1.0, 1.0))
         waves = np.cos(np.arange(len(coefficients)) * angle)
         return self._single(np.tensordot(waves, coefficients, 1))
 
-    def __call__(self, t: float) -> Any:
+    def __call__(self, t: float) -> float | Array:
         """The value at a time, a number or an array of `shape`.
 
         Raises
@@ -423,7 +428,7 @@ class ChebyshevSeries(TimeDependent):
         """
         return self._sum(self.coefficients, t)
 
-    def derivative(self, t: float) -> Any:
+    def derivative(self, t: float) -> float | Array:
         """d/dt of the value at a time.
 
         Raises
@@ -493,27 +498,27 @@ def varying(name: str, value: object) -> TimeDependent | None:
     return FunctionOfTime(value)
 
 
-def in_time(note: dict[str, Any]) -> dict[str, Any]:
+def in_time(note: dict[str, object]) -> dict[str, object]:
     """The metadata of a field that may be a schedule."""
     return note | {"about": f"{note['about']}; or a table, a Schedule", "varies": True}
 
 
-def all_parts(thing: object, name: str = "") -> Iterator[tuple[str, Any]]:
+def walk_fields(thing: object, name: str = "") -> Iterator[tuple[str, Any]]:
     """A dynamics or a head, and all that it is made of, each with the name of its field.
 
     Examples
     --------
     >>> from meanfield.dynamics import SA
-    >>> list(all_parts(SA(1.0)))[1:]
+    >>> list(walk_fields(SA(1.0)))[1:]
     [('beta', 1.0), ('sign', 1), ('noise', 0.0), ('mask', None)]
     """
     yield name, thing
     if isinstance(thing, tuple):
         for part in thing:
-            yield from all_parts(part, name)
+            yield from walk_fields(part, name)
     elif is_dataclass(thing) and not isinstance(thing, TimeDependent):
         for each in fields(thing):
-            yield from all_parts(getattr(thing, each.name, None), each.name)
+            yield from walk_fields(getattr(thing, each.name, None), each.name)
 
 
 def schedules(thing: object) -> Iterator[TimeDependent]:
@@ -525,7 +530,7 @@ def schedules(thing: object) -> Iterator[TimeDependent]:
     >>> list(schedules(SA(1.0)))
     []
     """
-    return (part for _, part in all_parts(thing) if isinstance(part, TimeDependent))
+    return (part for _, part in walk_fields(thing) if isinstance(part, TimeDependent))
 
 
 def _with(thing: object, change: Callable[[TimeDependent], object]) -> Any:
@@ -554,7 +559,7 @@ def within(thing: object, start: float, end: float) -> Any:
     return _with(thing, lambda each: each.on_interval(start, end))
 
 
-def at_time(thing: object, t: float) -> Any:
+def at_time(thing: _Thing, t: float) -> _Thing:
     """The same with the values at a time of what varies in it; itself where nothing does.
 
     Raises
@@ -562,7 +567,7 @@ def at_time(thing: object, t: float) -> Any:
     ValueError
         If what varies does not know the time.
     """
-    then = _with(thing, lambda each: each(t))
+    then: _Thing = _with(thing, lambda each: each(t))
     if is_dataclass(then) and then is not thing:
         # a spline near 0 has the rounding of its larger values
         sizes = [0.0, *(each.largest for each in schedules(thing))]
@@ -570,19 +575,26 @@ def at_time(thing: object, t: float) -> Any:
     return then
 
 
-def slope_of(weight: Any, t: float) -> Any:
+def derivative_of(weight: object, t: float) -> Array:
     """d/dt of what may be a schedule: 0 of a number or a matrix."""
-    return weight.derivative(t) if isinstance(weight, TimeDependent) else np.zeros(np.shape(weight))
+    if isinstance(weight, TimeDependent):
+        return np.asarray(weight.derivative(t))
+    return np.zeros(np.asarray(weight).shape)
 
 
-def largest_of(weight: Any) -> float:
+def opposite_of(weight: Any) -> Any:
+    """The number, the matrix or the schedule with the other sign."""
+    return -weight
+
+
+def largest_of(weight: ArrayLike | TimeDependent) -> float:
     """A bound of |weight| at all times, of a matrix of its spectral norm."""
     if isinstance(weight, TimeDependent):
         return weight.largest
     return float(np.linalg.norm(np.atleast_2d(weight), 2))
 
 
-def coefficient(name: str, value: object, *, high: float = np.inf) -> Any:
+def coefficient(name: str, value: object, *, high: float = np.inf) -> float | TimeDependent:
     """A number >= 0; or what varies and is > 0 at all of its times, or constant.
 
     Raises

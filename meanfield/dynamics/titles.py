@@ -11,7 +11,7 @@ from meanfield.dynamics.facts import Sum
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.dynamics.layers import FeedForward, LayerMap
 from meanfield.dynamics.own import ForgottenDynamics, adapt
-from meanfield.dynamics.schedule import TimeDependent, all_parts
+from meanfield.dynamics.schedule import TimeDependent, walk_fields
 
 _SYMBOLS = {"beta": "β", "weights": "w"}
 
@@ -34,7 +34,7 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
         return dynamics.title
     if isinstance(dynamics, LayerMap):
         return f"{dynamics_title(dynamics.dynamics)}, layers of {dynamics.step:g}"
-    known, parts = adapt(dynamics), list(all_parts(dynamics))
+    known, parts = adapt(dynamics), list(walk_fields(dynamics))
     varying = [name for name, part in parts if isinstance(part, TimeDependent)]
     further = [f"{_SYMBOLS.get(name, name)}(t)" for name in varying]
     further += ["varies in time"] * (known.varies and not varying)

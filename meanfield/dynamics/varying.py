@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -89,7 +88,7 @@ class Varying(Several):
         return self._own.own_terms
 
     @property
-    def own_weights(self) -> Any:
+    def own_weights(self) -> Sequence[float] | TimeDependent:
         return self._own.own_weights
 
     @cached_property

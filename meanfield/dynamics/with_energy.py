@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
 from meanfield._checks import number, shown
-from meanfield.dynamics.facts import Dynamics, Energy
+from meanfield.dynamics.facts import Dynamics, Energy, fact_of
 from meanfield.dynamics.isotropic import SA
 from meanfield.dynamics.layers import KEPT, Drawn
 from meanfield.dynamics.own import adapt, adapt_any
+from meanfield.dynamics.schedule import TimeDependent
 from meanfield.dynamics.varying import KEPT_TIMES
-from meanfield.typing import Array
-
-
-def _fact_of_moving(name: str) -> Any:
-    """A fact that is the same as of the dynamics that moves the measure."""
-    return property(attrgetter(f"mover.{name}"))
+from meanfield.typing import Array, ArrayLike, Summable
 
 
 class WithEnergy(Dynamics):
@@ -37,20 +31,20 @@ class WithEnergy(Dynamics):
         With an energy.
     """
 
-    name = _fact_of_moving("name")
-    noise = _fact_of_moving("noise")
-    sign = _fact_of_moving("sign")
-    normalised = _fact_of_moving("normalised")
-    is_isotropic = _fact_of_moving("is_isotropic")
-    has_kernel_size = _fact_of_moving("has_kernel_size")
-    log_size = _fact_of_moving("log_size")
-    is_smooth = _fact_of_moving("is_smooth")
-    keeps_clusters = _fact_of_moving("keeps_clusters")
-    gathers_clusters = _fact_of_moving("gathers_clusters")
-    is_gradient = _fact_of_moving("is_gradient")
-    why_no_gradient = _fact_of_moving("why_no_gradient")
-    multipliers = _fact_of_moving("multipliers")
-    known_by_moments = _fact_of_moving("known_by_moments")
+    name = fact_of("mover", "name")
+    noise = fact_of("mover", "noise")
+    sign = fact_of("mover", "sign")
+    normalised = fact_of("mover", "normalised")
+    is_isotropic = fact_of("mover", "is_isotropic")
+    has_kernel_size = fact_of("mover", "has_kernel_size")
+    log_size = fact_of("mover", "log_size")
+    is_smooth = fact_of("mover", "is_smooth")
+    keeps_clusters = fact_of("mover", "keeps_clusters")
+    gathers_clusters = fact_of("mover", "gathers_clusters")
+    is_gradient = fact_of("mover", "is_gradient")
+    why_no_gradient = fact_of("mover", "why_no_gradient")
+    multipliers = fact_of("mover", "multipliers")
+    known_by_moments = fact_of("mover", "known_by_moments")
 
     def __init__(self, moving: Dynamics, asked: Dynamics) -> None:
         self._moves, self._asked = moving, asked
@@ -79,7 +73,7 @@ class WithEnergy(Dynamics):
         return self._asked.own_terms
 
     @property
-    def own_weights(self) -> Any:
+    def own_weights(self) -> Sequence[float] | TimeDependent:
         return self._asked.own_weights
 
     @cached_property
@@ -161,11 +155,11 @@ class WithEnergy(Dynamics):
                 yield layer, knot
             start = until
 
-    def output(self, measure: Any, points: Array) -> Array:
+    def output(self, measure: Summable, points: Array) -> Array:
         """The output of the dynamics that moves tokens, shape (n, d), at unit rows (n, d)."""
         return self._moves.output(measure, points)
 
-    def output_from(self, measure: Any, points: Array, position: Any) -> Array:
+    def output_from(self, measure: Summable, points: Array, position: ArrayLike | None) -> Array:
         return self._moves.output_from(measure, points, position)
 
 
@@ -204,7 +198,7 @@ def adapt_with(dynamics: object, energy: object) -> Dynamics:
     return WithEnergy(known, adapt(energy))
 
 
-def adapt_energy(name: str, given: Any) -> Dynamics:
+def adapt_energy(name: str, given: object) -> Dynamics:
     """The dynamics whose energy is meant, of a number β SA.
 
     Raises

@@ -26,7 +26,7 @@ from meanfield.dynamics import KNOWN, AnyDynamics, Causal
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.causal import has_mask
 from meanfield.dynamics.own import ForgottenDynamics, describe
-from meanfield.dynamics.schedule import ChebyshevSeries, FunctionOfTime, Schedule, all_parts
+from meanfield.dynamics.schedule import ChebyshevSeries, FunctionOfTime, Schedule, walk_fields
 from meanfield.dynamics.titles import dynamics_title
 from meanfield.equations.history import NODES, History
 from meanfield.evolution.netcdf import BLOCK, Contents, Variable
@@ -878,7 +878,7 @@ def description(dynamics: AnyDynamics) -> str:
     except ValueError:
         return text
     digest = sha256(json.dumps(record, default=np.ndarray.tolist).encode()).hexdigest()
-    parts = all_parts(dynamics)
+    parts = walk_fields(dynamics)
     names = list(dict.fromkeys(name for name, part in parts if isinstance(part, _FUNCTIONS)))
     are = "are functions" if names[1:] else "is a function"
     return (

@@ -13,7 +13,7 @@ from meanfield._checks import number, shown, symmetric
 from meanfield.dynamics import AnyDynamics, adapt, adapt_any
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
-from meanfield.dynamics.schedule import TimeDependent, slope_of
+from meanfield.dynamics.schedule import TimeDependent, derivative_of
 from meanfield.dynamics.with_energy import adapt_energy
 from meanfield.equations.density import ROUNDING, LostDigitsError
 from meanfield.equations.tendency import check_moved, tendency
@@ -221,7 +221,7 @@ def energy_drifts(
     With M = βD, D = 1 of a kernel, ∂_t E_{β,D} = ∬ (<x,Ṁy>/(2β) - β̇/(2β²)) e^{<x,My>} dmu dmu.
     """
     energy: Any = dynamics.at(t).energy_functional
-    slopes = slope_of(dynamics.own_weights, t)
+    slopes = derivative_of(dynamics.own_weights, t)
     each = zip(energy.each, dynamics.own_terms, slopes, log_units, strict=True)
     drifts = []
     for (factor, part), own, slope, unit in each:
@@ -242,7 +242,7 @@ def _drift(measure: AnyMeasure, own: Dynamics, t: float) -> tuple[float, float]:
     if energy.potential is not None:
         part = replace(energy, potential=own.potential_slope(t))  # type: ignore[attr-defined]
         return _potential_energy(measure, part), 0.0
-    beta, slope = then.beta, float(slope_of(own.beta, t))  # type: ignore[attr-defined]
+    beta, slope = then.beta, float(derivative_of(own.beta, t))  # type: ignore[attr-defined]
     if energy.form is None:
         return _drift_of_beta(measure, energy, beta, slope)
     (head,) = own.heads  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from meanfield._checks import one_of, shown
 from meanfield.dynamics import adapt
 from meanfield.dynamics.facts import term_names
-from meanfield.dynamics.schedule import TimeDependent, all_parts
+from meanfield.dynamics.schedule import TimeDependent, walk_fields
 from meanfield.dynamics.with_energy import why_no_energy
 from meanfield.evolution.arrays import TERM
 from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_role
@@ -545,7 +545,7 @@ def betas_in_time(sol: Solution) -> dict[str, TimeDependent]:
     """β(t) of the dynamics, or each of its terms, and of an energy that has another one."""
     varying: dict[int, tuple[str, TimeDependent]] = {}
     for whose, thing in ("", sol.dynamics), ("energy of ", sol.energy):
-        for _, part in all_parts(thing):
+        for _, part in walk_fields(thing):
             if isinstance(beta := getattr(part, "beta", None), TimeDependent):
                 varying.setdefault(id(beta), (f"{whose}{part.name}", beta))
     is_single = len(varying) == 1
@@ -558,7 +558,7 @@ def _betas(sol: Solution, ax: Axes | None = None) -> Axes:
     ax, t = panel(sol, ax, "β(t)"), np.linspace(sol.t[0], sol.t[-1], _SMOOTH)
     betas, lines = betas_in_time(sol), []
     for (label, beta), (colour, dash) in zip(betas.items(), cycle(LINES), strict=False):
-        values = [beta(time) for time in t]
+        values = [float(beta(time)) for time in t]
         lines += ax.plot(t, values, dash, color=colour, linewidth=1.4, label=label)
     _scale(ax, np.concatenate([line.get_ydata() for line in lines]))
     if len(lines) > 1:

@@ -8,7 +8,7 @@ from scipy.interpolate import CubicSpline
 
 import meanfield as mf
 from meanfield._records import from_record, to_record
-from meanfield.dynamics.schedule import Schedule, at_time, schedules, slope_of, varying, within
+from meanfield.dynamics.schedule import Schedule, at_time, derivative_of, schedules, varying, within
 
 TIMES = np.array([0.0, 0.4, 1.0, 1.7, 2.0])
 
@@ -138,8 +138,8 @@ def test_what_has_schedules_is_the_same_at_a_time_as_what_has_their_values():
     then = at_time(layer, 0.9)
     assert then == mf.FeedForward(np.ones((2, 3)), matrix(0.9), shift(0.9), activation="tanh")
     assert at_time(then, 0.1) is then
-    assert np.array_equal(slope_of(matrix, 0.9), matrix.derivative(0.9))
-    assert np.array_equal(slope_of(np.eye(2), 0.9), np.zeros((2, 2)))
+    assert np.array_equal(derivative_of(matrix, 0.9), matrix.derivative(0.9))
+    assert np.array_equal(derivative_of(np.eye(2), 0.9), np.zeros((2, 2)))
     assert np.array_equal((-matrix)(0.9), -matrix(0.9))
 
 
