@@ -104,6 +104,14 @@ class Summable(Measure, Protocol):
     def quadrature(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate over the measure."""
 
+    @property
+    def points(self) -> Array:
+        """Places that integrate over the measure, unit rows (n, d)."""
+
+    @property
+    def weights(self) -> Array:
+        """Their masses, shape (n,)."""
+
     def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
         """∫ e^{-ikθ} dmu on the circle, k = 0 … kmax."""
 

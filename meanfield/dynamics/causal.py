@@ -21,9 +21,6 @@ _ROUNDING = 1e-12
 class Tokens(Summable, Protocol):
     """A measure whose points are tokens in an order, of which the first see no others."""
 
-    points: Array
-    weights: Array
-
     def first(self, masses: Array) -> Summable:
         """The first tokens, as many as there are masses, with these masses over their sum."""
 
@@ -185,10 +182,10 @@ class Masked(Dynamics):
         return Masked(self.plain.opposite(), self.mask)
 
     @property
-    def _plain(self) -> Masked | None:
+    def simplest(self) -> Masked:
         """SA or USA under the mask, if it is one of them."""
-        inner = getattr(self.plain, "_plain", None)
-        return None if inner is None else Masked(inner, self.mask)
+        inner = self.plain.simplest
+        return self if inner is self.plain else Masked(inner, self.mask)
 
     def output(self, measure: Summable, points: Array) -> Array:
         """The output at unit rows (n, d) that see all tokens, shape (n, d)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
@@ -26,7 +26,7 @@ from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.schedule import FunctionOfTime, schedules
 from meanfield.dynamics.varying import Varying
 from meanfield.spaces.geometry import project, turn_about
-from meanfield.typing import Array
+from meanfield.typing import Array, Summable
 from meanfield.typing import OwnDynamics as OwnDynamics  # noqa: PLC0414 (for others)
 
 
@@ -94,7 +94,7 @@ _TRIED, _STEP, _ALIKE = 3, 1e-6, 1e-3
 _METHODS = ("output", "divergence", "energy", "energy_gradient")
 
 
-def _takes_time(method: Any) -> bool:
+def _takes_time(method: Callable[..., object]) -> bool:
     """Whether it has an argument t; a callable that hides its arguments has none."""
     try:
         return "t" in signature(method).parameters
@@ -152,7 +152,7 @@ class Adapted(Dynamics):
         return "own" if self._reads else "none"
 
     @property
-    def divergence_at(self) -> Any:
+    def divergence_at(self) -> Callable[[Summable, Array], Array] | None:
         return self._spread if callable(getattr(self._own, "divergence", None)) else None
 
     def _spread(self, measure: object, points: Array) -> Array:
@@ -228,7 +228,7 @@ class Adapted(Dynamics):
                     )
         return vectors[0], vectors[1:]
 
-    def try_on(self, measure: Any) -> None:
+    def try_on(self, measure: Summable) -> None:
         """Ask it for all that it has at the points of a measure.
 
         Raises
@@ -284,13 +284,13 @@ def _has_own_output(dynamics: Dynamics) -> bool:
     return next(made).__module__.partition(".")[0] != __name__.partition(".")[0]
 
 
-def layer_step(dynamics: Any) -> float | None:
+def layer_step(dynamics: object) -> float | None:
     """The time that each of its discrete layers counts for; None of a flow."""
     step: float | None = getattr(dynamics, "layer_step", None)
     return step
 
 
-def describe(dynamics: Any) -> str:
+def describe(dynamics: object) -> str:
     """Describe a dynamics that a file can't write down, so as to tell it from others."""
     text = repr(dynamics)
     if text == object.__repr__(dynamics):
@@ -336,7 +336,7 @@ def adapt(dynamics: object) -> Dynamics:
             known = Sum([adapt(term) for term in terms], weights=known.weights)
     if known.varies:
         return known if isinstance(known, Varying) else Varying(known)
-    return getattr(known, "_plain", None) or known
+    return known.simplest
 
 
 def _as_told(dynamics: Any) -> Dynamics:
