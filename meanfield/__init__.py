@@ -10,7 +10,6 @@ import importlib
 import logging
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
-from typing import Any
 
 import lazy_loader
 
@@ -37,7 +36,7 @@ def _load_plot() -> ModuleType:
 Shown._plot = _load_plot
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name; its home is the package: pickles and tracebacks survive a move."""
     if name not in __all__:
         meant = "" if name.startswith("_") else did_you_mean(name, __all__)

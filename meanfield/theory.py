@@ -343,7 +343,7 @@ def energy_dirac(dynamics: Any) -> Any:
         raise ValueError(f"dynamics must be a number or a dynamics, got {shown(dynamics)}")
     if isinstance(known, Isotropic) and not known.is_balanced:
         return _dirac(known.beta)
-    energy = getattr(known, "_form_energy", known.energy_functional)
+    energy = known.energy_at_any_size
     if energy is None:
         raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known.why_no_energy}")
     if not energy.has_bounds:

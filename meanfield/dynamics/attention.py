@@ -397,11 +397,11 @@ class Attention(HeadsDynamics):
         return all(is_multiple(v, m.T, self.rounding_size) for m, v in self.matrices(dim))
 
     @property
-    def _plain(self) -> Isotropic | None:
+    def simplest(self) -> Attention | Isotropic:
         """SA or USA, where it is one of them: one head of numbers, KᵀQ >= 0 and V = ±1."""
         score, value = np.asarray(self.score_matrices[0]), np.asarray(self.heads[0].V)
         if self.heads[1:] or score.ndim or value.ndim or score < 0.0 or abs(value) != 1.0:
-            return None
+            return self
         return (SA if self.normalised else USA)(float(score), sign=int(value), noise=self.noise)
 
     @cached_property
@@ -410,16 +410,16 @@ class Attention(HeadsDynamics):
 
         That of SA and USA where it is one of them.
         """
-        if (plain := self._plain) is not None:
-            return plain.energy_functional
+        if self.simplest is not self:
+            return self.simplest.energy_functional
         form = self._form
         if form is None or form.exponent > LARGEST_EXPONENT:
             return None
-        return self._form_energy
+        return self.energy_at_any_size
 
     @cached_property
-    def _form_energy(self) -> Energy | None:
-        """E_{β,D} of `_form`, if there is one."""
+    def energy_at_any_size(self) -> Energy | None:
+        """E_{β,D} of one head with KᵀQ = D = Dᵀ and V = ±D."""
         form, beta = self._form, self.beta
         if form is None:
             return None

@@ -33,7 +33,7 @@ from meanfield.dynamics.schedule import (
     varying,
 )
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array, ArrayLike, OwnDynamics, Steepness, Summable
+from meanfield.typing import Array, ArrayLike, NDArray, OwnDynamics, Steepness, Summable
 
 # beyond it e^x leaves double precision
 LARGEST_LOG = 709.0
@@ -177,6 +177,12 @@ class Dynamics(ShownFields, ABC):
         has a kernel with ± s(1) > 0.
     energy_functional : Energy or None
         None where X is the gradient of none.
+    energy_at_any_size : Energy or None
+        The same, also where it is too large for a run to keep it in balance.
+    simplest : Dynamics
+        The SA or USA that it is, or the layers of a map; else itself.
+    weights_vary : bool
+        Whether the weights of its terms vary in time, so that they may change their sign.
     mask : Causal or None
         It says which tokens each token sees; None where each sees all.
     why_no_energy : str
@@ -249,6 +255,18 @@ class Dynamics(ShownFields, ABC):
     @property
     def energy_functional(self) -> Energy | None:
         return None
+
+    @property
+    def energy_at_any_size(self) -> Energy | None:
+        return self.energy_functional
+
+    @property
+    def simplest(self) -> Dynamics:
+        return self
+
+    @property
+    def weights_vary(self) -> bool:
+        return False
 
     def energy_between(self, start: float, end: float) -> Energy | None:  # noqa: ARG002
         """The energy of a run, whose E(δ) is the largest from one time to another."""
@@ -691,7 +709,7 @@ class Sum(Several):
         known = [(term, known_term(term)) for term in self.terms]
         terms = tuple(known_form.at(t) if known_form.varies else term for term, known_form in known)
         is_constant = all(map(operator.is_, terms, self.terms))
-        if is_constant and not isinstance(self.weights, TimeDependent):
+        if is_constant and not self.weights_vary:
             return self
         then: Sum = object.__new__(Sum)
         # a weight of 0 would be that of a term which does not move the measure
@@ -700,11 +718,14 @@ class Sum(Several):
         then._keep(terms, weights, self.noise)
         return then
 
+    @property
+    def weights_vary(self) -> bool:
+        return isinstance(self.weights, TimeDependent)
+
     @cached_property
     def varies(self) -> bool:
         """Whether a weight or a term does."""
-        vary = (getattr(term, "varies", False) for term in self.terms)
-        return isinstance(self.weights, TimeDependent) or any(vary)
+        return self.weights_vary or any(getattr(term, "varies", False) for term in self.terms)
 
     @property
     def name(self) -> str:
@@ -712,7 +733,7 @@ class Sum(Several):
         return " + ".join(term.name for term in self.terms)
 
     def __repr__(self) -> str:
-        if isinstance(self.weights, TimeDependent):
+        if self.weights_vary:
             return f"Sum({', '.join(map(repr, self.terms))}, weights={self.weights})"
         return f"Sum({' + '.join(term_names(self))})"
 
@@ -743,7 +764,7 @@ class Sum(Several):
         return "none" if all(term.sum_method == "none" for term in self.terms) else "own"
 
     @cached_property
-    def multipliers(self) -> Any:
+    def multipliers(self) -> NDArray[np.complex128] | None:
         """Σ_i w_i c_k of what are all interactions on the circle."""
         each = [(weight, term.multipliers) for weight, term in self.weighted_terms]
         if any(factors is None for _, factors in each):
@@ -862,7 +883,7 @@ def _taken_apart(weight: float, term: object) -> Iterator[tuple[float, OwnDynami
     if weight == 0.0:
         return
     if isinstance(term, Sum):
-        if isinstance(term.weights, TimeDependent):
+        if term.weights_vary:
             raise ValueError(
                 f"terms must be no Sum whose weights vary, got {shown(term)}: take one Sum of all, "
                 f"with the weights of all"

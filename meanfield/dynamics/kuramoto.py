@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.dynamics.isotropic import NOISE
 from meanfield.kernels.kernel import Phases
 from meanfield.spaces.circle import horner
-from meanfield.typing import Array, NDArray, Summable
+from meanfield.typing import Array, ArrayLike, NDArray, Summable
 
 Moments = NDArray[np.complex128]
 
@@ -201,7 +201,7 @@ class Kuramoto(CircleInteraction):
     coupling: float = field(metadata=_COUPLING)
 
 
-def _coefficients(name: str, values: Any) -> tuple[float, ...]:
+def _coefficients(name: str, values: ArrayLike) -> tuple[float, ...]:
     """Finite numbers as a tuple, which may be empty."""
     if is_empty(values):
         return ()

@@ -709,7 +709,7 @@ class LayerMap(Dynamics):
         freeze(self, step=step, layer_step=step, dim=known.dim)
 
     @cached_property
-    def _plain(self) -> Dynamics:
+    def simplest(self) -> Dynamics:
         """The layers as equations know them, each of which acts for one step."""
         known = adapt(self.dynamics)
         if isinstance(self.dynamics, Layers):
@@ -718,12 +718,12 @@ class LayerMap(Dynamics):
 
     @property
     def has_mask(self) -> bool:
-        return self._plain.has_mask
+        return self.simplest.has_mask
 
     def output(self, measure: Summable, points: Array) -> Array:
         """The output of the first layer, shape (n, d), at unit rows (n, d)."""
-        return self._plain.output(measure, points)
+        return self.simplest.output(measure, points)
 
     def at(self, t: float) -> Dynamics:
         """The layer that acts at a time, of two the later."""
-        return self._plain.at(t)
+        return self.simplest.at(t)

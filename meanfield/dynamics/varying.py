@@ -142,17 +142,16 @@ class Varying(Several):
         return self.reach if self.has_kernel_size else 0.0
 
     @property
-    def _weights_vary(self) -> bool:
-        """Whether terms of a sum may change their sign."""
-        return isinstance(self.own_weights, TimeDependent)
+    def weights_vary(self) -> bool:
+        return self._own.weights_vary
 
     @property
     def keeps_clusters(self) -> bool:
-        return not self._weights_vary and self._of_all("keeps_clusters")
+        return not self.weights_vary and self._of_all("keeps_clusters")
 
     @property
     def gathers_clusters(self) -> bool:
-        return not self._weights_vary and self._of_all("gathers_clusters")
+        return not self.weights_vary and self._of_all("gathers_clusters")
 
     @cached_property
     def is_gradient(self) -> bool:
@@ -188,7 +187,7 @@ class Varying(Several):
         # each part as it is where it is largest
         each = zip(*(one.parts for one in known), strict=True)
         parts = [max(part, key=lambda one: _log_size(*one)) for part in each]
-        if not self._weights_vary:
+        if not self.weights_vary:
             return energy_of(parts, first.sign, first.symbol, first.formula)
         summands = [f"w_{i}(t) {one.symbol}" for i, (_, one) in enumerate(parts)]
         parts = [

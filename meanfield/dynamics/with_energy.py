@@ -13,7 +13,6 @@ from meanfield.dynamics.facts import Dynamics, Energy, fact_of
 from meanfield.dynamics.isotropic import SA
 from meanfield.dynamics.layers import KEPT, Drawn
 from meanfield.dynamics.own import adapt, adapt_any
-from meanfield.dynamics.schedule import TimeDependent
 from meanfield.dynamics.varying import KEPT_TIMES
 from meanfield.typing import Array, ArrayLike, Summable
 
@@ -45,6 +44,9 @@ class WithEnergy(Dynamics):
     why_no_gradient = fact_of("mover", "why_no_gradient")
     multipliers = fact_of("mover", "multipliers")
     known_by_moments = fact_of("mover", "known_by_moments")
+    own_terms = fact_of("_asked", "own_terms")
+    own_weights = fact_of("_asked", "own_weights")
+    weights_vary = fact_of("_asked", "weights_vary")
 
     def __init__(self, moving: Dynamics, asked: Dynamics) -> None:
         self._moves, self._asked = moving, asked
@@ -67,14 +69,6 @@ class WithEnergy(Dynamics):
     def varies(self) -> bool:
         """Whether what moves the measure does, or the energy."""
         return self._moves.varies or self._asked.varies
-
-    @property
-    def own_terms(self) -> Sequence[Dynamics]:
-        return self._asked.own_terms
-
-    @property
-    def own_weights(self) -> Sequence[float] | TimeDependent:
-        return self._asked.own_weights
 
     @cached_property
     def instances(self) -> Sequence[Dynamics]:

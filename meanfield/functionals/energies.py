@@ -13,7 +13,7 @@ from meanfield._checks import number, shown, symmetric
 from meanfield.dynamics import AnyDynamics, adapt, adapt_any
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
-from meanfield.dynamics.schedule import TimeDependent, derivative_of
+from meanfield.dynamics.schedule import derivative_of
 from meanfield.dynamics.with_energy import adapt_energy
 from meanfield.equations.density import ROUNDING, LostDigitsError
 from meanfield.equations.tendency import check_moved, tendency
@@ -220,16 +220,17 @@ def energy_drifts(
 
     With M = βD, D = 1 of a kernel, ∂_t E_{β,D} = ∬ (<x,Ṁy>/(2β) - β̇/(2β²)) e^{<x,My>} dmu dmu.
     """
-    energy: Any = dynamics.at(t).energy_functional
-    slopes = derivative_of(dynamics.own_weights, t)
-    each = zip(energy.each, dynamics.own_terms, slopes, log_units, strict=True)
+    then = dynamics.at(t)
+    energy = _required(then, then.energy_functional)
+    changes = derivative_of(dynamics.own_weights, t)
+    each = zip(energy.each, dynamics.own_terms, changes, log_units, strict=True)
     drifts = []
-    for (factor, part), own, slope, unit in each:
-        value, log_unit = _drift(measure, own, t)
+    for (factor, part), term, change, unit in each:
+        value, log_unit = _drift(measure, term, t)
         drift = factor * value * float(np.exp(log_unit - unit))
-        if slope:
+        if change:
             value, log_unit = energy_in_unit(measure, part)
-            drift += part.sign * energy.sign * slope * value * float(np.exp(log_unit - unit))
+            drift += part.sign * energy.sign * change * value * float(np.exp(log_unit - unit))
         drifts.append(drift)
     return np.array(drifts)
 
@@ -400,7 +401,7 @@ def mean_cosine(measure: Particles) -> float:
     -0.333333333333
     """
     check_measure("measure", measure)
-    if not isinstance(measure, Particles):
+    if not measure.is_ordered:
         raise ValueError(f"measure must be Particles, got {shown(measure)}")
     itself = float(measure.weights @ measure.weights)
     if not itself < 1.0:
@@ -544,12 +545,17 @@ def with_energy(
     known = adapt_energy("beta, or a dynamics,", given)
     then = known.at(number("t", t, low=0))
     # a sum whose weights vary may change its sign with them
-    known = then if isinstance(known.own_weights, TimeDependent) else adapt(then)
-    own = getattr(known, "_form_energy", known.energy_functional)
-    if own is None:
-        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known.why_no_energy}")
+    known = then if known.weights_vary else adapt(then)
+    stated = _required(known, known.energy_at_any_size)
     check_dim(known, measure.dim)
-    return known, own
+    return known, stated
+
+
+def _required(dynamics: Dynamics, energy: Energy | None) -> Energy:
+    if energy is None:
+        why = dynamics.why_no_energy
+        raise ValueError(f"dynamics must have an energy, got {shown(dynamics)}: {why}")
+    return energy
 
 
 def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
@@ -618,9 +624,8 @@ def with_flow(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dyn
 
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
     """e^{-u} times what dE/dt is of where X alone acts, and u, of a dynamics with an energy."""
-    energy: Any = dynamics.energy_functional
-    unit = max(gain_units(measure, energy))
-    if isinstance(measure, Density) and not dynamics.is_isotropic:
+    unit = max(gain_units(measure, _required(dynamics, dynamics.energy_functional)))
+    if measure.degree is not None and not dynamics.is_isotropic:
         # X of heads and drifts has more degrees than the density
         return resolved(measure, dynamics, lambda part: gain(part, dynamics), 0.0), unit
     return gain(measure, dynamics), unit
@@ -638,7 +643,7 @@ def gain(measure: AnyMeasure, dynamics: Dynamics) -> float:
     """
     measure = measure.resolve(dynamics.reach, dynamics.steepness)
     rate: Any = tendency(measure, dynamics)
-    energy: Any = dynamics.energy_functional
+    energy = _required(dynamics, dynamics.energy_functional)
     with more_than_rounding(measure):
         rate(rate.initial_state, np.empty_like(rate.initial_state))
     total, _ = energy.total(np.atleast_1d(rate.energy_rates()), gain_units(measure, energy))
@@ -663,7 +668,7 @@ def more_than_rounding(measure: AnyMeasure) -> Iterator[None]:
 def gain_units(measure: AnyMeasure, energy: Energy) -> list[float]:
     """The logs of the units in which right-hand sides have what each energy gains."""
     units = [part.log_unit for _, part in energy.each]
-    if isinstance(measure, Density):
+    if measure.degree is not None:
         return [eigenvalues_in_unit(unit, measure.dim, 0)[1] for unit in units]
     return units
 

@@ -120,12 +120,12 @@ def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
             f"dynamics must have a gradient for its velocity, so that {shown(measure)} has a speed "
             f"in W_2, got {shown(known)}: {why}; rms_velocity is a bound from above"
         )
-    if isinstance(measure, Particles):
+    if measure.is_ordered:
         velocity = with_frequencies(known.tangents(measure, measure.points), measure)
         value = root_mean_square(velocity, measure.weights)
     elif known.noise == 0.0:
         value = _rms_velocity(measure, known)
-    elif isinstance(measure, Density):
+    elif measure.degree is not None:
         value = resolved(measure, known, lambda part: _noisy_speed(part, known), 1.0)
     else:
         raise ValueError(
@@ -140,7 +140,7 @@ def has_metric_speed(measure: AnyMeasure, dynamics: Dynamics) -> bool:
 
     About an axis all that commutes with every rotation moves along meridians.
     """
-    if isinstance(measure, Particles):
+    if measure.is_ordered:
         return True
     along_meridians = measure.axis is not None and dynamics.is_isotropic
     return measure.natural_frequencies is None and (dynamics.is_gradient or along_meridians)
@@ -216,7 +216,7 @@ def root_mean_square(velocity: Array, masses: Array) -> float:
     return unit * float(np.sqrt(masses @ np.einsum("ij,ij->i", shares, shares)))
 
 
-def with_frequencies(velocity: Array, particles: Particles) -> Array:
+def with_frequencies(velocity: Array, particles: AnyMeasure) -> Array:
     """The velocity of tokens, shape (n, d): X, and on the circle the frequencies of phases."""
     if particles.natural_frequencies is None:
         return velocity
@@ -291,8 +291,8 @@ def _noisy_speed(density: AnyMeasure, dynamics: Dynamics) -> float:
 
 def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
     """(∫ |X|² dmu)^{1/2} by the velocity that runs use."""
-    is_moved_by_itself = isinstance(measure, Density) or dynamics.is_isotropic
-    if isinstance(measure, Particles) or not is_moved_by_itself:
+    is_moved_by_itself = measure.degree is not None or dynamics.is_isotropic
+    if measure.is_ordered or not is_moved_by_itself:
         measure = measure.resolve(dynamics.reach)
         points, masses = measure.quadrature
         return root_mean_square(dynamics.tangents(measure, points), masses)
@@ -311,7 +311,7 @@ def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
     """
     if isinstance(measure, Density):
         measure = embedded(measure, measure.space.kmax + bandwidth(beta, measure.dim))
-    if isinstance(measure, Particles) or measure.axis is not None:
+    if measure.is_ordered or measure.axis is not None:
         return measure, 0.0
     if beta > 0.0:
         measure = measure.refine(REACH / beta)

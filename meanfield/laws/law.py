@@ -121,7 +121,7 @@ DIM = key(
 )
 
 
-def vector(about: str) -> dict[str, Any]:
+def vector(about: str) -> dict[str, object]:
     """The metadata of a field that is a unit vector of any dimension."""
     return key(about, float | list[float], minItems=2, maxItems=LARGEST_DIM)
 
@@ -132,7 +132,7 @@ _COMPARED = 64
 _ROUNDING = 1e-10
 
 
-def check_law(name: str, law: Any, remedy: str = "") -> Law:
+def check_law(name: str, law: object, remedy: str = "") -> Law:
     """Return `law` when it is one.
 
     Parameters

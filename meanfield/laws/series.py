@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -19,7 +18,7 @@ from meanfield.laws import law
 from meanfield.spaces.circle import horner
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
 from meanfield.spaces.geometry import circle_points
-from meanfield.typing import Array, ArrayLike, NDArray
+from meanfield.typing import Array, ArrayLike, Coefficients, NDArray
 
 _DEGREE = 9
 _PHASE = 0.5
@@ -171,7 +170,7 @@ def _coefficients(name: str, values: ArrayLike) -> Array:
     return array
 
 
-def _rounding(terms: NDArray[Any]) -> float:
+def _rounding(terms: Coefficients) -> float:
     """How far below 0 rounding may take 1 + Σ_{k<=K} terms: 4 ε (K + 1) (1 + Σ |terms|)."""
     return 4.0 * EPS * (terms.size + 1) * (1.0 + float(np.abs(terms).sum()))
 

@@ -180,7 +180,7 @@ def test_layers_of_a_case():
     measure, dynamics, keywords = case_from_text(LAYERS, "a").build()
     layers = dynamics.dynamics.layers
     assert [layer.name for layer in layers] == ["SA", "FeedForward", "Attention", "USA"]
-    assert (dynamics.step, dynamics._plain.depth, layers[3].sign) == (0.25, 1.0, -1)
+    assert (dynamics.step, dynamics.simplest.depth, layers[3].sign) == (0.25, 1.0, -1)
     feed = layers[1]
     assert (feed.activation, np.asarray(feed.W).tolist()) == ("tanh", [[0.0], [1.0]])
     sol = solve(measure, dynamics, **keywords)

@@ -347,4 +347,5 @@ def test_other_heads_do_not():
         [mf.Head(V=0.5)],
         [mf.Head(V=np.eye(2))],
     ):
-        assert mf.Attention(1.0, other)._plain is None
+        dynamics = mf.Attention(1.0, other)
+        assert dynamics.simplest is dynamics

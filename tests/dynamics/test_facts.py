@@ -45,7 +45,7 @@ def test_each_dynamics_with_an_energy_answers(name):
     """By differences of the energy along X, and by sums over tokens."""
     dynamics, mu, t = (DYNAMICS | POTENTIALS)[name], tokens(), 0.7 if name == "Layers" else 0.0
     known = adapt(adapt(dynamics).at(t))
-    own = known._form_energy if hasattr(known, "_form_energy") else known.energy_functional
+    own = known.energy_at_any_size
     numbers = {number.__name__: number(mu, dynamics, t=t) for number in NUMBERS}
     velocity, step = known.velocity(mu, mu.points), 1e-4
 

@@ -147,7 +147,7 @@ def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | Non
     """W_p by one computation, None where only the bounds on S^2 are left."""
     for source, other in (mu, nu), (nu, mu):
         point = _single_point(source)
-        if point is not None and isinstance(other, Particles):
+        if point is not None and other.is_ordered:
             return exact(_distance_to(point, other, p))
         if point is not None and isinstance(other, Density) and mu.dim > 2:
             angles = quantiles(source, point), quantiles(_average_about(other, point), point)
@@ -176,7 +176,7 @@ def _to_point(flow: SphereFlowMap, point: Array, p: float) -> Bracket:
     return Bracket(value, min(lower, value), max(upper, value))
 
 
-def _distance_to(point: Array, cloud: Particles, p: float) -> float:
+def _distance_to(point: Array, cloud: AnyMeasure, p: float) -> float:
     distances = geometry.geodesic_distance(cloud.points, point)
     farthest = max(float(distances.max()), 1e-300)
     return float(farthest * (cloud.weights @ (distances / farthest) ** p) ** (1.0 / p))
@@ -215,7 +215,7 @@ def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
 
 def _single_point(measure: AnyMeasure) -> Array | None:
     """The place of all tokens with mass, if it is one."""
-    if not isinstance(measure, Particles):
+    if not measure.is_ordered:
         return None
     heavy = np.flatnonzero(measure.weights)
     first, last = measure.points[heavy[[0, -1]]]
@@ -269,7 +269,7 @@ def transport_plan(mu: Particles, nu: Particles, p: float = 1) -> scipy.sparse.c
     p = number("p", p, low=1, high=LARGEST_P)
     check_pair(mu, nu)
     for name, measure in ("mu", mu), ("nu", nu):
-        if not isinstance(measure, Particles):
+        if not measure.is_ordered:
             raise ValueError(f"{name} must be Particles to have a plan, got {shown(measure)}")
     if mu.dim > 2:
         best = cloud_plan(mu, nu, p)[1]
@@ -434,7 +434,7 @@ def sliced_wasserstein(
     planes, rng = integer("planes", planes, low=2), generator("rng", rng)
     check_pair(mu, nu)
     for name, measure in ("mu", mu), ("nu", nu):
-        if not isinstance(measure, Particles) or measure.dim < 3:
+        if not measure.is_ordered or measure.dim < 3:
             raise ValueError(f"{name} must be Particles with dim >= 3, got {shown(measure)}")
     each = max(1, min(mu.dim // 2, planes // _FRAMES))
     frames = -(-planes // each)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.polynomial import chebyshev, legendre
@@ -15,7 +15,7 @@ from meanfield.measures import AnyMeasure, Density, LineFlowMap
 from meanfield.spaces import Circle
 from meanfield.spaces.geometry import circle_angles, latitude_density, line_points, polar_angles
 from meanfield.spaces.panels import GAUSS, GAUSS_WEIGHTS, NODES, to_legendre
-from meanfield.typing import Array, Indices, NDArray
+from meanfield.typing import Array, Coefficients, Indices
 
 _MOST_STEPS = 100
 _FINEST = 2.0 * EPS
@@ -323,7 +323,7 @@ class Curve:
 Quantiles = Atoms | Curve
 
 
-def _contiguous(coefficients: NDArray[Any]) -> Array:
+def _contiguous(coefficients: Coefficients) -> Array:
     return np.ascontiguousarray(coefficients, dtype=np.float64)
 
 
