@@ -24,8 +24,10 @@ from concurrent.futures import (
 )
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
+from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from types import ModuleType
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -35,6 +37,10 @@ from meanfield._checks import boolean, integer, shown
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.exceptions import Interrupted
 from meanfield.typing import Array
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+P = ParamSpec("P")
 
 _log = logging.getLogger(__name__)
 PROCESSES = "processes"
@@ -52,12 +58,12 @@ _ORPHANED = 1
 
 def mapped_by(
     executor: Executor | str | None,
-    run: Callable[[Any], Any],
-    tasks: list[Any],
+    run: Callable[[Task], Result],
+    tasks: list[Task],
     *,
     workers: int | None = None,
-    lost: Callable[[Any, str], Any] | None = None,
-) -> Generator[Any, None, None]:
+    lost: Callable[[Task, str], Result] | None = None,
+) -> Generator[Result, None, None]:
     """Results of the tasks in their order, by an executor or else here, one after the other.
 
     A task whose worker is killed is tried once more. An exception of a task itself says which task
@@ -109,7 +115,7 @@ def mapped_by(
     call = partial(_do, _home(), run)
     if executor is None:
         return (call(number, task) for number, task in enumerate(tasks))
-    if isinstance(executor, str) and executor == PROCESSES:
+    if executor == PROCESSES:
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             # this is a worker, which imports the script that started it
             sys.exit(_NO_GUARD)
@@ -122,7 +128,7 @@ def mapped_by(
                 f"pickled, got: {error}"
             ) from None
         return _submitted(_Processes(workers), call, tasks, lost)
-    if not callable(getattr(executor, "submit", None)):
+    if isinstance(executor, str) or not callable(getattr(executor, "submit", None)):
         raise ValueError(
             f"executor must be a concurrent.futures.Executor or {PROCESSES!r}, got "
             f"{shown(executor)}"
@@ -135,7 +141,7 @@ def _home() -> tuple[str, int]:
     return platform.node(), os.getpid()
 
 
-def _do(home: tuple[str, int], run: Callable[[Any], Any], number: int, task: Any) -> Any:
+def _do(home: tuple[str, int], run: Callable[[Task], Result], number: int, task: Task) -> Result:
     """One task; away from home it keeps to one thread, unless the user says how many."""
     if home != _home() and not any(name in os.environ for name in THREADS):
         from threadpoolctl import threadpool_limits
@@ -180,11 +186,15 @@ class _Processes(Executor):
         self._threads = ThreadPoolExecutor(count or os.cpu_count())
         self._pools: dict[int, ProcessPoolExecutor] = {}
 
-    def submit(self, call: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+    def submit(
+        self, call: Callable[P, Result], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[Result]:
         """The call, to be done by the process of the next thread that is free."""
-        return self._threads.submit(self._by_own_process, call, *given, **named)
+        return self._threads.submit(self._by_own_process, call, *args, **kwargs)
 
-    def _by_own_process(self, call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    def _by_own_process(
+        self, call: Callable[P, Result], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Result:
         thread = threading.get_ident()
         if thread not in self._pools:
             self._pools[thread] = ProcessPoolExecutor(
@@ -194,7 +204,7 @@ class _Processes(Executor):
                 initializer=_begin_work,
             )
         try:
-            return self._pools[thread].submit(call, *given, **named).result()
+            return self._pools[thread].submit(call, *args, **kwargs).result()
         except BrokenExecutor:
             broken = self._pools.pop(thread)
             processes = _processes_of(broken)
@@ -218,17 +228,17 @@ class _Processes(Executor):
             pool.shutdown()
 
 
-def _processes_of(pool: Any) -> list[Any]:
+def _processes_of(pool: ProcessPoolExecutor) -> list[BaseProcess]:
     # methods for what is done with them come with Python 3.14; after a shutdown there are none
     return list((pool._processes or {}).values())
 
 
 def _submitted(
-    opening: AbstractContextManager[Any],
-    call: Callable[[int, Any], Any],
-    tasks: list[Any],
-    lost: Callable[[Any, str], Any] | None,
-) -> Generator[Any, None, None]:
+    opening: AbstractContextManager[Executor],
+    call: Callable[[int, Task], Result],
+    tasks: list[Task],
+    lost: Callable[[Task, str], Result] | None,
+) -> Generator[Result, None, None]:
     """Results in the order of the tasks; where they are not waited for, none is begun any more.
 
     Raises
@@ -237,11 +247,11 @@ def _submitted(
         On Ctrl-C, between results: in what is done with them it could be lost, as Python drops
         what is raised in a destructor, or when an import gives back its lock.
     """
-    futures = deque[Future[Any]]()
+    futures = deque[Future[Result]]()
 
-    def submit(number: int) -> Future[Any]:
+    def submit(number: int) -> Future[Result]:
         try:
-            future: Future[Any] = executor.submit(call, number, tasks[number])
+            return executor.submit(call, number, tasks[number])
         except BrokenExecutor as error:
             raise RuntimeError(
                 f"executor {executor!r} must take tasks again after a worker was lost, but it "
@@ -249,9 +259,8 @@ def _submitted(
             ) from error
         except Exception as error:
             raise RuntimeError(f"executor {executor!r} takes no task: {error}") from error
-        return future
 
-    def result(number: int, future: Future[Any]) -> Any:
+    def result(number: int, future: Future[Result]) -> Result:
         is_retried = False
         while True:
             interrupt.check()
@@ -296,7 +305,7 @@ _INSTALLED = "must be installed (pip install 'meanfield-attention[{}]')"
 @contextmanager
 def opened(
     name: str | None, scheduler: str | None = None, workers: int | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, Executor | str | int | None]]:
     """An executor by its name, for `mapped_by`, as long as the context lasts.
 
     Parameters
@@ -339,20 +348,21 @@ def opened(
 
 
 @contextmanager
-def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
+def _dask(scheduler: str | None, workers: int | None) -> Iterator[Executor]:
     try:
-        distributed: Any = importlib.import_module("distributed")
+        distributed = importlib.import_module("distributed")
     except ImportError as error:
         raise ValueError(f"executor 'dask' {_INSTALLED.format('cluster')}, got: {error}") from error
     with ExitStack() as stack:
         # a loss is said in one line
         stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))
+        cluster: object = scheduler
         if scheduler is None:
-            scheduler = stack.enter_context(_local_cluster(distributed, workers))
+            cluster = stack.enter_context(_local_cluster(distributed, workers))
         client, refused = None, ""
         try:
             # the default of a session is its user's, and one that fails would stay it
-            client = distributed.Client(scheduler, timeout=_PATIENCE, set_as_default=False)
+            client = distributed.Client(cluster, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError) as error:
             refused = str(error)
         if client is None:
@@ -360,28 +370,29 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
             gc.collect()
             raise ValueError(
                 f"scheduler must be the address of a dask scheduler that answers, such as "
-                f"tcp://host:8786, got {shown(scheduler)}: {refused}"
+                f"tcp://host:8786, got {shown(cluster)}: {refused}"
             )
         yield stack.enter_context(client).get_executor()
 
 
-def _local_cluster(distributed: Any, workers: int | None) -> Any:
+def _local_cluster(distributed: ModuleType, workers: int | None) -> AbstractContextManager[object]:
     """A cluster on this machine, each of whose workers runs one task at a time."""
     key = "distributed.nanny.pre-spawn-environ"
     config = importlib.import_module("dask.config")
     # how many threads a worker takes is what the user says, or what `_do` does
     environment = {name: it for name, it in config.get(key).items() if name not in THREADS}
     with config.set({key: environment}):
-        return distributed.LocalCluster(
+        cluster: AbstractContextManager[object] = distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             # any free port: another cluster may have the usual one
             dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         )
+    return cluster
 
 
-def _mpi() -> Any:
+def _mpi() -> Executor:
     try:
         from mpi4py import MPI
         from mpi4py.futures import MPIPoolExecutor
@@ -395,7 +406,8 @@ def _mpi() -> Any:
             f"executor 'mpi' must have at least two processes, got {size}: start it as "
             f"mpiexec -n N python -m mpi4py.futures -m meanfield …"
         )
-    return MPIPoolExecutor()
+    executor: Executor = MPIPoolExecutor()
+    return executor
 
 
 def drawn_entropy(rng: np.random.Generator) -> list[int]:
@@ -410,12 +422,12 @@ def spawn_seeds(rng: np.random.Generator, count: int) -> list[np.random.SeedSequ
 
 def run_tasks(
     executor: Executor | str | None,
-    run: Callable[[Any], Any],
-    tasks: list[Any],
+    run: Callable[[Task], Result],
+    tasks: list[Task],
     name: str,
     progress: bool,
     workers: int | None = None,
-) -> list[Any]:
+) -> list[Result]:
     """Results of the tasks in their order, see `mapped_by`, with a bar of this name.
 
     Raises
