@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
+from itertools import product
 
 import numpy as np
 import xarray as xr
@@ -98,30 +98,56 @@ def sobolev_order(dim: int) -> float:
     return -float((dim + 1) // 2)
 
 
+# a number of tokens, and the seed of their start
+Repeat = tuple[int, np.random.SeedSequence]
+
+
+def follow_tokens(
+    repeat: Repeat, law: Law, dynamics: AnyDynamics, t: Array, rtol: float, start: str = "sample"
+) -> Solution:
+    """The run of n tokens of a law, saved at times t.
+
+    Raises
+    ------
+    ArithmeticError
+        If it can't continue.
+    """
+    n, seed = repeat
+    draw = Particles.sample if start == "sample" else Particles.quantise
+    run = solve(draw(law, n, np.random.default_rng(seed)), dynamics, t[-1], t[1:], rtol=rtol)
+    if run.status != "finished":
+        raise ArithmeticError(f"the run of {n} tokens, repeat {seed.spawn_key[1]}: {run.message}")
+    return run
+
+
+def spawn_repeats(counts: list[int], repeats: int, rng: Rng) -> list[Repeat]:
+    """So many repeats of each number of tokens, with seeds that do not depend on the executor."""
+    entropy = drawn_entropy(rng) if isinstance(rng, np.random.Generator) else int(rng)
+    keys = product(range(len(counts)), range(repeats))
+    return [(counts[i], np.random.SeedSequence(entropy, spawn_key=(i, r))) for i, r in keys]
+
+
+def over_repeats(results: list[xr.Dataset], repeats: int) -> xr.Dataset:
+    """The results of all repeats over (n, repeat)."""
+    parts = [results[first : first + repeats] for first in range(0, len(results), repeats)]
+    return xr.concat([xr.concat(part, "repeat") for part in parts], "n", join="outer")
+
+
 def errors(
-    task: tuple[int, tuple[int | list[int], int, int]],
+    repeat: Repeat,
     law: Law,
     dynamics: Isotropic,
-    limit: tuple[Array, list[AnyMeasure], Array],
+    limit: tuple[Array, Sequence[AnyMeasure], Array],
     start: str,
     distances: tuple[str, ...],
     rtol: float,
 ) -> xr.Dataset:
     """Each quantity of n tokens over t, and the `fluctuation` of the mean over (t, axis).
 
-    The task is n and what the seed is made of; the limit has its times, measures and energies.
-
-    Raises
-    ------
-    ArithmeticError
-        If the tokens' run can't continue.
+    The limit has its times, measures and energies.
     """
-    (n, (entropy, *key)), (t, measures, limit_energies) = task, limit
-    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
-    draw = Particles.sample if start == "sample" else Particles.quantise
-    run = solve(draw(law, n, rng), dynamics, t[-1], t[1:], rtol=rtol)
-    if run.status != "finished":
-        raise ArithmeticError(f"the run of {n} tokens, repeat {key[1]}: {run.message}")
+    t, measures, limit_energies = limit
+    run = follow_tokens(repeat, law, dynamics, t, rtol, start)
     pairs = [(run.measures[i], mu) for i, mu in enumerate(measures)]
     beta, order = dynamics.beta, sobolev_order(law.dim)
     measured: dict[str, Callable[[AnyMeasure, AnyMeasure], float]] = {
@@ -137,7 +163,7 @@ def errors(
         | {
             "energy_error": ("t", np.abs(energies - limit_energies)),
             "mean_error": ("t", np.linalg.norm(gaps, axis=1)),
-            "fluctuation": (("t", "axis"), np.sqrt(n) * gaps),
+            "fluctuation": (("t", "axis"), np.sqrt(repeat[0]) * gaps),
         }
     )
 
@@ -232,31 +258,29 @@ def mean_field_limit(
     energies = np.array([energy(measure, dynamics.beta) for measure in limit.measures])
     run = partial(errors, law=law, dynamics=dynamics, start=start, distances=names, rtol=rtol)
     run = partial(run, limit=(limit.t, limit.measures, energies))
-    entropy = drawn_entropy(rng) if isinstance(rng, np.random.Generator) else int(rng)
-    tasks = [(size, (entropy, i, r)) for i, size in enumerate(counts) for r in range(repeats)]
+    tasks = spawn_repeats(counts, repeats, rng)
     results = run_tasks(executor, run, tasks, "mean_field_limit", progress, workers)
-    parts = [results[first : first + repeats] for first in range(0, len(results), repeats)]
-    ds: xr.Dataset = xr.concat([xr.concat(part, "repeat") for part in parts], "n")
+    ds = over_repeats(results, repeats)
     measured = [str(name) for name in ds if name != "fluctuation"]
     # Bonferroni: right however the quantities hang together
     each = 1.0 - (1.0 - _CONFIDENCE) / len(measured)
     rates = np.array([fitted_rates(np.array(counts), ds[name].values, each) for name in measured])
     constant, fluctuation = dobrushin_constant(dynamics), ds["fluctuation"]
     fluctuation.attrs |= {"long_name": "fluctuation of the mean", "comment": "√n ∫ x d(mu_n - mu)"}
-    data: dict[str, Any] = {
-        "rate": (("quantity", "t"), rates[:, 0]),
-        "rate_lower": (("quantity", "t"), rates[:, 1]),
-        "rate_upper": (("quantity", "t"), rates[:, 2]),
-        "normal_p": (("t", "axis"), normality(fluctuation.values[-1])),
-        "energy": ("t", energies),
-    }
+    ds = ds.assign(
+        rate=(("quantity", "t"), rates[:, 0]),
+        rate_lower=(("quantity", "t"), rates[:, 1]),
+        rate_upper=(("quantity", "t"), rates[:, 2]),
+        normal_p=(("t", "axis"), normality(fluctuation.values[-1])),
+        energy=("t", energies),
+    )
     if "w1" in ds:
         # C may be inf, and then has no product with t = 0
         later = limit.t > 0.0
         exponents = np.multiply(constant, limit.t, out=np.zeros(len(limit.t)), where=later)
         growth = np.exp(np.minimum(exponents, _LARGEST))
-        data["dobrushin"] = (("n", "t"), ds["w1"].values[:, :, :1].mean(axis=1) * growth)
-    ds = ds.assign(data).assign_coords(n=counts, t=limit.t, quantity=measured)
+        ds["dobrushin"] = ("n", "t"), ds["w1"].values[:, :, :1].mean(axis=1) * growth
+    ds = ds.assign_coords(n=counts, t=limit.t, quantity=measured)
     joint = f"jointly {100 * _CONFIDENCE:g} % for all quantities at a time"
     for end in "lower", "upper":
         ds[f"rate_{end}"].attrs = {"long_name": f"{end} end of the rate", "comment": joint}
@@ -297,7 +321,7 @@ def _distances(distances: Sequence[str] | None, law: Law) -> tuple[str, ...]:
 
 def density_run(
     law: Law, dynamics: AnyDynamics, t_end: float, save_at: int | ArrayLike
-) -> Solution[Any]:
+) -> Solution:
     """The run of the law's density, or of its flow map from where no space holds it.
 
     Raises

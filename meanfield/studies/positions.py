@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.integrate import DOP853
 
 from meanfield._checks import check_type, generator, integer, number, shown
-from meanfield.dynamics import AnyDynamics, Causal, Sum
-from meanfield.evolution import Solution, solve
+from meanfield.dynamics import AnyDynamics, Attention, Causal, Interaction, Isotropic, Sum
+from meanfield.evolution import Solution
 from meanfield.functionals.transport.distance import wasserstein
 from meanfield.laws.law import Law
-from meanfield.measures import AnyMeasure, Particles
-from meanfield.studies.executors import drawn_entropy, labelled, run_tasks
-from meanfield.studies.limit import ascending_counts, density_run, fitted_rates
+from meanfield.measures import AnyMeasure
+from meanfield.studies import limit as limits
+from meanfield.studies.executors import labelled, run_tasks
 from meanfield.typing import Array, ArrayLike, Integers, Rng
+
+# dynamics that may have a mask
+Maskable = Isotropic | Interaction | Attention | Sum
 
 # before it tokens see so few others that their errors, no small ones, fall more slowly
 _FITTED_AFTER = 32
@@ -74,13 +76,13 @@ def fitted_slope(tokens: Array, errors: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         slopes = np.einsum("w,rwt->rt", x / (x @ x), 0.5 * np.log(means))
     slopes[~np.isfinite(slopes)] = np.nan
-    slope, others = slopes[0], slopes[1:]
+    of_all, without_one = slopes[0], slopes[1:]
     if repeats == 1:
-        return np.array([slope, np.full_like(slope, np.nan)])
-    return np.array([slope, np.sqrt((repeats - 1) * others.var(axis=0))])
+        return np.array([of_all, np.full_like(of_all, np.nan)])
+    return np.array([of_all, np.sqrt((repeats - 1) * without_one.var(axis=0))])
 
 
-def _without_mask(dynamics: Any) -> Any:
+def _without_mask(dynamics: AnyDynamics) -> Maskable:
     """The dynamics of which each token sees all.
 
     Raises
@@ -101,14 +103,15 @@ def _without_mask(dynamics: Any) -> Any:
         replace(term, mask=None) if is_masked else term
         for term, is_masked in zip(terms, are_masked, strict=True)
     ]
-    return Sum(plain, weights=dynamics.weights) if isinstance(dynamics, Sum) else plain[0]
+    single: Maskable = plain[0]
+    return Sum(plain, weights=dynamics.weights) if isinstance(dynamics, Sum) else single
 
 
 # the length of a step of characteristics, and times and measures of its stages
 Step = tuple[float, list[tuple[float, AnyMeasure]]]
 
 
-def characteristic_steps(law: Law, dynamics: AnyDynamics, run: Solution[Any]) -> list[list[Step]]:
+def characteristic_steps(law: Law, dynamics: AnyDynamics, run: Solution) -> list[list[Step]]:
     """Steps from each save of a density's run to the next, as many as it took itself.
 
     The run is done again with a save at each stage, so that a step has the measures there.
@@ -122,14 +125,14 @@ def characteristic_steps(law: Law, dynamics: AnyDynamics, run: Solution[Any]) ->
         stages[:, DOP853.C == 1.0] = edges[1:, None]
         legs.append(stages)
     times = np.unique(np.concatenate([run.t, *map(np.ravel, legs)]))
-    fine = density_run(law, dynamics, run.t[-1], times[1:])
+    fine = limits.density_run(law, dynamics, run.t[-1], times[1:])
     return [
         [(row[-1] - row[0], [(t, fine.at(t)) for t in row.tolist()]) for row in stages]
         for stages in legs
     ]
 
 
-def follow_characteristics(dynamics: Any, steps: list[Step], points: Array) -> Array:
+def follow_characteristics(dynamics: Maskable, steps: list[Step], points: Array) -> Array:
     """Follow unit rows (n, d) along X by the method of Dormand and Prince of order 8."""
     for length, stages in steps:
         velocities: list[Array] = []
@@ -144,29 +147,21 @@ def follow_characteristics(dynamics: Any, steps: list[Step], points: Array) -> A
 
 
 def errors(
-    task: tuple[int, tuple[int | list[int], int, int]],
+    repeat: limits.Repeat,
     law: Law,
-    dynamics: tuple[Any, Any],
+    dynamics: tuple[AnyDynamics, Maskable],
     t: Array,
     limit: tuple[list[AnyMeasure], list[list[Step]]],
     rtol: float,
 ) -> xr.Dataset:
     """The error of n tokens in each window over t, and `w1` of all of them on the circle.
 
-    The task is n and what the seed is made of; the dynamics are that with its mask and that
-    without, the limit has its measures at times t and the steps between them.
-
-    Raises
-    ------
-    ArithmeticError
-        If the tokens' run can't continue.
+    The dynamics are that with its mask and that without, the limit has its measures at times t and
+    the steps between them.
     """
-    (n, (entropy, *key)), (masked, plain), (measures, legs) = task, dynamics, limit
-    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
-    run = solve(Particles.sample(law, n, rng), masked, t[-1], t[1:], rtol=rtol)
-    if run.status != "finished":
-        raise ArithmeticError(f"the run of {n} tokens, repeat {key[1]}: {run.message}")
-    ends, places, rows = window_ends(n), run[0].points, [np.zeros(len(window_ends(n)))]
+    (masked, plain), (measures, legs), ends = dynamics, limit, window_ends(repeat[0])
+    run = limits.follow_tokens(repeat, law, masked, t, rtol)
+    places, rows = run[0].points, [np.zeros(len(ends))]
     for leg, tokens in zip(legs, run[1:], strict=True):
         places = follow_characteristics(plain, leg, places)
         chords = np.linalg.norm(tokens.points - places, axis=1)
@@ -252,24 +247,23 @@ def causal_limit(
     >>> dict(ds["error"].sizes)
     {'n': 1, 'repeat': 2, 'window': 7, 't': 2}
     """
-    counts = ascending_counts(n)
+    counts = limits.ascending_counts(n)
     repeats = integer("repeats", repeats, low=1)
     generator("rng", rng)
     check_type("law", law, Law, "one with dim, pdf and sample")
     plain = _without_mask(dynamics)
     rtol = number("rtol", rtol, low=3e-14, high=1e-2)
-    limit = density_run(law, plain, t_end, save_at)
+    limit = limits.density_run(law, plain, t_end, save_at)
     steps = characteristic_steps(law, plain, limit)
     run = partial(errors, law=law, dynamics=(dynamics, plain), t=limit.t, rtol=rtol)
     run = partial(run, limit=(list(limit.measures), steps))
-    entropy = drawn_entropy(rng) if isinstance(rng, np.random.Generator) else int(rng)
-    tasks = [(size, (entropy, i, r)) for i, size in enumerate(counts) for r in range(repeats)]
-    results = run_tasks(executor, run, tasks, "causal_limit", progress, workers)
-    parts = [results[first : first + repeats] for first in range(0, len(results), repeats)]
-    ds: xr.Dataset = xr.concat([xr.concat(part, "repeat") for part in parts], "n", join="outer")
+    tasks = limits.spawn_repeats(counts, repeats, rng)
+    ds = limits.over_repeats(
+        run_tasks(executor, run, tasks, "causal_limit", progress, workers), repeats
+    )
     ds = ds.assign_coords(n=counts, t=limit.t).assign(_by_window(counts, ds["error"].values))
     if "w1" in ds:
-        rates = fitted_rates(np.array(counts), ds["w1"].values, _CONFIDENCE)
+        rates = limits.fitted_rates(np.array(counts), ds["w1"].values, _CONFIDENCE)
         names = "rate", "rate_lower", "rate_upper"
         ds = ds.assign({name: ("t", row) for name, row in zip(names, rates, strict=True)})
     ds.attrs = {
@@ -291,7 +285,7 @@ _ABOUT = {
 }
 
 
-def _by_window(counts: list[int], errors: Array) -> dict[str, Any]:
+def _by_window(counts: list[int], errors: Array) -> dict[str, tuple[tuple[str, ...], Array]]:
     """The root mean squares of errors (n, repeat, window, t), and their slopes."""
     size, repeats, windows, times = errors.shape
     last, tokens = np.full((2, size, windows), np.nan)
@@ -306,8 +300,10 @@ def _by_window(counts: list[int], errors: Array) -> dict[str, Any]:
     rms = np.sqrt(squares.mean(axis=1))
     # 0/0 for a single repeat, and at the start, where all errors are 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        spread = np.sqrt(((squares - rms[:, None] ** 2) ** 2).sum(axis=1) / (repeats - 1) / repeats)
-        standard_error = np.where(rms > 0.0, spread / (2.0 * rms), spread)
+        of_squares = np.sqrt(
+            ((squares - rms[:, None] ** 2) ** 2).sum(axis=1) / (repeats - 1) / repeats
+        )
+        standard_error = np.where(rms > 0.0, of_squares / (2.0 * rms), of_squares)
     return {
         "last_token": (("n", "window"), last),
         "token": (("n", "window"), tokens),
