@@ -131,11 +131,11 @@ def compare(
     gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
     boolean("progress", progress)
     times = _common_times(a, b) if save_at is None else _asked_times(a, b, save_at)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     gaps: dict[str, list[tuple[float, str]]] = {name: [] for name in names}
     for t in tqdm(times.tolist(), disable=not progress):
         mu, nu = a.at(t), b.at(t)
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             name: [_number(name, a, mu, t), _number(name, b, nu, t)] for name in _NUMBERS
         }
         row["mean"] = [mu.mean(), nu.mean()]
@@ -185,22 +185,22 @@ def _asked_times(a: Solution, b: Solution, save_at: int | ArrayLike) -> Array:
     return save_times(start, end, save_at)
 
 
-def _energy_of(dynamics: Any, dim: int) -> tuple[Any, ...]:
+def _energy_of(dynamics: Any, dim: int) -> tuple[object, ...]:
     """The record that tells the functional of a dynamics from others; noise does not change it."""
-    own = dynamics.energy_functional
-    if own is None:
+    energy = dynamics.energy_functional
+    if energy is None:
         return ()
     if dynamics.varies:
-        return own.symbol, tuple(dynamics.own_terms), dynamics.own_weights
-    if own.parts:
-        each = zip(own.parts, dynamics.terms, strict=True)
+        return energy.symbol, tuple(dynamics.own_terms), dynamics.own_weights
+    if energy.parts:
+        each = zip(energy.parts, dynamics.terms, strict=True)
         return tuple((factor, *_energy_of(term, dim)) for (factor, _), term in each)
-    if own.potential is not None:
-        return own.symbol, replace(dynamics, noise=0.0)
-    if own.functional is not None:
-        return own.symbol, repr(dynamics)
-    form = None if own.form is None else symmetric("form", own.form, dim).tolist()
-    return own.symbol, own.kernel, own.beta, form
+    if energy.potential is not None:
+        return energy.symbol, replace(dynamics, noise=0.0)
+    if energy.functional is not None:
+        return energy.symbol, repr(dynamics)
+    form = None if energy.form is None else symmetric("form", energy.form, dim).tolist()
+    return energy.symbol, energy.kernel, energy.beta, form
 
 
 def _owner(sol: Solution) -> AnyDynamics:
@@ -273,7 +273,7 @@ def _lacking(values: Array, *runs: Solution) -> str:
     return "; ".join(f"{' and '.join(labels)} {reason}" for reason, labels in lacking.items())
 
 
-def _dataset(times: Array, rows: Sequence[dict[str, Any]], beta: float) -> xr.Dataset:
+def _dataset(times: Array, rows: Sequence[dict[str, object]], beta: float) -> xr.Dataset:
     """The numbers of all times as variables."""
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}

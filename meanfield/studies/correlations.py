@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -60,7 +59,7 @@ class PairEquation:
     def __init__(self, closure: str, beta: float, n: int, space: Circle) -> None:
         self._closure, self._space = closure, space
         h = np.exp(beta * np.cos(space.angles)) * np.sin(space.angles)
-        self._own, self._others = 2.0 / n, (2.0 * n - 4.0) / n
+        self._of_pair, self._of_third = 2.0 / n, (2.0 * n - 4.0) / n
         self._h, self._h_modes = h, space.analysis(h)
         self._degrees = space.degrees.astype(np.float64)
 
@@ -68,14 +67,14 @@ class PairEquation:
         """dc/dt, shape (kmax + 1,); that of c_0 is 0."""
         space, f = self._space, self._space.synthesis(c)
         pulled = self._h * f
-        flux = self._own * pulled
+        flux = self._of_pair * pulled
         if self._closure == "cumulant":
-            flux += self._others * space.synthesis(self._h_modes * c)
+            flux += self._of_third * space.synthesis(self._h_modes * c)
         elif self._closure == "kirkwood":
             with_third = space.synthesis(space.analysis(pulled) * c)
             # f * f > 0 where f >= 0 is; elsewhere a nan ends the run
             with np.errstate(divide="ignore", invalid="ignore"):
-                flux += self._others * f * with_third / space.synthesis(c * c)
+                flux += self._of_third * f * with_third / space.synthesis(c * c)
         # ∂_x of an odd series: its coefficients are imaginary
         return np.asarray(-self._degrees * space.analysis(flux).imag)
 
@@ -248,7 +247,7 @@ def break_errors(repeats: int, numbers: int) -> float:
 
 def _breaks(
     closed: list[Closed], linear: Array, times: Array, means: Array, errors: Array
-) -> dict[str, Any]:
+) -> dict[str, tuple[str | tuple[str, ...], Array]]:
     """First times at which modes are off; not t = 0, where all of them are exact."""
     allowed = np.maximum(errors, AMOUNT)
 

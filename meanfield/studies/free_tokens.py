@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -221,7 +220,9 @@ def _solve(
 class _Scores:
     """β<Qx_i, Kx_j> less each row's largest."""
 
-    def __init__(self, dim: int, beta: float, query: Any, key: Any, value: Any) -> None:
+    def __init__(
+        self, dim: int, beta: float, query: ArrayLike, key: ArrayLike, value: ArrayLike
+    ) -> None:
         self._beta, self._query = beta, _matrix("Q", query, dim)
         self._key, self.value = _matrix("K", key, dim), _matrix("V", value, dim)
         if len(self._query) != len(self._key) or len(self.value) != dim:
@@ -239,10 +240,10 @@ class _Scores:
         return np.asarray((points @ self._query.T) @ (points @ self._key.T).T)
 
 
-def _matrix(name: str, given: Any, dim: int) -> Array:
-    if is_single(given):
-        return number(name, given) * np.eye(dim)
-    matrix = real_array(name, given, 2)
+def _matrix(name: str, values: ArrayLike, dim: int) -> Array:
+    if is_single(values):
+        return number(name, values) * np.eye(dim)
+    matrix = real_array(name, values, 2)
     if matrix.shape[1] != dim:
         raise ValueError(f"{name} must have d = {dim} columns, got shape {matrix.shape}")
     return matrix
@@ -286,8 +287,8 @@ class _Targets:
     def _behind(self, z: Array) -> Array:
         """By what share of their size scores are below the largest one of the token, (n, n)."""
         ranked = self._scores.ranked(z)
-        scale = np.maximum(np.abs(ranked).max(axis=1, keepdims=True), 1.0)
-        return np.asarray((ranked.max(axis=1, keepdims=True) - ranked) / scale)
+        sizes = np.maximum(np.abs(ranked).max(axis=1, keepdims=True), 1.0)
+        return np.asarray((ranked.max(axis=1, keepdims=True) - ranked) / sizes)
 
     def __call__(self, state: Array) -> float:
         """Below 0 where a token's target has fallen behind another one."""

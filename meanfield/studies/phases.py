@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -144,8 +143,8 @@ def phase_diagram(
     return labelled(ds, _ABOUT)
 
 
-def _checked(dynamics: Any, dim: int) -> list[AnyAttention]:
-    runs = _checks.several("dynamics", dynamics)
+def _checked(dynamics: AnyAttention | Sequence[AnyAttention], dim: int) -> list[AnyAttention]:
+    runs: list[AnyAttention] = _checks.several("dynamics", dynamics)
     if len({type(candidate) for candidate in runs}) > 1:
         raise ValueError(f"dynamics must be of one class, got {_checks.shown(runs)}")
     refuse_schedules("dynamics", runs, "β is that of a row of the diagram")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import xarray as xr
@@ -19,7 +19,7 @@ from meanfield.measures.clusters import RADIUS, clusters
 from meanfield.spaces.geometry import circle_angles
 from meanfield.studies.executors import pad, run_tasks
 from meanfield.theory import check_attention, growth_rates
-from meanfield.typing import Array, NDArray, Rng
+from meanfield.typing import Array, Integers, Rng
 
 # below this size a mode is in the linear regime
 _SMALL = 0.01
@@ -196,7 +196,7 @@ def _fitted_rate(times: Array, mode: Array) -> float:
     return float(np.polyfit(times[:end], np.log(mode[:end]), 1)[0])
 
 
-def _plateaus(times: Array, counts: NDArray[Any]) -> list[tuple[float, float, int]]:
+def _plateaus(times: Array, counts: Integers) -> list[tuple[float, float, int]]:
     """Start, end and number of clusters of each stretch of times with equally many."""
     edges = np.flatnonzero(np.diff(counts)) + 1
     stretches = zip([0, *edges], [*edges, len(counts)], strict=True)

@@ -17,7 +17,7 @@ from numpy.polynomial import Polynomial
 from scipy.optimize import minimize
 
 from meanfield import _checks
-from meanfield._checks import EPS, generator, integer, is_single, number, real_array, shown
+from meanfield._checks import EPS, generator, integer, is_single, number, real_array, several, shown
 from meanfield.dynamics.isotropic import SA
 from meanfield.evolution.loop import solve
 from meanfield.kernels import multipliers
@@ -29,7 +29,7 @@ from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplici
 from meanfield.spaces.geometry import circle_points
 from meanfield.studies.executors import labelled, pad, run_tasks, spawn_seeds
 from meanfield.theory import growth_rates
-from meanfield.typing import Array, Rng
+from meanfield.typing import Array, ArrayLike, Rng
 
 PARTS = ("coefficients", "identity", "search", "flows")
 FAULT = "a fault of this package or its libraries, not of the proposition"
@@ -58,7 +58,7 @@ def proposition_3_4(
     beta: float | tuple[float, float] | None,
     dim: int,
     *,
-    potential: Any = None,
+    potential: Callable[[Array], Array] | ArrayLike | None = None,
     kmax: int | None = None,
     n_measures: int = 1000,
     repeats: int = 3,
@@ -204,11 +204,11 @@ def _examine(
     return identity(energy, rng) if part == "identity" else flows(energy, repeats, rng)
 
 
-def _interval(beta: Any) -> tuple[float, float]:
+def _interval(beta: float | tuple[float, float] | None) -> tuple[float, float]:
     if is_single(beta):
         point = number("beta", beta, low=0, high=_LARGEST_BETA)
         return point, point
-    ends = list(beta)
+    ends = several("beta", beta)
     if len(ends) != 2:
         raise ValueError(f"beta must be one number or two, low and high, got {shown(beta)}")
     low = number("beta", ends[0], above=0, high=_LARGEST_BETA)
@@ -380,7 +380,9 @@ def attention_energy(beta: float, dim: int, kmax: int) -> PairEnergy:
     return PairEnergy(dim, weights, ROUNDING * weights, 1.0, float(shares[0]), gap, error, beta)
 
 
-def energy_of(potential: Any, dim: int, kmax: int | None) -> PairEnergy:
+def energy_of(
+    potential: Callable[[Array], Array] | ArrayLike, dim: int, kmax: int | None
+) -> PairEnergy:
     """The energy of a callable of t, or of the polynomial of coefficients a_0, a_1, ….
 
     Λ_k of a polynomial are exact, those of a callable are right to 1e-13 ∫ |W P_k| dσ.
@@ -392,14 +394,16 @@ def energy_of(potential: Any, dim: int, kmax: int | None) -> PairEnergy:
         beyond kmax.
     """
     exact: list[Fraction] = []
-    if not callable(potential):
+    if callable(potential):
+        function: Callable[[Array], Array] = potential
+    else:
         coefficients = _coefficients(potential)
         exact = exact_coefficients([Fraction(a) for a in coefficients], dim)
         # a constant adds to all energies alike, and would drown the rest
-        potential, kmax = Polynomial([0.0, *coefficients[1:]]), len(coefficients) - 1
+        function, kmax = Polynomial([0.0, *coefficients[1:]]), len(coefficients) - 1
     kmax = kmax or _DEGREES
     grid = np.concatenate([np.linspace(-1.0, 1.0, _COSINES), gauss_gegenbauer(dim, 64)[0]])
-    on_grid = potential(grid)
+    on_grid = function(grid)
     if getattr(on_grid, "shape", None) != grid.shape:
         raise ValueError(f"potential must give an array, a number for each t, got {shown(on_grid)}")
     on_grid = real_array("potential(t), t in [-1, 1],", on_grid, 1)
@@ -420,7 +424,7 @@ def energy_of(potential: Any, dim: int, kmax: int | None) -> PairEnergy:
     else:
         nodes, weights = gauss_gegenbauer(dim, 2 * kmax + 64)
         # Λ_k = ∫ W(t) P_k(t) dσ, and the rounding of each
-        parts = gegenbauer(dim, kmax, nodes) * (weights * potential(nodes))
+        parts = gegenbauer(dim, kmax, nodes) * (weights * function(nodes))
         values, errors = parts.sum(axis=1), ROUNDING * np.abs(parts).sum(axis=1)
         counts = multiplicities(dim, kmax)
         sizes, rounding = np.where(np.abs(values) > errors, values, 0.0) * counts, errors * counts
@@ -428,18 +432,20 @@ def energy_of(potential: Any, dim: int, kmax: int | None) -> PairEnergy:
         centre = float(values[0])
         terms = largest + abs(centre)
     sizes[0] = rounding[0] = 0.0
-    deviation = float(np.abs(on_grid - centre).max())
-    if not deviation > ROUNDING * largest or not sizes.any():
+    largest_gap = float(np.abs(on_grid - centre).max())
+    if not largest_gap > ROUNDING * largest or not sizes.any():
         raise ValueError(
             f"potential must not be constant on [-1, 1] to {ROUNDING:g}, got {values[0]:g}"
         )
     # W(1) is the last value before those at Gauss nodes
-    dirac, error = (float(on_grid[_COSINES - 1]) - centre) / deviation, ROUNDING * terms / deviation
-    own = (dirac, centre, deviation, error, np.nan, potential, values, errors, exact)
-    return PairEnergy(dim, sizes / deviation, rounding / deviation, *own)
+    dirac = (float(on_grid[_COSINES - 1]) - centre) / largest_gap
+    error = ROUNDING * terms / largest_gap
+    weights, unresolved = sizes / largest_gap, rounding / largest_gap
+    numbers = dirac, centre, largest_gap, error, np.nan
+    return PairEnergy(dim, weights, unresolved, *numbers, function, values, errors, exact)
 
 
-def _coefficients(potential: Any) -> Array:
+def _coefficients(potential: ArrayLike) -> Array:
     """a_0, a_1, … without the zeros at the end."""
     if is_single(potential):
         raise ValueError(
@@ -924,8 +930,8 @@ def _down(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     beta, dim, unit = energy.beta, energy.dim, max(1.0, energy.centre / energy.deviation)
     space = Circle(64) if dim == 2 else Zonal(dim, 12)
     # high degrees linger, unseen in E; and what doesn't spread is not followed far
-    limits: dict[str, Any] = {"tail_tol": 1e-4, "max_size": 4 * (space.size + 1)}
-    measure: AnyMeasure = Density(space, random_law(dim, rng), **limits)
+    most = 4 * (space.size + 1)
+    measure: AnyMeasure = Density(space, random_law(dim, rng), tail_tol=1e-4, max_size=most)
     # the start's own degrees; higher ones come from products
     slowest = float(growth_rates(SA(beta), dim, _LAW)[1:].min())
     t, stage = 0.0, min(_LONGEST, _LIFETIMES / slowest)

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -26,6 +25,9 @@ from meanfield.spaces.zonal import Zonal
 from meanfield.studies.executors import labelled, run_tasks
 from meanfield.theory import check_attention, critical_noise, energy_uniform
 from meanfield.typing import Array, ArrayLike, NDArray
+
+# of matrices that need not be symmetric
+Eigenvalues = Array | NDArray[np.complex128]
 
 # W * mu has no digits left here, and its density far fewer than none
 _SMALLEST = 1e-300
@@ -433,7 +435,7 @@ class Linearisation:
         self._by_sums = equation.lam > 0.0 and beta > _LARGEST_BETA
         self._kernel = cache(self._averaged)
 
-    def rates(self, b: Array, rho: float, count: int) -> NDArray[Any]:
+    def rates(self, b: Array, rho: float, count: int) -> Eigenvalues:
         """Eigenvalues over τ of the state with moments b (K,) on so many nodes, fastest first."""
         grid = self.equation.grid(count)
         state = self.equation.state(b, rho, grid)
@@ -458,7 +460,7 @@ class Linearisation:
         rates = np.linalg.eigvals(form @ (rho * drawn - np.eye(len(form))))
         return np.asarray(rates[np.argsort(-rates.real)])
 
-    def unstable(self, b: Array, rho: float, count: int, rates: NDArray[Any]) -> int:
+    def unstable(self, b: Array, rho: float, count: int, rates: Eigenvalues) -> int:
         """Number of axisymmetric perturbations that grow, where these are the rates.
 
         Newton's Jacobian 1 - ρT has as many negative eigenvalues as growth is positive: under USA
