@@ -145,15 +145,15 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
     return np.asarray(known.sign * rates - known.noise * laplacian)
 
 
-def _with_kernel(dynamics: Any) -> Any:
+def _with_kernel(dynamics: object) -> Dynamics:
     """The dynamics as equations know it; refused without a kernel."""
     known = _constant(dynamics)
     refuse_mask(known)
     # a class, or a number, is no dynamics, whatever attributes it has
-    lacking: list[Any] = [dynamics]
+    lacking: list[object] = [dynamics]
     if known is not None:
         lacking = [term for _, term in known.weighted_terms if term.pair_kernel is None]
-    if lacking or layer_step(dynamics) is not None:
+    if known is None or lacking or layer_step(dynamics) is not None:
         raise ValueError(
             f"dynamics must have a kernel, as SA, USA, DoublyStochastic, Interaction or "
             f"CircleInteraction, since under others the uniform measure need not stay, got "
@@ -162,12 +162,12 @@ def _with_kernel(dynamics: Any) -> Any:
     return known
 
 
-def _slopes(dynamics: Isotropic, dim: int, kmax: int) -> Array:
+def _slopes(dynamics: Dynamics, dim: int, kmax: int) -> Array:
     """Λ_k/β [/ Λ_0, / (Λ_0 + Λ_k)] for k = 0 … kmax, 0 for k = 0.
 
     Λ_k(β, d)/β = Λ_{k-1}(β, d+2)/d, which loses nothing where β is small.
     """
-    beta, slopes = dynamics.beta, np.zeros(kmax + 1)
+    beta, slopes = dynamics.pair_kernel.growth, np.zeros(kmax + 1)
     if kmax == 0:
         return slopes
     if not dynamics.normalised:
@@ -255,7 +255,9 @@ def transition_beta(dim: int) -> float:
 def energy_uniform(dynamics: float | AnyDynamics, dim: int) -> float: ...
 @overload
 def energy_uniform(dynamics: Array | Sequence[float], dim: int) -> Array: ...
-def energy_uniform(dynamics: Any, dim: int) -> Any:
+def energy_uniform(
+    dynamics: float | Array | Sequence[float] | AnyDynamics, dim: int
+) -> float | Array:
     """E(σ), of a number β that of SA and USA, Λ_0(β, d)/(2β), the minimum (Proposition 3.4).
 
     0 at β = 0. DoublyStochastic has log Λ_0(β, d)/(2β), a kernel s half the mean of its primitive,
@@ -293,22 +295,22 @@ def energy_uniform(dynamics: Any, dim: int) -> Any:
     check_dim(known, dim)
     if (energy := known.energy_functional) is None:
         raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known.why_no_energy}")
-    if isinstance(known, Sum):
-        each = zip(energy.parts, known.terms, strict=True)
-        return sum(factor * energy_uniform(term, dim) for (factor, _), term in each)
+    if energy.parts:
+        each = zip(energy.parts, known.weighted_terms, strict=True)
+        return sum(factor * energy_uniform(term, dim) for (factor, _), (_, term) in each)
     if energy.entropic:
-        return 0.5 * multipliers.log_first_over_beta(known.beta, dim)
+        return 0.5 * multipliers.log_first_over_beta(energy.beta, dim)
     if known.pair_kernel.growth is not None:
-        return _uniform(known.beta, dim)
+        return _uniform(known.pair_kernel.growth, dim)
     series = known.pair_kernel.series(dim, 0)
-    return 0.5 * series.size * float(series.primitive[0].real) * math.exp(series.log_unit)
+    return float(0.5 * series.size * float(series.primitive[0].real) * math.exp(series.log_unit))
 
 
 @overload
 def energy_dirac(dynamics: float | AnyDynamics) -> float: ...
 @overload
 def energy_dirac(dynamics: Array | Sequence[float]) -> Array: ...
-def energy_dirac(dynamics: Any) -> Any:
+def energy_dirac(dynamics: float | Array | Sequence[float] | AnyDynamics) -> float | Array:
     """E(δ), of a number β that of SA and USA, e^β/(2β), the maximum (Proposition 3.4).
 
     1/2 at β = 0, and under DoublyStochastic at every β, where u² e^β = 1. A kernel s has half its
@@ -338,14 +340,15 @@ def energy_dirac(dynamics: Any) -> Any:
     """
     if not hasattr(dynamics, "noise"):
         return _each("beta", _dirac, dynamics)
-    known: Any = _constant(dynamics)
+    known = _constant(dynamics)
     if known is None:
         raise ValueError(f"dynamics must be a number or a dynamics, got {shown(dynamics)}")
-    if isinstance(known, Isotropic) and not known.is_balanced:
-        return _dirac(known.beta)
     energy = known.energy_at_any_size
     if energy is None:
         raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known.why_no_energy}")
+    kernel = known.pair_kernel
+    if kernel is not None and kernel.growth is not None and not known.is_balanced:
+        return _dirac(kernel.growth)
     if not energy.has_bounds:
         raise ValueError(
             f"dynamics must have an energy with a largest value at a Dirac mass that is known, got "
@@ -368,23 +371,23 @@ def _dirac(beta: float) -> float:
         return _over_2_beta(np.exp(beta), beta) if beta else 0.5
 
 
-def _each(name: str, function: Callable[[float], Any], given: Any) -> Any:
+def _each(name: str, function: Callable[[float], float | Array], numbers: Any) -> float | Array:
     """A function of one number, or of each of an array, along its first axes."""
-    if is_single(given):
-        return function(given)
-    values = real_array(name, given, None)
+    if is_single(numbers):
+        return function(numbers)
+    values = real_array(name, numbers, None)
     results = np.array([function(value) for value in values.ravel().tolist()])
     return results.reshape(values.shape + results.shape[1:])
 
 
-def _over_2_beta(value: Any, beta: float) -> float:
+def _over_2_beta(value: float, beta: float) -> float:
     quotient = float(value) / (2.0 * beta)
     if math.isfinite(quotient):
         return quotient
     raise ValueError(f"beta must be 0 or from 1e-307 to 709 for an energy in float64, got {beta:g}")
 
 
-def _constant(dynamics: Any) -> Dynamics | None:
+def _constant(dynamics: object) -> Dynamics | None:
     """The dynamics that equations know of what may be none: then None.
 
     Raises
@@ -398,15 +401,15 @@ def _constant(dynamics: Any) -> Dynamics | None:
     return known
 
 
-def _plain(dynamics: Any, **asked: Any) -> Isotropic:
+def _plain(dynamics: AnyDynamics, **allowed: bool) -> Isotropic:
     """The attention without matrices that a dynamics is; see `check_attention`."""
     # the discrete layers of a dynamics are not its flow
     known = _constant(dynamics) if layer_step(dynamics) is None else None
-    return check_attention(known or dynamics, **asked)
+    return check_attention(known or dynamics, **allowed)
 
 
 def check_attention(
-    dynamics: Any,
+    dynamics: object,
     *,
     is_balanced: bool = True,
     attracts: bool = False,
@@ -497,7 +500,9 @@ _LARGEST_LOG = math.log(1.7e308)
 def orthogonal_tokens(dynamics: AnyDynamics, n: int, t: float) -> float: ...
 @overload
 def orthogonal_tokens(dynamics: AnyDynamics, n: int, t: Array | Sequence[float]) -> Array: ...
-def orthogonal_tokens(dynamics: AnyDynamics, n: int, t: Any) -> Any:
+def orthogonal_tokens(
+    dynamics: AnyDynamics, n: int, t: float | Array | Sequence[float]
+) -> float | Array:
     """γ(t) = <x_i, x_j> of n tokens that start orthogonal: (6.9) for SA, (6.10) for USA.
 
     For DoublyStochastic (6.9), too: tokens of equal inner products have equal rows of attention.
@@ -531,7 +536,7 @@ def orthogonal_tokens(dynamics: AnyDynamics, n: int, t: Any) -> Any:
     """
     n = integer("n", n, low=2)
     known = _plain(dynamics, attracts=True, has_noise=False)
-    return _each("t", lambda one: _orthogonal_tokens(known, n, one), t)
+    return _each("t", lambda time: _orthogonal_tokens(known, n, time), t)
 
 
 def _orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
@@ -727,7 +732,9 @@ def ott_antonsen(coupling: float, start: float, t: float, *, width: float = 0.0)
 def ott_antonsen(
     coupling: float, start: float, t: Array | Sequence[float], *, width: float = 0.0
 ) -> Array: ...
-def ott_antonsen(coupling: float, start: float, t: Any, *, width: float = 0.0) -> float | Array:
+def ott_antonsen(
+    coupling: float, start: float, t: float | Array | Sequence[float], *, width: float = 0.0
+) -> float | Array:
     """r(t) of Kuramoto's dynamics on the Ott–Antonsen manifold, r' = (K/2 - γ) r - (K/2) r³.
 
     There the density at t = 0 is the Poisson kernel (1 - r²)/(1 - 2r cos θ + r²), at every
