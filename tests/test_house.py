@@ -31,7 +31,8 @@ DOORS = {
     "pyfftw": {"spaces.circle"},
     "ducc0": {"spaces", "kernels.bilinear"},
     "shtns": {"spaces.sphere"},
-    "xarray": {"evolution", "studies", "trained", "cli"},
+    # `plot` names its types and imports nothing
+    "xarray": {"evolution", "studies", "trained", "cli", "plot"},
     "h5netcdf": {"evolution.netcdf"},
     "h5py": {"evolution.netcdf"},
     "tqdm": {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import cycle
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,6 +12,9 @@ from matplotlib.figure import Figure
 from meanfield._checks import one_of
 from meanfield.plot import frames
 from meanfield.typing import Array
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _LINES = ("-", "--")
 # a comparison is drawn by these, and a sweep by default
@@ -21,7 +25,7 @@ _FIRST = (
 )
 
 
-def comparison(ds: Any) -> Figure:
+def comparison(ds: xr.Dataset) -> Figure:
     """Two runs over t: the energy of each, and how far they are apart.
 
     If W_1 lies in a bracket, a band reaches from its lower to its upper end.
@@ -61,8 +65,7 @@ def comparison(ds: Any) -> Figure:
         ax.legend(**frames.LEGEND)
     for (name, label), colour in zip(_DISTANCES.items(), frames.CYCLE, strict=False):
         if name in ds:
-            kind: dict[str, Any] = {"color": colour, "markersize": 3, "clip_on": False}
-            apart.plot(ds["t"], ds[name], "o-", label=label, **kind)
+            apart.plot(ds["t"], ds[name], "o-", c=colour, label=label, markersize=3, clip_on=False)
     heights, least = np.concatenate([line.get_ydata() for line in apart.lines]), 0.0
     if frames.is_wide(heights[heights > 0.0]):
         # 0 is on no such axis
@@ -85,7 +88,7 @@ def comparison(ds: Any) -> Figure:
     return frames.finish(figure, title, [*others, apart])
 
 
-def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
+def sweep(ds: xr.Dataset, name: str | None = None, ax: Axes | None = None) -> Axes:
     """A number of a sweep over its grid: a curve over one key, a map in colours over two.
 
     If one of two keys has words as its values, there is a curve for each. A number over t, such
@@ -118,9 +121,8 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
     'y'
     """
     frames.check_dataset(ds, "sweep", ("status",))
-    over = set(ds["status"].dims)
-    numbers = [str(n) for n, variable in ds.data_vars.items() if variable.dtype.kind in "iuf"]
-    numbers = [n for n in numbers if over <= set(ds[n].dims)]
+    over = {str(dim) for dim in ds["status"].dims}
+    numbers = [str(n) for n in ds.data_vars if _is_number(ds[n]) and over <= set(ds[n].dims)]
     if not numbers:
         raise ValueError(f"ds must have a number over {sorted(over)}, got {list(ds.data_vars)}")
     if name is None:
@@ -136,49 +138,45 @@ def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
         )
     ax = frames.new_axes() if ax is None else frames.check_axes(ax, set())
     # words tell curves apart, and t is along the figure
-    data = data.transpose(*sorted(data.dims, key=lambda dim: (dim == "t", _is_number(ds[dim]))))
-    title = _called(data)
-    if data.ndim == 2 and _is_number(ds[data.dims[0]]):
-        _map(ax, data, title)
-    else:
-        _curves(ax, data, title)
+    dims = sorted(data.dims, key=lambda dim: (dim == "t", _is_number(ds[dim])))
+    draw = _map if len(dims) == 2 and _is_number(ds[dims[0]]) else _curves
+    data = data.transpose(*dims)
+    draw(ax, data, _called(data))
     frames.label_axes(ax, _key(data, -1))
     ax.tick_params(labelsize=frames.SMALL)
     return ax
 
 
-def _called(found: Any) -> str:
+def _called(data: xr.DataArray) -> str:
     """The title of a number, with its subscripts."""
-    name = str(found.name).replace("_", " ")
-    return frames.subscripts(str(found.attrs.get("long_name", name)), "$_{%s}$")
+    name = str(data.name).replace("_", " ")
+    return frames.subscripts(str(data.attrs.get("long_name", name)), "$_{%s}$")
 
 
-def _key(found: Any, which: int) -> str:
+def _key(data: xr.DataArray, which: int) -> str:
     """The title of an axis: the key of the case, or the time."""
-    dim = found.dims[which]
-    return str(found[dim].attrs.get("long_name", dim))
+    dim = data.dims[which]
+    return str(data[dim].attrs.get("long_name", dim))
 
 
-def _is_number(coordinate: Any) -> bool:
-    return coordinate.dtype.kind in "iuf"
+def _is_number(data: xr.DataArray) -> bool:
+    return data.dtype.kind in "iuf"
 
 
-def _curves(ax: Axes, found: Any, title: str) -> None:
+def _curves(ax: Axes, data: xr.DataArray, title: str) -> None:
     """A curve over the last axis for each value of the first, if there are two."""
-    x = found[found.dims[-1]].values
-    rows = found.values.reshape(-1, len(x))
-    labels = found[found.dims[0]].values if found.ndim == 2 else [""]
-    for number, (row, label) in enumerate(zip(rows, labels, strict=True)):
-        colour = frames.CYCLE[number % len(frames.CYCLE)]
+    along = data[data.dims[-1]]
+    x = along.values
+    labels = data[data.dims[0]].values if data.ndim == 2 else [""]
+    for row, label, colour in zip(data.values.reshape(-1, len(x)), labels, cycle(frames.CYCLE)):
         ax.plot(x, row, "o-", color=colour, markersize=3, linewidth=1.2, label=str(label))
-    if found.ndim == 2:
-        ax.legend(**frames.LEGEND, title=_key(found, 0), title_fontsize=frames.SMALL)
-    if x.dtype.kind in "iuf":
+    if data.ndim == 2:
+        ax.legend(**frames.LEGEND, title=_key(data, 0), title_fontsize=frames.SMALL)
+    if _is_number(along):
         if frames.is_wide(x):
             ax.set_xscale("log")
         ax.set_xlim(_cut(x, *ax.get_xlim()))
-    ax.set_title(title, fontsize=frames.NORMAL, loc="left", pad=4)
-    ax.spines[["top", "right"]].set_visible(False)
+    frames.head(ax, title)
 
 
 def _cut(values: Array, low: float, high: float) -> tuple[float, float]:
@@ -186,14 +184,14 @@ def _cut(values: Array, low: float, high: float) -> tuple[float, float]:
     return (max(low, 0.0) if values.min() >= 0.0 else low), high
 
 
-def _map(ax: Any, found: Any, title: str) -> None:
+def _map(ax: Axes, data: xr.DataArray, title: str) -> None:
     """Colours over two axes of numbers."""
-    down, along = (found[dim].values for dim in found.dims)
+    down, along = (data[dim].values for dim in data.dims)
     ax.set_facecolor("0.8")
-    drawn = ax.pcolormesh(along, down, found.values, cmap="viridis", shading="nearest")
-    for values, scale in (along, ax.set_xscale), (down, ax.set_yscale):
+    drawn = ax.pcolormesh(along, down, data.values, cmap="viridis", shading="nearest")
+    for values, set_scale in (along, ax.set_xscale), (down, ax.set_yscale):
         if frames.is_wide(values):
-            scale("log")
+            set_scale("log")
     ax.set(xlim=_cut(along, *ax.get_xlim()), ylim=_cut(down, *ax.get_ylim()))
-    frames.label_axes(ax, y=_key(found, 0))
+    frames.label_axes(ax, y=_key(data, 0))
     frames.finish_bar(ax.figure.colorbar(drawn, ax=ax), title)

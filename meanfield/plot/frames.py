@@ -6,22 +6,27 @@ import base64
 import io
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
+from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LogNorm, Normalize
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase, SubFigure
+from matplotlib.transforms import Transform
 from scipy.special import gammaln
 
 from meanfield._checks import shown
-from meanfield.typing import Array, Integers
+from meanfield.typing import Array, Integers, NDArray
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # colours that colour-blind readers can tell apart (Okabe and Ito)
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
@@ -31,9 +36,11 @@ CYCLE = BLUE, ORANGE, GREEN, PINK, SKY, YELLOW
 SMALL, NORMAL = 7.0, 8.0
 # narrower figures, in inches, are for one column of a paper
 _COLUMN = 4.0
-LEGEND: dict[str, Any] = {"fontsize": SMALL, "frameon": False}
+# matplotlib has no types for the keywords of its artists
+Keywords = dict[str, Any]
+LEGEND: Keywords = {"fontsize": SMALL, "frameon": False}
 # a dot at a time on a curve
-MARK: dict[str, Any] = {"color": ORANGE, "clip_on": False, "zorder": 5}
+MARK: Keywords = {"color": ORANGE, "clip_on": False, "zorder": 5}
 COLOURS = colormaps["magma"].with_extremes(bad=colormaps["magma"](0.0))
 # f = 1 is the uniform density: beyond so many times of it the scale is logarithmic
 _CONCENTRATED = 20.0
@@ -63,31 +70,31 @@ class ShownFigure(Figure):
     In the width of one column of a paper its panels stand one below the other.
     """
 
-    def set_size_inches(self, w: Any, h: float | None = None, forward: bool = True) -> None:
+    def set_size_inches(
+        self, w: float | tuple[float, float], h: float | None = None, forward: bool = True
+    ) -> None:
         """Set width and height in inches, as of any figure."""
         super().set_size_inches(w, h, forward)
         if self.get_figwidth() < _COLUMN:
-            for part in (*self.subfigs, self):
+            for part in self.subfigs:
                 _stack(part)
+            _stack(self)
 
     def _repr_png_(self) -> bytes:
         return to_bytes(self, format="png")
 
 
-def _stack(figure: Any) -> None:
+def _stack(figure: Figure | SubFigure) -> None:
     """Panels one below the other, each with its name of y; empty places behind the last."""
-    panels = [ax for ax in figure.axes if ax.get_figure() is figure and ax.get_subplotspec()]
-    starts = [
-        (ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start, ax.axison)
-        for ax in panels
-    ]
-    rows = sorted({(row, column) for row, column, is_seen in starts if is_seen})
-    if any(column for _, column in rows):
-        grid = figure.add_gridspec(len(rows), 1)
-        for ax, (row, column, is_seen) in zip(panels, starts, strict=True):
-            ax.set_subplotspec(grid[rows.index((row, column)) if is_seen else -1])
-            first = panels[[start[0] for start in starts].index(row)]
+    each = ((ax, ax.get_subplotspec()) for ax in figure.axes if ax.get_figure() is figure)
+    panels = [(ax, spec.rowspan.start, spec.colspan.start) for ax, spec in each if spec]
+    places = sorted({(row, column) for ax, row, column in panels if ax.axison})
+    if any(column for _, column in places):
+        grid = figure.add_gridspec(len(places), 1)
+        for ax, row, column in panels:
+            ax.set_subplotspec(grid[places.index((row, column)) if ax.axison else -1])
             if not (ax.get_ylabel() or ax.get_title(loc="left")):
+                first = next(other for other, its_row, _ in panels if its_row == row)
                 ax.set_ylabel(first.get_ylabel(), fontsize=NORMAL)
 
 
@@ -108,7 +115,7 @@ def new_axes(projection: str = "rectilinear") -> Axes:
 
 def new_panels(
     count: int, most: int, size: tuple[float, float], beside: tuple[float, float]
-) -> tuple[ShownFigure, Any]:
+) -> tuple[ShownFigure, NDArray[Any]]:
     """A figure of panels of that size in rows of at most so many; places left over stay empty."""
     columns = max(1, min(most, count))
     rows = -(-count // columns)
@@ -125,7 +132,7 @@ def image(data: bytes, kind: str, alt: str) -> str:
     return f'<img alt="{escape(alt)}" src="data:image/{kind};base64,{text}"/>'
 
 
-def check_axes(ax: Any, projections: set[str], what: str = "") -> Axes:
+def check_axes(ax: object, projections: set[str], what: str = "") -> Axes:
     """Return axes of one of these projections; any axes if there is none.
 
     Raises
@@ -140,7 +147,7 @@ def check_axes(ax: Any, projections: set[str], what: str = "") -> Axes:
     return ax
 
 
-def check_path(path: Any, suffixes: Iterable[str], told: str) -> Path:
+def check_path(path: object, suffixes: Iterable[str], told: str) -> Path:
     """Return a path that ends in one of these.
 
     Raises
@@ -154,7 +161,7 @@ def check_path(path: Any, suffixes: Iterable[str], told: str) -> Path:
 
 
 def check_dataset(
-    ds: Any,
+    ds: xr.Dataset,
     study: str,
     variables: Iterable[str],
     over: Iterable[str] = (),
@@ -198,7 +205,7 @@ def write(
     ax: Axes,
     text: str,
     place: tuple[float, float],
-    over: Any = "data",
+    over: str | Transform = "data",
     *,
     ha: str = "left",
     va: str = "bottom",
@@ -206,15 +213,26 @@ def write(
     color: str = "0.3",
 ) -> None:
     """A few small words at a place in these coordinates, shifted by so many points."""
-    kind: dict[str, Any] = {"ha": ha, "va": va, "fontsize": SMALL, "color": color}
-    ax.annotate(text, place, shift, xycoords=over, textcoords="offset points", **kind)
+    look: Keywords = {"ha": ha, "va": va, "fontsize": SMALL, "color": color}
+    ax.annotate(text, place, shift, over, "offset points", **look)
+
+
+def strip(ax: Axes) -> None:
+    """Give a panel small numbers, and no frame but its axes."""
+    ax.tick_params(which="both", labelsize=SMALL)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def head(ax: Axes, title: str) -> None:
+    """Strip a panel, and put its title at the left."""
+    ax.set_title(title, fontsize=NORMAL, loc="left", pad=4)
+    strip(ax)
 
 
 def finish(figure: Figure, title: str, axes: Iterable[Axes] = (), colour: str = "black") -> Figure:
     """The title of a figure; axes get small numbers, and no frame but the axes themselves."""
     for ax in axes:
-        ax.tick_params(which="both", labelsize=SMALL)
-        ax.spines[["top", "right"]].set_visible(False)
+        strip(ax)
     figure.suptitle(title, fontsize=NORMAL + 1, color=colour, wrap=True)
     return figure
 
@@ -230,7 +248,7 @@ def scale_of(lowest: float, highest: float, is_log: bool | None = None) -> Norma
     return Normalize(0.0, highest)
 
 
-def colour_bar(parent: Any, axes: list[Axes], scale: Normalize, side: str) -> Axes:
+def colour_bar(parent: FigureBase, axes: Sequence[Axes], scale: Normalize, side: str) -> Axes:
     """The scale of the maps on these axes; arrows show that values beyond its ends look alike."""
     mappable = ScalarMappable(scale, COLOURS)
     below, above = scale.vmin == _EMPTY, scale.vmax == CAP
@@ -241,13 +259,12 @@ def colour_bar(parent: Any, axes: list[Axes], scale: Normalize, side: str) -> Ax
     return finish_bar(bar, "density f")
 
 
-def finish_bar(bar: Any, label: str) -> Axes:
+def finish_bar(bar: Colorbar, label: str) -> Axes:
     """Small numbers, a thin frame and a name for a scale of colours."""
     bar.set_label(label, fontsize=NORMAL)
     bar.ax.tick_params(labelsize=SMALL)
     bar.outline.set_linewidth(0.6)
-    axes: Axes = bar.ax
-    return axes
+    return bar.ax
 
 
 def is_wide(values: Array, least: float = 0.0) -> bool:
@@ -296,7 +313,7 @@ def thinned(count: int, most: int) -> Integers:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
-def quarter_ticks(ax: Any, count: int) -> None:
+def quarter_ticks(ax: Axes, count: int) -> None:
     """So many ticks of x, a quarter of a turn apart, from 0 on."""
     ax.set_xticks(*(part[:count] for part in QUARTERS))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -23,11 +23,14 @@ from meanfield.plot import frames
 from meanfield.theory import orthogonal_arrival
 from meanfield.typing import Array
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 # this part of the colours is seen on white
 _DARK, _LIGHT = 0.05, 0.85
 
 
-def energy_extremisers(ds: Any) -> Figure:
+def energy_extremisers(ds: xr.Dataset) -> Figure:
     """Densities of least E_{β,D} over the angle, and below them ∫ e^{β<x,Dy>} dmu(y).
 
     The potential of the least energy is constant; that of the uniform density, dashed, is not.
@@ -99,7 +102,7 @@ _MARKS = {
 }
 
 
-def stationary_states(ds: Any, index: int = 0) -> Figure:
+def stationary_states(ds: xr.Dataset, index: int = 0) -> Figure:
     """The bifurcation diagram of one β: ∫ P_k dmu over τ, and below it F - F(σ) under USA.
 
     Stable states are solid and unstable ones dashed; the uniform state is the line at 0, and
@@ -161,7 +164,7 @@ def stationary_states(ds: Any, index: int = 0) -> Figure:
     return frames.finish(figure, f"{text}: {states['nature'].item()} transition at degree 1", axes)
 
 
-def _window(axes: list[Axes], one: Any) -> None:
+def _window(axes: list[Axes], one: xr.Dataset) -> None:
     """The uniform state, the window of two stable states, and τ_c."""
     first, largest = float(one["critical_noise"]), float(np.nanmax(one["noise"].values))
     fold = float(np.nan_to_num(one["fold_noise"].values[0]))
@@ -183,7 +186,7 @@ def _window(axes: list[Axes], one: Any) -> None:
         ax.set_xlim(left, right)
 
 
-def _branches(ax: Axes, one: Any, values: Array) -> None:
+def _branches(ax: Axes, one: xr.Dataset, values: Array) -> None:
     tau, unstable, events = (one[name].values for name in ("noise", "n_unstable", "event"))
     for branch, degree in enumerate(one["degree"].values.tolist()):
         colour = _COLOURS[(degree - 1) % len(_COLOURS)]
@@ -205,7 +208,7 @@ def _branches(ax: Axes, one: Any, values: Array) -> None:
             ax.plot(x[here], y[here], marker, color=colour, markersize=4, zorder=3)
 
 
-def _legend(one: Any) -> list[Line2D]:
+def _legend(one: xr.Dataset) -> list[Line2D]:
     degrees = dict.fromkeys(one["degree"].values.tolist())
     colours = [(f"degree {k}", _COLOURS[(k - 1) % len(_COLOURS)]) for k in degrees]
     lines = [Line2D([], [], color=colour, label=text) for text, colour in colours]
@@ -230,7 +233,7 @@ _ROOM, _LITTLE_ROOM = 0.14, 0.015
 _FAR = 0.5
 
 
-def metastability(ds: Any, run: int = 0) -> Figure:
+def metastability(ds: xr.Dataset, run: int = 0) -> Figure:
     """Clusters that last and merge: E/E(δ) with plateaus, and the clusters' angles, over log t.
 
     Plateaus are shaded and marked with their number of clusters. Thin vertical lines are mergers.
@@ -286,7 +289,7 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     return frames.finish(figure, title, axes, "black" if is_good else frames.ORANGE)
 
 
-def _grown(one: Any) -> str:
+def _grown(one: xr.Dataset) -> str:
     """Which degree grew and which was predicted, each with its own γ."""
     grown, predicted = (int(one[f"{name}_degree"]) for name in ("grown", "predicted"))
     fastest = f"(γ_{predicted} = {float(one['largest_growth_rate']):.3g})"
@@ -345,7 +348,7 @@ _VERDICTS = {"refuted": frames.ORANGE, "undecided": frames.GREY}
 _FLOOR, _BEYOND = 1e-18, 1e-12
 
 
-def proposition_3_4(ds: Any, index: int = 0) -> Figure:
+def proposition_3_4(ds: xr.Dataset, index: int = 0) -> Figure:
     """Coefficients, the identity, random measures between their bounds, and flows to these.
 
     Panels of parts that were not run are left out.
@@ -398,7 +401,7 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     return frames.finish(figure, title, axes, _VERDICTS.get(verdict, "black"))
 
 
-def _coefficients(ax: Axes, one: Any) -> None:
+def _coefficients(ax: Axes, one: xr.Dataset) -> None:
     degrees = one["degree"].values[1:]
     shares = one["share_of_degree"].values[1:]
     seen = np.abs(shares) > _FLOOR
@@ -420,7 +423,7 @@ def _coefficients(ax: Axes, one: Any) -> None:
     ax.legend(**frames.LEGEND)
 
 
-def _identity(ax: Axes, one: Any) -> None:
+def _identity(ax: Axes, one: xr.Dataset) -> None:
     names = [str(name) for name in one["measure"].values]
     errors = np.maximum(one["identity_error"].values, 1e-17)
     places = np.arange(len(names))
@@ -433,7 +436,7 @@ def _identity(ax: Axes, one: Any) -> None:
     ax.set_title("E − E(σ): double integral and sum of degrees", fontsize=frames.SMALL)
 
 
-def _search(ax: Axes, one: Any) -> None:
+def _search(ax: Axes, one: xr.Dataset) -> None:
     kinds = one["kind"].values.astype(str)
     share, defect = one["share"].values, one["defect"].values
     for kind, colour in zip(dict.fromkeys(kinds), _COLOURS, strict=False):
@@ -457,7 +460,7 @@ def _search(ax: Axes, one: Any) -> None:
     ax.legend(**frames.LEGEND, loc="lower left")
 
 
-def _flows(ax: Axes, one: Any) -> None:
+def _flows(ax: Axes, one: xr.Dataset) -> None:
     labels = {
         "down": ("repulsive: down to E(σ)", frames.BLUE),
         "up": ("attractive: up to E(δ)", frames.ORANGE),
@@ -559,7 +562,7 @@ _END: dict[str, Any] = {"marker": "o", "linestyle": "", "color": frames.ORANGE, 
 _LIMIT: dict[str, Any] = {"color": frames.GREY, "linestyle": "--", "linewidth": 0.9}
 
 
-def limits_without_normalisation(ds: Any) -> Figure:
+def limits_without_normalisation(ds: xr.Dataset) -> Figure:
     """Trajectories of the tokens of each case, their ends, and the sets that hold these.
 
     Parameters
@@ -599,7 +602,7 @@ def limits_without_normalisation(ds: Any) -> Figure:
     return frames.finish(figure, f"{tokens}, β = {ds.attrs['beta']:g}: z = $e^{{-tV}}$ x")
 
 
-def _paths(ax: Axes, one: Any, case: str) -> None:
+def _paths(ax: Axes, one: xr.Dataset, case: str) -> None:
     paths = one["trajectory"].values
     ax.plot(paths[:, :, 0], paths[:, :, 1], color=frames.BLUE, linewidth=0.6, alpha=0.6)
     ends = paths[-1]
@@ -626,7 +629,7 @@ _FINE = 100
 _WIDTH, _HEIGHT = 2.4, 2.1
 
 
-def phase_diagram(ds: Any) -> Figure:
+def phase_diagram(ds: xr.Dataset | Sequence[xr.Dataset]) -> Figure:
     """P(<x_i(t), x_j(t)> >= 1 - δ) over t and β, with the curve t*(β) of (6.12).
 
     Parameters
@@ -680,7 +683,7 @@ def phase_diagram(ds: Any) -> Figure:
     return frames.finish(figure, _common(diagrams))
 
 
-def _shares(ax: Axes, ds: Any) -> Any:
+def _shares(ax: Axes, ds: xr.Dataset) -> Any:
     times, betas = ds["t"].values, ds["beta"].values
     values = ds["probability"].transpose("beta", "t").values
     colour: dict[str, Any] = {"cmap": frames.COLOURS, "vmin": 0.0, "vmax": 1.0}
@@ -697,7 +700,7 @@ def _shares(ax: Axes, ds: Any) -> Any:
     return mesh
 
 
-def _arrival_of(ds: Any, beta: float) -> float:
+def _arrival_of(ds: xr.Dataset, beta: float) -> float:
     """t* at a β between those of the diagram; nan where it leaves double precision."""
     kind = {"SA": SA, "USA": USA}[ds.attrs["dynamics"]]
     try:
@@ -737,7 +740,7 @@ _NAMES = {
 }
 
 
-def mean_field_limit(ds: Any) -> Figure:
+def mean_field_limit(ds: xr.Dataset) -> Figure:
     """Errors over n at the last time, the first distance over t, and fluctuations of the mean.
 
     Errors are root mean squares over the repeats, with their fitted powers of n, whose intervals
@@ -784,7 +787,7 @@ def mean_field_limit(ds: Any) -> Figure:
     return frames.finish(figure, title)
 
 
-def causal_limit(ds: Any) -> Figure:
+def causal_limit(ds: xr.Dataset) -> Figure:
     """Errors of causal tokens over j at the last time, and on the circle W₁ of all over n.
 
     Bars are standard errors. Fitted powers of j have their standard error, that of n its interval
@@ -865,7 +868,7 @@ def rms(errors: Any) -> Any:
     return unit * np.sqrt(((errors / unit) ** 2).mean("repeat"))
 
 
-def _over_n(ax: Axes, ds: Any) -> None:
+def _over_n(ax: Axes, ds: xr.Dataset) -> None:
     for colour, name in zip(frames.CYCLE, ds["quantity"].values, strict=False):
         last = {key: float(ds[key].sel(quantity=name)[-1]) for key in ("rate", "rate_lower")}
         half = abs(last["rate"] - last["rate_lower"])
@@ -886,7 +889,7 @@ def _room_below(ax: Axes, share: float) -> None:
     ax.set_ylim(low * (low / high) ** (share / (1.0 - share)), high)
 
 
-def _over_t(ax: Axes, ds: Any) -> None:
+def _over_t(ax: Axes, ds: xr.Dataset) -> None:
     name = "w1" if "w1" in ds else str(ds["quantity"].values[0])
     errors, t = rms(ds[name]).values, ds["t"].values
     shades = np.linspace(0.75, 0.0, len(errors))
@@ -906,7 +909,7 @@ def _over_t(ax: Axes, ds: Any) -> None:
     ax.legend(**frames.LEGEND, ncols=2, loc="lower left")
 
 
-def _gaussian(ax: Axes, ds: Any) -> None:
+def _gaussian(ax: Axes, ds: xr.Dataset) -> None:
     last = ds["fluctuation"].values[:, :, -1]
     repeats = last.shape[1]
     quantiles = ndtri((np.arange(repeats) + 0.5) / repeats)
@@ -937,7 +940,7 @@ _BARS, _DOTS = 2.0, 24
 _SMOOTH = 200
 
 
-def two_token_correlation(ds: Any) -> Figure:
+def two_token_correlation(ds: xr.Dataset) -> Figure:
     """E cos k(θ_1 - θ_2) for k = 1, 2, 3 over t, and ψ at three times.
 
     Dots are tokens with two standard errors, lines are closures. A circle marks where a mode of a
@@ -984,7 +987,7 @@ def two_token_correlation(ds: Any) -> Figure:
     return frames.finish(figure, title.format(**ds.attrs), axes.ravel())
 
 
-def _draw_mode(ax: Axes, one: Any) -> None:
+def _draw_mode(ax: Axes, one: xr.Dataset) -> None:
     # studies import xarray, which figures of a run do without
     from meanfield.studies.correlations import linear_stage
 
@@ -1012,7 +1015,7 @@ def _draw_mode(ax: Axes, one: Any) -> None:
     frames.label_axes(ax, "time t", title=f"k = {degree}")
 
 
-def _instants(ds: Any) -> list[int]:
+def _instants(ds: xr.Dataset) -> list[int]:
     """The times when the first and last closure break and kirkwood ends; its end for no break."""
     t, breaks, reached = (ds[name].values for name in ("t", "breaks", "reached"))
     places = np.where(np.isfinite(breaks), breaks, reached)
@@ -1020,7 +1023,7 @@ def _instants(ds: Any) -> list[int]:
     return [int(np.searchsorted(t, time)) for time in (places.min(), places.max(), end)]
 
 
-def _remark(ds: Any, index: int) -> str:
+def _remark(ds: xr.Dataset, index: int) -> str:
     time = ds["t"].values[index]
     names = ds["closure"].values[ds["breaks"].values == time]
     if len(names):
@@ -1028,7 +1031,7 @@ def _remark(ds: Any, index: int) -> str:
     return ": last of kirkwood" * bool(ds["reached"].sel(closure="kirkwood") == time)
 
 
-def _draw_psi(ax: Axes, one: Any, remark: str) -> None:
+def _draw_psi(ax: Axes, one: xr.Dataset, remark: str) -> None:
     middles, heights = one["bin"].values, one["histogram"].values
     left = middles - 0.5 * float(middles[1] - middles[0])
     ax.stairs(heights, np.append(left, np.pi), fill=True, color="0.85", label="tokens")

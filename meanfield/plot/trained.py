@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from meanfield._checks import counted, one_of
 from meanfield.plot import frames
-from meanfield.trained.measure import SUBSETS, at_known_beta
+from meanfield.trained.measure import SUBSETS, at_known_beta, subsets_of
 from meanfield.trained.temperature import LEAST_R2
-from meanfield.typing import Array
 
-# the null of a curve, and the same without sinks
-_NULL: dict[str, Any] = {"color": frames.GREY, "linestyle": ":"}
-_WITHOUT = {"linestyle": "--"}
+if TYPE_CHECKING:
+    import xarray as xr
+
+_ALL_TOKENS = SUBSETS[0]
+_NULL: frames.Keywords = {"color": frames.GREY, "linestyle": ":"}
 # histograms are drawn of so many states
 _MOST_STATES = 6
 # β beyond this share of heads have the colours at the ends of the scale
 _ENDS = 0.05
 
 
-def layers(ds: Any, name: str | None = None) -> Figure:
+def layers(ds: xr.Dataset, name: str | None = None) -> Figure:
     """The layers of a trained model: all panels on one figure, or one of them.
 
     Parameters
@@ -70,20 +70,15 @@ def layers(ds: Any, name: str | None = None) -> Figure:
     figure, axes = frames.new_panels(len(panels), 3, (4.0, 2.7), (0.0, 0.0))
     for ax, draw in zip(axes.flat, panels.values(), strict=False):
         draw(ax, ds)
-    figure.suptitle(
-        f"{ds.attrs.get('file', 'Layers of a trained model')}: {ds.attrs['n_measured']} tokens; "
-        "dashed without sinks, dotted nulls",
-        fontsize=frames.NORMAL + 1,
-        wrap=True,
-    )
-    return figure
+    title = f"{ds.attrs.get('file', 'Layers of a trained model')}: {ds.attrs['n_measured']} tokens"
+    return frames.finish(figure, f"{title}; dashed without sinks, dotted nulls")
 
 
 # draws a panel of a dataset
-Draw = Callable[[Axes, Any], None]
+Draw = Callable[[Axes, "xr.Dataset"], None]
 
 
-def panels_of(ds: Any) -> dict[str, Draw]:
+def panels_of(ds: xr.Dataset) -> dict[str, Draw]:
     """The panels that a dataset has numbers for: those of heads need attention."""
     of_heads: dict[str, Draw] = {"heads": _heads, "fit": _fit}
     return (of_heads if "effective_beta" in ds else {}) | {
@@ -99,65 +94,56 @@ def panels_of(ds: Any) -> dict[str, Draw]:
 
 def _label(ax: Axes, x: str, y: str, title: str) -> None:
     frames.label_axes(ax, x, y)
-    ax.set_title(title, fontsize=frames.NORMAL, loc="left", pad=4)
-    ax.tick_params(which="both", labelsize=frames.SMALL)
-    ax.spines[["top", "right"]].set_visible(False)
+    frames.head(ax, title)
     # layers are counted
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def _curve(ax: Axes, at: Any, values: Any, **kind: Any) -> None:
+def _curve(ax: Axes, at: xr.DataArray, values: xr.DataArray, **look: Any) -> None:
     """A line over layers; a dot where there is only one."""
-    ax.plot(at, values, marker="" if len(at) > 1 else ".", **{"linewidth": 1.2} | kind)
+    ax.plot(at, values, marker="" if len(at) > 1 else ".", **{"linewidth": 1.2} | look)
 
 
-def _lines(ax: Axes, ds: Any, name: str, colour: str, label: str, over: str = "state") -> None:
-    """A number over states or layers, with all tokens and without sinks."""
-    for subset, style in zip(SUBSETS, ({}, _WITHOUT), strict=True):
-        if subset == SUBSETS[0] or ds.attrs["n_sinks"]:
-            said = label if subset == SUBSETS[0] else ""
-            values = ds[name].sel(subset=subset)
-            kind: dict[str, Any] = {"color": colour, "label": said, **style}
-            _curve(ax, ds[over], values, **kind)
+def _lines(
+    ax: Axes, ds: xr.Dataset, name: str, colour: str, label: str, over: str = "state"
+) -> None:
+    """A number over states or layers, with all tokens and, dashed, without sinks."""
+    for subset, line, text in zip(subsets_of(ds), ("-", "--"), (label, ""), strict=False):
+        values = ds[name].sel(subset=subset)
+        _curve(ax, ds[over], values, color=colour, linestyle=line, label=text)
 
 
-def _null(ax: Axes, ds: Any, name: str, label: str) -> None:
-    values = ds[name].sel(subset=SUBSETS[0])
-    _curve(ax, ds["state"], values, label=label, **_NULL)
+def _null(ax: Axes, ds: xr.Dataset, name: str, label: str) -> None:
+    _curve(ax, ds["state"], ds[name].sel(subset=_ALL_TOKENS), label=label, **_NULL)
 
 
-def _heads(ax: Axes, ds: Any) -> None:
+def _heads(ax: Axes, ds: xr.Dataset) -> None:
     """Effective β by layer and head, with a cross on heads that no β describes."""
-    part = ds.sel(subset=SUBSETS[0])
+    part = ds.sel(subset=_ALL_TOKENS)
     beta, is_described = part["effective_beta"].values, part["r2"].values >= LEAST_R2
     count = f"{int(is_described.sum())} of {counted(is_described.size, 'head')}"
     _label(ax, "head", "layer", f"effective β where R² ≥ {LEAST_R2:g}: {count}")
     known = beta[is_described]
     end = float(np.quantile(np.abs(known), 1.0 - _ENDS)) if len(known) else 1.0
-    scale = Normalize(-end, end)
-    ax.imshow(
-        np.where(is_described, beta, np.nan), cmap="RdBu_r", norm=scale, aspect="auto", zorder=1
-    )
+    described = np.where(is_described, beta, np.nan)
+    image = ax.imshow(described, "RdBu_r", Normalize(-end, end), aspect="auto", zorder=1)
     ax.set_facecolor("0.94")
     layer, head = np.nonzero(~is_described)
     ax.plot(head, layer, "x", color="0.6", markersize=2.5, markeredgewidth=0.6)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.spines[["top", "right"]].set_visible(True)
-    bar = ax.figure.colorbar(ScalarMappable(scale, "RdBu_r"), ax=ax, extend="both", aspect=25)
+    bar = ax.figure.colorbar(image, ax=ax, extend="both", aspect=25)
     frames.finish_bar(bar, "β; × no β describes the head")
 
 
-def _fit(ax: Axes, ds: Any) -> None:
+def _fit(ax: Axes, ds: xr.Dataset) -> None:
     """R² of each head by layer, and the means of the model and of its null."""
     _label(ax, "layer", "R²", "R² of log A on β⟨x, y⟩ + c, a dot for each head")
-    part, layer = ds.sel(subset=SUBSETS[0]), ds["layer"].values
+    part, layer = ds.sel(subset=_ALL_TOKENS), ds["layer"]
     r2 = part["r2"].values
     ax.plot(np.repeat(layer, r2.shape[1]), r2.ravel(), ".", color=frames.SKY, markersize=3)
-    _curve(ax, layer, _means_of(r2), color=frames.BLUE, label="mean")
-    if ds.attrs["n_sinks"]:
-        without = ds["r2"].sel(subset=SUBSETS[1]).values
-        _curve(ax, layer, _means_of(without), color=frames.BLUE, **_WITHOUT)
-    null = _means_of(part["r2_null"].sel(head_null="another layer").values)
+    _lines(ax, ds.assign(r2=ds["r2"].mean("head")), "r2", frames.BLUE, "mean", "layer")
+    null = part["r2_null"].sel(head_null="another layer").mean("head")
     # a single layer has no other
     if np.isfinite(null).any():
         _curve(ax, layer, null, label="heads of another layer", **_NULL)
@@ -167,23 +153,16 @@ def _fit(ax: Axes, ds: Any) -> None:
     ax.legend(**frames.LEGEND)
 
 
-def _means_of(rows: Array) -> Array:
-    """Means over heads; nan where no head has a number."""
-    known = np.isfinite(rows)
-    sums = np.where(known, rows, 0.0).sum(axis=1)
-    return np.where(known.any(axis=1), sums / np.maximum(known.sum(axis=1), 1), np.nan)
-
-
-def _energy(ax: Axes, ds: Any) -> None:
+def _energy(ax: Axes, ds: xr.Dataset) -> None:
     """E_β over layers at each β, between the bounds of so many tokens, and its null."""
     _label(ax, "layer", "", "energy $E_β$ / $E_β$(δ), with the least that it can be")
     for beta, colour in zip(ds["beta"].values, frames.CYCLE, strict=False):
         part = ds.sel(beta=beta)
         of_model = " (of the model)" if beta == ds.attrs.get("model_beta") else ""
         _lines(ax, part, "energy_share", colour, f"β = {beta:.3g}{of_model}")
-        values = part["energy_share_drift"].sel(subset=SUBSETS[0])
-        _curve(ax, ds["state"], values, **_NULL | {"color": colour, "linewidth": 1.0})
-        least = float(part["energy_share_lower"].sel(subset=SUBSETS[0]))
+        values = part["energy_share_drift"].sel(subset=_ALL_TOKENS)
+        _curve(ax, ds["state"], values, color=colour, linestyle=":", linewidth=1.0)
+        least = float(part["energy_share_lower"].sel(subset=_ALL_TOKENS))
         ax.axhline(least, color=colour, linewidth=0.5, alpha=0.6)
     ax.set_yscale("log")
     # up to 1, and below the curves there is room for the legend
@@ -191,9 +170,9 @@ def _energy(ax: Axes, ds: Any) -> None:
     ax.legend(**frames.LEGEND, ncols=2, loc="lower left")
 
 
-def _parts(ax: Axes, ds: Any) -> None:
+def _parts(ax: Axes, ds: xr.Dataset) -> None:
     """Draw the change of energy by each half of a layer, and the residual of first order."""
-    part = at_known_beta(ds).sel(subset=SUBSETS[0])
+    part = at_known_beta(ds).sel(subset=_ALL_TOKENS)
     beta = float(part["beta"])
     title = f"change of $E_β$ / $E_β$(δ) by each half of a layer, β = {beta:.3g}"
     _label(ax, "layer", "", title)
@@ -213,7 +192,7 @@ def _parts(ax: Axes, ds: Any) -> None:
     ax.legend(**frames.LEGEND, loc="upper left")
 
 
-def _clusters(ax: Axes, ds: Any) -> None:
+def _clusters(ax: Axes, ds: xr.Dataset) -> None:
     """The share of near pairs with its null, and the modes of log G_β, on an axis of their own."""
     part = at_known_beta(ds)
     beta = float(part["beta"])
@@ -232,7 +211,7 @@ def _clusters(ax: Axes, ds: Any) -> None:
     ax.legend(handles=handles, **frames.LEGEND, loc="upper center", ncols=2)
 
 
-def _products(ax: Axes, ds: Any) -> None:
+def _products(ax: Axes, ds: xr.Dataset) -> None:
     """Histograms of inner products of some states, from dark to light (Figure 1)."""
     _label(ax, "⟨xᵢ, xⱼ⟩", "density", "inner products of pairs of tokens, by layer")
     states = frames.thinned(ds.sizes["state"], _MOST_STATES)
@@ -240,17 +219,15 @@ def _products(ax: Axes, ds: Any) -> None:
     width = cosines[1] - cosines[0]
     colours = frames.COLOURS(np.linspace(0.1, 0.8, len(states)))
     for state, colour in zip(states.tolist(), colours, strict=True):
-        counts = ds["inner_products"].sel(subset=SUBSETS[0]).isel(state=state).values
-        ax.step(
-            cosines, counts / counts.sum() / width, where="mid", color=colour, linewidth=1.0,
-            label=str(state),
-        )  # fmt: skip
+        counts = ds["inner_products"].sel(subset=_ALL_TOKENS).isel(state=state).values
+        heights = counts / counts.sum() / width
+        ax.step(cosines, heights, where="mid", color=colour, linewidth=1.0, label=str(state))
     ax.set_xlim(-1.0, 1.0)
     ax.set_ylim(bottom=0.0)
     ax.legend(**frames.LEGEND, title="layer", title_fontsize=frames.SMALL)
 
 
-def _means(ax: Axes, ds: Any) -> None:
+def _means(ax: Axes, ds: xr.Dataset) -> None:
     """Mean and 0.9 quantile of inner products, and those of the null."""
     _label(ax, "layer", "", "inner products: mean and 0.9 quantile over pairs")
     _lines(ax, ds, "mean_cosine", frames.BLUE, "mean")
@@ -260,7 +237,7 @@ def _means(ax: Axes, ds: Any) -> None:
     ax.legend(**frames.LEGEND)
 
 
-def _rank(ax: Axes, ds: Any) -> None:
+def _rank(ax: Axes, ds: xr.Dataset) -> None:
     _label(ax, "layer", "", "effective rank of the tokens")
     _lines(ax, ds, "effective_rank", frames.BLUE, "model")
     _null(ax, ds, "effective_rank_drift", "drift to the mean")
@@ -268,14 +245,13 @@ def _rank(ax: Axes, ds: Any) -> None:
     ax.legend(**frames.LEGEND)
 
 
-def _moves(ax: Axes, ds: Any) -> None:
+def _moves(ax: Axes, ds: xr.Dataset) -> None:
     """How far each layer moves the tokens, by its own coupling and the optimal one."""
-    own, optimal = (
-        ds[name].sel(subset=SUBSETS[0]).values for name in ("own_distance", "optimal_distance")
-    )
-    title = f"$W_2$ between layers, own − optimal ≤ {float((own - optimal).max()):.2g}"
+    part = ds.sel(subset=_ALL_TOKENS)
+    of_model, optimal = part["own_distance"].values, part["optimal_distance"].values
+    title = f"$W_2$ between layers, own − optimal ≤ {float((of_model - optimal).max()):.2g}"
     _label(ax, "layer", "radian", title)
-    ax.fill_between(ds["layer"], optimal, own, color=frames.BLUE, alpha=0.2, linewidth=0.0)
+    ax.fill_between(ds["layer"], optimal, of_model, color=frames.BLUE, alpha=0.2, linewidth=0.0)
     _lines(ax, ds, "own_distance", frames.BLUE, "the model's own coupling", "layer")
     _lines(ax, ds, "optimal_distance", frames.GREEN, "the optimal coupling", "layer")
     ax.set_ylim(bottom=0.0)
