@@ -71,7 +71,8 @@ def layers(ds: xr.Dataset, name: str | None = None) -> Figure:
     for ax, draw in zip(axes.flat, panels.values(), strict=False):
         draw(ax, ds)
     title = f"{ds.attrs.get('file', 'Layers of a trained model')}: {ds.attrs['n_measured']} tokens"
-    return frames.finish(figure, f"{title}; dashed without sinks, dotted nulls")
+    dashed = "dashed without sinks, " * (len(subsets_of(ds)) > 1)
+    return frames.finish(figure, f"{title}; {dashed}dotted nulls")
 
 
 # draws a panel of a dataset

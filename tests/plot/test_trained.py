@@ -115,9 +115,12 @@ def test_histograms_are_densities(ds):
         assert line.sum() * 2.0 / 80 == pytest.approx(1.0, rel=1e-14)
 
 
-def test_without_sinks_is_drawn_where_there_are_any(ds):
-    plain = len(mf.plot.layers(ds, "rank").axes[0].lines)
-    assert len(mf.plot.layers(ds.assign_attrs(n_sinks=1), "rank").axes[0].lines) == plain + 1
+def test_without_sinks_is_drawn_and_named_where_there_are_any(ds):
+    with_sinks = ds.assign(is_sink=~ds["is_sink"])
+    plain, more = (len(mf.plot.layers(each, "rank").axes[0].lines) for each in (ds, with_sinks))
+    assert more == plain + 1
+    assert "dashed without sinks, dotted nulls" in mf.plot.layers(with_sinks).get_suptitle()
+    assert mf.plot.layers(ds).get_suptitle().endswith("tokens; dotted nulls")
 
 
 def test_without_attention_there_are_no_heads(ds):
