@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
@@ -132,91 +133,76 @@ def stationary_states(ds: xr.Dataset, index: int = 0) -> Figure:
     >>> len(stationary_states(ds).axes) > 0
     True
     """
-    needed = (
-        "noise",
-        "moment",
-        "n_unstable",
-        "event",
-        "critical_noise",
-        "nature",
-        "degree",
-        "direction",
-    )
+    needed = "noise", "moment", "n_unstable", "event", "critical_noise", "nature", "degree"
     frames.check_dataset(ds, "stationary_states", needed, ("beta",))
     states = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
     with_energy = "free_energy_excess" in ds
     figure = frames.new_figure(5.2, 4.8 if with_energy else 3.0)
     heights = [3, 2][: 1 + with_energy]
-    rows = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)
-    axes: list[Axes] = list(rows[:, 0])
+    axes = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     _window(axes, states)
     _branches(axes[0], states, states["moment"].values)
-    is_first = int(states["degree"].max()) == 1
-    name = "|∫ x dμ|" if is_first else "∫ P$_k$ dμ, k the branch's degree"
-    frames.label_axes(axes[0], y=name)
+    moment = "|∫ x dμ|" if states["degree"].max() == 1 else "∫ P$_k$ dμ, k the branch's degree"
+    frames.label_axes(axes[0], y=moment)
     if with_energy:
         _branches(axes[1], states, states["free_energy_excess"].values)
         frames.label_axes(axes[1], y="F − F(σ)")
     frames.label_axes(axes[-1], "noise τ")
     figure.legend(handles=_legend(states), loc="outside lower center", ncols=3, **frames.LEGEND)
-    dynamics, dim = states.attrs.get("dynamics", ""), int(states["dim"])
-    text = f"{dynamics}, d = {dim}, β = {float(states['beta']):g}"
-    return frames.finish(figure, f"{text}: {states['nature'].item()} transition at degree 1", axes)
+    where = f"d = {int(states['dim'])}, β = {float(states['beta']):g}"
+    text = f"{states.attrs.get('dynamics', '')}, {where}: {states['nature'].item()} transition"
+    return frames.finish(figure, f"{text} at degree 1", axes)
 
 
-def _window(axes: list[Axes], one: xr.Dataset) -> None:
+def _window(axes: Iterable[Axes], states: xr.Dataset) -> None:
     """The uniform state, the window of two stable states, and τ_c."""
-    first, largest = float(one["critical_noise"]), float(np.nanmax(one["noise"].values))
-    fold = float(np.nan_to_num(one["fold_noise"].values[0]))
+    first = float(states["critical_noise"])
+    fold = float(np.nan_to_num(states["fold_noise"].values[0]))
+    left, largest = float(states["noise"].min()), float(states["noise"].max())
     right = 1.06 * largest
-    left = float(np.nanmin(one["noise"].values))
     for ax in axes:
-        if one["nature"].item() == "first order":
+        if states["nature"].item() == "first order":
             ax.axvspan(first, fold, color="0.93", linewidth=0.0, zorder=0)
-            if "transition_noise" in one:
-                ax.axvline(
-                    float(one["transition_noise"]),
-                    color=frames.GREY,
-                    linewidth=0.6,
-                    linestyle=":",
-                    zorder=1,
-                )
+            if "transition_noise" in states:
+                both_equal = float(states["transition_noise"])
+                ax.axvline(both_equal, color=frames.GREY, linewidth=0.6, linestyle=":", zorder=1)
         ax.plot([left, first], [0.0, 0.0], "--", color="black", linewidth=1.0)
         ax.plot([first, right], [0.0, 0.0], color="black", linewidth=1.0)
         ax.set_xlim(left, right)
 
 
-def _branches(ax: Axes, one: xr.Dataset, values: Array) -> None:
-    tau, unstable, events = (one[name].values for name in ("noise", "n_unstable", "event"))
-    for branch, degree in enumerate(one["degree"].values.tolist()):
-        colour = _COLOURS[(degree - 1) % len(_COLOURS)]
+def _branches(ax: Axes, states: xr.Dataset, values: Array) -> None:
+    tau, n_unstable, events = (states[name].values for name in ("noise", "n_unstable", "event"))
+    for branch, degree in enumerate(states["degree"].values.tolist()):
+        colour = _colour_of(degree)
         known = np.isfinite(tau[branch])
         x, y = tau[branch][known], values[branch][known]
         # a piece is as stable as its end that is no fold or bifurcation
-        grows = unstable[branch][known] > 0
-        grows = grows[:-1] | grows[1:]
-        for stable in (False, True):
-            shown = np.repeat(grows != stable, 2)
-            pairs = np.column_stack([y[:-1], y[1:]]).ravel()
-            ends = np.column_stack([x[:-1], x[1:]]).ravel()
-            style = "-" if stable else "--"
+        ends_grow = n_unstable[branch][known] > 0
+        grows = ends_grow[:-1] | ends_grow[1:]
+        ends = np.column_stack([x[:-1], x[1:]]).ravel()
+        heights = np.column_stack([y[:-1], y[1:]]).ravel()
+        for style, is_drawn in ("--", grows), ("-", ~grows):
             # pieces of the other kind are gaps
-            line = np.where(shown, pairs, np.nan)
+            line = np.where(np.repeat(is_drawn, 2), heights, np.nan)
             ax.plot(ends, line, style, color=colour, linewidth=1.4, zorder=2)
         for name, (marker, _) in _MARKS.items():
             here = events[branch][: len(known)][known] == name
             ax.plot(x[here], y[here], marker, color=colour, markersize=4, zorder=3)
 
 
-def _legend(one: xr.Dataset) -> list[Line2D]:
-    degrees = dict.fromkeys(one["degree"].values.tolist())
-    colours = [(f"degree {k}", _COLOURS[(k - 1) % len(_COLOURS)]) for k in degrees]
-    lines = [Line2D([], [], color=colour, label=text) for text, colour in colours]
+def _colour_of(degree: int) -> str:
+    return _COLOURS[(degree - 1) % len(_COLOURS)]
+
+
+def _legend(states: xr.Dataset) -> list[Line2D]:
+    degrees = dict.fromkeys(states["degree"].values.tolist())
+    lines = [Line2D([], [], color=_colour_of(k), label=f"degree {k}") for k in degrees]
     lines.append(Line2D([], [], color="black", label="stable (axisymmetric)"))
     lines.append(Line2D([], [], color="black", linestyle="--", label="unstable"))
-    kind: dict[str, Any] = {"color": "black", "linestyle": "", "markersize": 4}
-    marks = [mark for name, mark in _MARKS.items() if (one["event"].values == name).any()]
-    return lines + [Line2D([], [], marker=mark, label=text, **kind) for mark, text in marks]
+    dots: frames.Keywords = {"color": "black", "linestyle": "", "markersize": 4}
+    marks = [mark for name, mark in _MARKS.items() if (states["event"] == name).any()]
+    return lines + [Line2D([], [], marker=mark, label=text, **dots) for mark, text in marks]
 
 
 _OVER_T = "t", "energy_share", "n_clusters", "cluster_angle", "cluster_mass", "merging_time"
@@ -278,24 +264,23 @@ def metastability(ds: xr.Dataset, run: int = 0) -> Figure:
     _angles(axes[1], times, of_run["cluster_angle"].values, of_run["cluster_mass"].values)
     plateaus = [of_run[f"plateau_{name}"].values for name in ("start", "end", "n_clusters")]
     _plateaus(axes, *plateaus)
-    for time in of_run["merging_time"].values[np.isfinite(of_run["merging_time"].values)]:
+    for time in of_run["merging_time"].dropna("merger").values:
         axes[1].axvline(time, color=frames.ORANGE, linewidth=0.6, zorder=1)
     status = str(of_run["status"].item()) if "status" in of_run else "finished"
     is_good = status in GOOD
-    about = f"{of_run['dynamics'].item()}, β = {of_run['beta'].item():g}" + f", {status}" * (
-        not is_good
-    )
-    title = frames.subscripts(f"{about}: {_grown(of_run)}", "$_{%s}$")
+    about = f"{of_run['dynamics'].item()}, β = {of_run['beta'].item():g}"
+    ending = "" if is_good else f", {status}"
+    title = frames.subscripts(f"{about}{ending}: {_grown(of_run)}", "$_{%s}$")
     return frames.finish(figure, title, axes, "black" if is_good else frames.ORANGE)
 
 
-def _grown(one: xr.Dataset) -> str:
+def _grown(of_run: xr.Dataset) -> str:
     """Which degree grew and which was predicted, each with its own γ."""
-    grown, predicted = (int(one[f"{name}_degree"]) for name in ("grown", "predicted"))
-    fastest = f"(γ_{predicted} = {float(one['largest_growth_rate']):.3g})"
+    grown, predicted = (int(of_run[f"{name}_degree"]) for name in ("grown", "predicted"))
+    fastest = f"(γ_{predicted} = {float(of_run['largest_growth_rate']):.3g})"
     if grown == predicted:
         return f"degree {grown} grew, as predicted {fastest}"
-    rate = f" (γ_{grown} = {float(one['growth_rate_predicted']):.3g})" if grown else ""
+    rate = f" (γ_{grown} = {float(of_run['growth_rate_predicted']):.3g})" if grown else ""
     name = f"degree {grown}" if grown else "no degree"
     return f"{name} grew{rate}, degree {predicted} predicted {fastest}"
 
@@ -318,17 +303,16 @@ def _draw_energy(ax: Axes, times: Array, shares: Array) -> None:
 def _angles(ax: Axes, times: Array, angles: Array, masses: Array) -> None:
     grid = np.broadcast_to(times[:, None], angles.shape)
     seen = np.isfinite(grid) & np.isfinite(angles) & np.isfinite(masses)
-    turned = angles[seen] % (2.0 * np.pi)
-    area = 0.8 + _AREA * masses[seen]
     # a dot at the edge is drawn whole
-    kind: dict[str, Any] = {"alpha": 0.7, "linewidths": 0.0, "zorder": 2, "clip_on": False}
-    ax.scatter(grid[seen], turned, s=area, color=frames.BLUE, **kind)
+    dots: frames.Keywords = {"color": frames.BLUE, "alpha": 0.7, "linewidths": 0.0, "zorder": 2}
+    area = 0.8 + _AREA * masses[seen]
+    ax.scatter(grid[seen], angles[seen] % (2.0 * np.pi), s=area, clip_on=False, **dots)
     ax.set_ylim(0.0, 2.0 * np.pi)
     ax.set_yticks(*frames.QUARTERS)
     frames.label_axes(ax, "time t (vertical lines: clusters merge)", "angles of clusters")
 
 
-def _plateaus(axes: Any, starts: Array, ends: Array, counts: Array) -> None:
+def _plateaus(axes: Sequence[Axes], starts: Array, ends: Array, counts: Array) -> None:
     left, right = np.log(axes[0].get_xlim())
     for start, end, count in zip(starts, ends, counts, strict=True):
         if not np.isfinite([start, end, count]).all():
@@ -385,67 +369,60 @@ def proposition_3_4(ds: xr.Dataset, index: int = 0) -> Figure:
         "flow_gap": _flows,
     }
     # one of several β may lack what another has
-    present = [
-        draw
-        for name, draw in panels.items()
-        if name in of_beta and bool(of_beta[name].notnull().any())
-    ]
+    has_numbers = (name in of_beta and of_beta[name].notnull().any() for name in panels)
+    present = [draw for draw, has in zip(panels.values(), has_numbers, strict=True) if has]
     figure, places = frames.new_panels(len(present), 2, (3.5, 2.7), (0.0, 0.5))
     axes = places.ravel()[: len(present)]
     for ax, draw in zip(axes, present, strict=True):
         draw(ax, of_beta)
         ax.tick_params(which="minor", labelsize=frames.SMALL)
     beta, verdict = float(of_beta["beta"]), ds.attrs["verdict"]
-    where = f"d = {ds.attrs['dim']}" + (f", β = {beta:g}" if np.isfinite(beta) else ", a potential")
-    title = f"Proposition 3.4, {where}: {verdict}"
+    kernel = f"β = {beta:g}" if np.isfinite(beta) else "a potential"
+    title = f"Proposition 3.4, d = {ds.attrs['dim']}, {kernel}: {verdict}"
     return frames.finish(figure, title, axes, _VERDICTS.get(verdict, "black"))
 
 
-def _coefficients(ax: Axes, one: xr.Dataset) -> None:
-    degrees = one["degree"].values[1:]
-    shares = one["share_of_degree"].values[1:]
+def _coefficients(ax: Axes, of_beta: xr.Dataset) -> None:
+    degrees, shares = (of_beta[name].values[1:] for name in ("degree", "share_of_degree"))
     seen = np.abs(shares) > _FLOOR
     for sign, colour, name in ((1.0, frames.BLUE, "> 0"), (-1.0, frames.ORANGE, "< 0")):
         here = seen & (sign * shares > 0.0)
         if here.any():
-            kind: dict[str, Any] = {"color": colour, "ms": 3, "label": f"$Λ_k$ {name}"}
-            ax.plot(degrees[here], sign * shares[here], "o", **kind)
+            values, label = sign * shares[here], f"$Λ_k$ {name}"
+            ax.plot(degrees[here], values, "o", color=colour, ms=3, label=label)
     ax.set_yscale("log")
     ax.set_xlim(0.0, degrees[-1] + 1.0)
     ax.set_ylim(0.1 * _FLOOR if seen.sum() > 8 else 1e-3, 1e2)
     frames.label_axes(ax, "degree k", "what degree k adds to U, over U")
-    proved = one.get("log_eigenvalue_lower")
-    if proved is not None and bool(np.isfinite(proved.values[1:]).all()):
+    proved = of_beta.get("log_eigenvalue_lower")
+    if proved is not None and np.isfinite(proved.values[1:]).all():
         ax.set_title("$Λ_k$ > 0 is proved", fontsize=frames.SMALL)
-    if "evaluation_error" in one:
-        errors = np.maximum(one["evaluation_error"].values[1:], 1e-17)
+    if "evaluation_error" in of_beta:
+        errors = np.maximum(of_beta["evaluation_error"].values[1:], 1e-17)
         ax.plot(degrees, errors, ".", color=frames.GREY, ms=3, label="error in float64, relative")
     ax.legend(**frames.LEGEND)
 
 
-def _identity(ax: Axes, one: xr.Dataset) -> None:
-    names = [str(name) for name in one["measure"].values]
-    errors = np.maximum(one["identity_error"].values, 1e-17)
-    places = np.arange(len(names))
-    ax.plot(np.log10(errors), places, "o", color=frames.BLUE)
-    ax.set_ylim(-0.5, len(names) - 0.5)
-    ax.set_yticks(places, names)
-    ax.invert_yaxis()
-    ax.set_xlim(-17.0, max(-12.0, float(np.nanmax(np.log10(errors))) + 0.5))
+def _identity(ax: Axes, of_beta: xr.Dataset) -> None:
+    log_errors = np.log10(np.maximum(of_beta["identity_error"].values, 1e-17))
+    places = np.arange(len(log_errors))
+    ax.plot(log_errors, places, "o", color=frames.BLUE)
+    ax.set_yticks(places, of_beta["measure"].values.astype(str))
+    ax.set(xlim=(-17.0, max(-12.0, np.nanmax(log_errors) + 0.5)), ylim=(len(places) - 0.5, -0.5))
     frames.label_axes(ax, "log₁₀ of the relative difference", "measure μ")
     ax.set_title("E − E(σ): double integral and sum of degrees", fontsize=frames.SMALL)
 
 
-def _search(ax: Axes, one: xr.Dataset) -> None:
-    kinds = one["kind"].values.astype(str)
-    share, defect = one["share"].values, one["defect"].values
+def _search(ax: Axes, of_beta: xr.Dataset) -> None:
+    kinds = of_beta["kind"].values.astype(str)
+    share, defect = of_beta["share"].values, of_beta["defect"].values
     for kind, colour in zip(dict.fromkeys(kinds), _COLOURS, strict=False):
         here = kinds == kind
         ax.plot(share[here], defect[here], ".", color=colour, ms=3, label=kind)
     # gradients reach so far from below and from above; both margins of a measure have one sum
-    (down, up), whole = one["margin"].values, share[0] + defect[0]
+    (down, up), whole = of_beta["margin"].values, share[0] + defect[0]
     ax.plot([down, whole - up], [whole - down, up], "x", color="black", ms=5, label="gradients")
-    unit = "U = E(δ) − E(σ)" if np.isfinite(float(one["beta"])) else "U = max |W − Λ₀|/2"
+    unit = "U = E(δ) − E(σ)" if np.isfinite(of_beta["beta"]) else "U = max |W − Λ₀|/2"
     frames.label_axes(ax, f"(E(μ) − E(σ))/U, {unit}", "(E(δ) − E(μ))/U")
     below, above = int((share < -_BEYOND).sum()), int((defect < -_BEYOND).sum())
     if below or above:
@@ -460,16 +437,15 @@ def _search(ax: Axes, one: xr.Dataset) -> None:
     ax.legend(**frames.LEGEND, loc="lower left")
 
 
-def _flows(ax: Axes, one: xr.Dataset) -> None:
+def _flows(ax: Axes, of_beta: xr.Dataset) -> None:
     labels = {
         "down": ("repulsive: down to E(σ)", frames.BLUE),
         "up": ("attractive: up to E(δ)", frames.ORANGE),
     }
-    for name in one["flow"].values.tolist():
-        kind, _, number = str(name).partition(" ")
-        text, colour = labels[kind]
-        run = one.sel(flow=name)
-        times, gaps = run["flow_time"].values, run["flow_gap"].values
+    for name in of_beta["flow"].values.tolist():
+        direction, _, number = str(name).partition(" ")
+        text, colour = labels[direction]
+        times, gaps = (of_beta[f"flow_{of}"].sel(flow=name).values for of in ("time", "gap"))
         later = times > 0.0
         label = text if number == "0" else None
         ax.plot(times[later], np.maximum(gaps[later], 1e-16), color=colour, lw=1.2, label=label)
@@ -519,10 +495,8 @@ def inner_products(
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"rows must be of one length >= 1, got lengths {sorted(lengths)}")
     columns = lengths.pop()
-    if titles is not None:
-        several = isinstance(titles, Sequence) and not is_single(titles)
-        if not several or len(titles) != columns:
-            raise ValueError(f"titles must be {columns}, one for each column, got {shown(titles)}")
+    if titles is not None and (is_single(titles) or len(titles) != columns):
+        raise ValueError(f"titles must be {columns}, one for each column, got {shown(titles)}")
     figure = frames.new_figure(_COLUMN * columns + 0.6, _ROW * len(rows) + 0.3)
     axes = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
     for line, (name, measures) in zip(axes, rows.items(), strict=True):
@@ -535,7 +509,7 @@ def inner_products(
             ax.tick_params(labelsize=frames.SMALL)
             ax.set_title(f"mean {values.mean():.3f}", fontsize=frames.SMALL, pad=2)
         line[0].set_ylabel(name, fontsize=frames.NORMAL)
-    for ax, title in zip(axes[0], titles or [], strict=False):
+    for ax, title in zip(axes[0], () if titles is None else titles, strict=False):
         ax.set_title(f"{title}\n{ax.get_title()}", fontsize=frames.SMALL, pad=2)
     for ax in axes[-1]:
         ax.set_xlabel("⟨xᵢ, xⱼ⟩", fontsize=frames.SMALL)
@@ -556,10 +530,8 @@ _TITLES = {
     "polytope × line": "V = diag(1, 1, −½): polytope × line",
     "origin": "V = −I: the origin",
 }
-
-
-_END: dict[str, Any] = {"marker": "o", "linestyle": "", "color": frames.ORANGE, "markersize": 4}
-_LIMIT: dict[str, Any] = {"color": frames.GREY, "linestyle": "--", "linewidth": 0.9}
+_END: frames.Keywords = {"marker": "o", "linestyle": "", "color": frames.ORANGE, "markersize": 4}
+_LIMIT: frames.Keywords = {"color": frames.GREY, "linestyle": "--", "linewidth": 0.9}
 
 
 def limits_without_normalisation(ds: xr.Dataset) -> Figure:
@@ -602,8 +574,8 @@ def limits_without_normalisation(ds: xr.Dataset) -> Figure:
     return frames.finish(figure, f"{tokens}, β = {ds.attrs['beta']:g}: z = $e^{{-tV}}$ x")
 
 
-def _paths(ax: Axes, one: xr.Dataset, case: str) -> None:
-    paths = one["trajectory"].values
+def _paths(ax: Axes, of_case: xr.Dataset, case: str) -> None:
+    paths = of_case["trajectory"].values
     ax.plot(paths[:, :, 0], paths[:, :, 1], color=frames.BLUE, linewidth=0.6, alpha=0.6)
     ends = paths[-1]
     if case == "hyperplanes":
@@ -614,7 +586,7 @@ def _paths(ax: Axes, one: xr.Dataset, case: str) -> None:
     elif case != "origin":
         corners = ends[ConvexHull(ends).vertices]
         around = np.append(corners, corners[:1], axis=0)
-        ax.plot(*around.T, **_LIMIT)
+        ax.plot(around[:, 0], around[:, 1], **_LIMIT)
     ax.plot(ends[:, 0], ends[:, 1], **_END, zorder=3)
     of = "x" if case == "origin" else "z"
     x_name, y_name = (f"{which} coordinate of {of}" for which in ("first", "second"))
@@ -658,14 +630,13 @@ def phase_diagram(ds: xr.Dataset | Sequence[xr.Dataset]) -> Figure:
         raise ValueError(
             f"ds must be at least one Dataset of studies.phase_diagram, got {shown(ds)}"
         )
+    needed = "probability", "arrival", "t", "beta", "dim"
     for diagram in diagrams:
-        needed = "probability", "arrival", "t", "beta", "dim"
         frames.check_dataset(diagram, "phase_diagram", needed, (), ("dynamics", "n", "delta"))
         for name in "t", "beta":
-            if diagram.sizes[name] < 2:
-                raise ValueError(
-                    f"ds must have at least 2 values of {name}, got {diagram[name].values}"
-                )
+            values = diagram[name].values
+            if len(values) < 2:
+                raise ValueError(f"ds must have at least 2 values of {name}, got {values}")
     figure, axes = frames.new_panels(len(diagrams), _MOST_COLUMNS, (_WIDTH, _HEIGHT), (1.0, 0.5))
     panels = list(axes.ravel())
     for ax, diagram in zip(panels, diagrams, strict=False):
@@ -683,11 +654,11 @@ def phase_diagram(ds: xr.Dataset | Sequence[xr.Dataset]) -> Figure:
     return frames.finish(figure, _common(diagrams))
 
 
-def _shares(ax: Axes, ds: xr.Dataset) -> Any:
+def _shares(ax: Axes, ds: xr.Dataset) -> ScalarMappable:
     times, betas = ds["t"].values, ds["beta"].values
     values = ds["probability"].transpose("beta", "t").values
-    colour: dict[str, Any] = {"cmap": frames.COLOURS, "vmin": 0.0, "vmax": 1.0}
-    mesh = ax.pcolormesh(times, betas, values, shading="nearest", rasterized=True, **colour)
+    look: frames.Keywords = {"cmap": frames.COLOURS, "vmin": 0.0, "vmax": 1.0, "rasterized": True}
+    mesh = ax.pcolormesh(times, betas, values, shading="nearest", **look)
     if np.isfinite(ds["arrival"].values).any():
         fine = np.linspace(betas[0], betas[-1], _FINE)
         arrival = [_arrival_of(ds, beta) for beta in fine.tolist()]
@@ -709,17 +680,14 @@ def _arrival_of(ds: xr.Dataset, beta: float) -> float:
         return float("nan")
 
 
-def _common(given: list[Any]) -> str:
+def _common(diagrams: Iterable[xr.Dataset]) -> str:
     """The parts that all panels share."""
+    forms = {"dynamics": "{}", "n": "n = {} uniform tokens", "repeats": "{} repeats"}
     texts = []
-    for name, text in (
-        ("dynamics", "{}"),
-        ("n", "n = {} uniform tokens"),
-        ("repeats", "{} repeats"),
-    ):
-        values = {one.attrs.get(name) for one in given}
+    for name, form in forms.items():
+        values = {ds.attrs.get(name) for ds in diagrams}
         if len(values) == 1 and None not in values:
-            texts.append(text.format(values.pop()))
+            texts.append(form.format(values.pop()))
     return ", ".join(texts)
 
 
@@ -776,11 +744,8 @@ def mean_field_limit(ds: xr.Dataset) -> Figure:
     about = "name", "beta", "sign", "confidence"
     frames.check_dataset(ds, "mean_field_limit", needed, ("repeat",), about)
     figure = frames.new_figure(10.5, 3.6)
-    over_n, over_t, gaussian = figure.subplots(1, 3)
-    _over_n(over_n, ds)
-    _over_t(over_t, ds)
-    _gaussian(gaussian, ds)
-    for ax in over_n, over_t, gaussian:
+    for ax, draw in zip(figure.subplots(1, 3), (_over_n, _over_t, _gaussian), strict=True):
+        draw(ax, ds)
         ax.tick_params(which="both", labelsize=frames.SMALL)
     called = heading(ds.attrs["name"], ds.attrs["beta"], ds.attrs["sign"])
     title = f"{called}: tokens against the limit, {ds.sizes['repeat']} repeats"
@@ -823,57 +788,60 @@ def causal_limit(ds: xr.Dataset) -> Figure:
     for colour, n in zip(frames.CYCLE, ds["n"].values.tolist(), strict=False):
         errors = last.sel(n=n).dropna("window", subset=["token"])
         power = _power("j", float(errors["slope"]), float(errors["slope_error"]))
-        kind = {"color": colour, "markersize": 4, "label": f"n = {n}{power}"}
-        over_j.errorbar(
-            errors["token"], errors["rms"], np.nan_to_num(errors["standard_error"]), **kind
-        )
+        token, heights, bars = (errors[name] for name in ("token", "rms", "standard_error"))
+        dots = {"color": colour, "markersize": 4, "label": f"n = {n}{power}"}
+        over_j.errorbar(token, heights, np.nan_to_num(bars), **dots)
     over_j.set(xscale="log", yscale="log")
     _fall(over_j, "j", np.array([1.0, float(last["token"].max())]), float(last["rms"].max()))
     title = f"angle to the characteristic at t = {float(last['t']):.4g}"
     frames.label_axes(over_j, "token j", _ERROR, title)
-    lines = [ds.sizes["n"] + 1]
     for ax in others:
-        w1, half = rms(last["w1"]), abs(float(last["rate"] - last["rate_lower"]))
-        label = f"W₁{_power('n', float(last['rate']), half)}"
-        ax.loglog(ds["n"], w1, "o-", color=frames.BLUE, markersize=4, label=label)
+        w1 = rms(last["w1"])
+        _error_over_n(ax, w1, last, "W₁", frames.BLUE)
         _fall(ax, "n", ds["n"].values, float(w1.max()))
         frames.label_axes(ax, "tokens n", _ERROR, "all tokens to the density")
         ax.set_xticks(ds["n"].values, map(str, ds["n"].values))
         ax.set_xticks([], minor=True)
-        lines.append(2)
-    for ax, count in zip((over_j, *others), lines, strict=True):
+    for ax in over_j, *others:
         ax.tick_params(which="both", labelsize=frames.SMALL)
-        _room_below(ax, _LINE * (count + 1))
+        # a line for each entry, and one more
+        _room_below(ax, _LINE * (len(ax.get_legend_handles_labels()[0]) + 1))
         ax.legend(**frames.LEGEND, loc="lower left")
     title = f"{ds.attrs['name']}: causal tokens against the limit, {ds.sizes['repeat']} repeats"
     return frames.finish(figure, title)
 
 
-def _power(letter: str, slope: float, half: float) -> str:
+def _power(letter: str, exponent: float, half: float) -> str:
     """The words of a legend for a fitted power; none without one."""
     interval = rf" \pm {half:.2f}" if np.isfinite(half) else ""
-    return f": ${letter}^{{{slope:.2f}{interval}}}$" if np.isfinite(slope) else ""
+    return f": ${letter}^{{{exponent:.2f}{interval}}}$" if np.isfinite(exponent) else ""
 
 
 def _fall(ax: Axes, letter: str, counts: Array, highest: float) -> None:
     """A dashed line above errors that falls like the root of a number of tokens."""
-    fall = _ABOVE * highest * np.sqrt(counts[0] / counts)
-    kind: dict[str, Any] = {"color": frames.GREY, "linewidth": 0.8}
-    ax.loglog(counts, fall, "--", label=f"${letter}^{{-1/2}}$", **kind)
+    fall, label = _ABOVE * highest * np.sqrt(counts[0] / counts), f"${letter}^{{-1/2}}$"
+    ax.loglog(counts, fall, "--", color=frames.GREY, linewidth=0.8, label=label)
 
 
-def rms(errors: Any) -> Any:
+def rms(errors: xr.DataArray) -> xr.DataArray:
     """Root mean square over the repeats, in units of the largest since squares may overflow."""
     unit = float(errors.max()) or 1.0
-    return unit * np.sqrt(((errors / unit) ** 2).mean("repeat"))
+    squares = ((errors / unit) ** 2).mean("repeat")
+    return squares.copy(data=unit * np.sqrt(squares.values))
+
+
+def _error_over_n(ax: Axes, errors: xr.DataArray, fit: xr.Dataset, name: str, colour: str) -> None:
+    """Errors over n, with their fitted power and its interval in the legend."""
+    rate = float(fit["rate"])
+    label = name + _power("n", rate, abs(rate - float(fit["rate_lower"])))
+    ax.loglog(errors["n"], errors, "o-", color=colour, markersize=4, label=label)
 
 
 def _over_n(ax: Axes, ds: xr.Dataset) -> None:
+    last = ds.isel(t=-1)
     for colour, name in zip(frames.CYCLE, ds["quantity"].values, strict=False):
-        last = {key: float(ds[key].sel(quantity=name)[-1]) for key in ("rate", "rate_lower")}
-        half = abs(last["rate"] - last["rate_lower"])
-        label = _NAMES[str(name)] + _power("n", last["rate"], half)
-        ax.loglog(ds["n"], rms(ds[name])[:, -1], "o-", color=colour, markersize=4, label=label)
+        fit = last[["rate", "rate_lower"]].sel(quantity=name)
+        _error_over_n(ax, rms(ds[name])[:, -1], fit, _NAMES[str(name)], colour)
     highest = max(float(rms(ds[name])[0, -1]) for name in ds["quantity"].values)
     _fall(ax, "n", ds["n"].values, highest)
     frames.label_axes(ax, "tokens n", _ERROR, f"errors at t = {float(ds['t'][-1]):.4g}")
@@ -894,8 +862,8 @@ def _over_t(ax: Axes, ds: xr.Dataset) -> None:
     errors, t = rms(ds[name]).values, ds["t"].values
     shades = np.linspace(0.75, 0.0, len(errors))
     for n, row, shade in zip(ds["n"].values, errors, shades, strict=True):
-        kind: dict[str, Any] = {"color": str(shade), "markersize": 3, "clip_on": False}
-        ax.semilogy(t, row, "o-", label=f"n = {n}", **kind)
+        dots: frames.Keywords = {"color": str(shade), "markersize": 3, "clip_on": False}
+        ax.semilogy(t, row, "o-", label=f"n = {n}", **dots)
     # a bound that ends near enough to the errors to be seen with them
     if "dobrushin" in ds and float(ds["dobrushin"].max()) <= _TOO_FAR * float(errors.max()):
         constant = ds.attrs["dobrushin_constant"]
@@ -913,12 +881,10 @@ def _gaussian(ax: Axes, ds: xr.Dataset) -> None:
     last = ds["fluctuation"].values[:, :, -1]
     repeats = last.shape[1]
     quantiles = ndtri((np.arange(repeats) + 0.5) / repeats)
-    for axis in range(min(last.shape[2], len(frames.CYCLE))):
-        values = last[-1, :, axis]
-        deviation = values.std() or 1.0
+    for axis, (values, colour) in enumerate(zip(last[-1].T, frames.CYCLE, strict=False)):
+        heights = np.sort(values) / (values.std() or 1.0)
         label = f"axis {axis + 1}, p = {float(ds['normal_p'][-1, axis]):.2f}"
-        kind: dict[str, Any] = {"color": frames.CYCLE[axis], "markersize": 3, "label": label}
-        ax.plot(quantiles, np.sort(values) / deviation, "o", **kind)
+        ax.plot(quantiles, heights, "o", color=colour, markersize=3, label=label)
     ends = np.array([-1.1, 1.1]) * max(1.0, float(quantiles.max()))
     ax.plot(ends, ends, "-", color=frames.GREY, linewidth=0.8)
     title = f"fluctuations of the mean, n = {int(ds['n'][-1])}"
@@ -987,29 +953,27 @@ def two_token_correlation(ds: xr.Dataset) -> Figure:
     return frames.finish(figure, title.format(**ds.attrs), axes.ravel())
 
 
-def _draw_mode(ax: Axes, one: xr.Dataset) -> None:
+def _draw_mode(ax: Axes, mode: xr.Dataset) -> None:
     # studies import xarray, which figures of a run do without
     from meanfield.studies.correlations import linear_stage
 
-    t = one["t"].values
-    values, errors = one["correlation"].values, _BARS * one["standard_error"].values
+    t = mode["t"].values
+    values, errors = mode["correlation"].values, _BARS * mode["standard_error"].values
     thin = slice(None, None, -(-len(t) // _DOTS))
-    kind: dict[str, Any] = {"fmt": ".", "color": "black", "markersize": 3, "linewidth": 0.7}
-    ax.errorbar(t[thin], values[thin], errors[thin], label="tokens", **kind)
+    dots: frames.Keywords = {"fmt": ".", "color": "black", "markersize": 3, "linewidth": 0.7}
+    ax.errorbar(t[thin], values[thin], errors[thin], label="tokens", **dots)
     top = float((values + errors).max())
     ax.set_ylim(min(float((values - errors).min()), -0.02 * top), 1.2 * top)
-    degree, fine = int(one["degree"]), np.linspace(t[0], t[-1], _SMOOTH)
-    linear = linear_stage(one.attrs["beta"], one.attrs["n"], fine, degree)[:, -1]
+    degree, fine = int(mode["degree"]), np.linspace(t[0], t[-1], _SMOOTH)
+    linear = linear_stage(mode.attrs["beta"], mode.attrs["n"], fine, degree)[:, -1]
     ax.plot(fine, linear, ":", color=frames.GREY, linewidth=1.0, label="linear stage")
+    circle: frames.Keywords = {"marker": "o", "markersize": 4.5, "mfc": "white", "linestyle": ""}
     for name, (colour, style) in _STYLES.items():
-        line, first = one["closed"].sel(closure=name), float(one["mode_breaks"].sel(closure=name))
-        ax.plot(t, line.values, style, color=colour, linewidth=1.2, label=name)
-        if np.isfinite(first) and np.isfinite(line.sel(t=first)):
-            place = float(line.sel(t=first))
-            ax.plot(first, place, "o", color=colour, markersize=4.5, mfc="white", zorder=4)
-    ax.plot(
-        [], [], "o", color=frames.GREY, markersize=4.5, mfc="white", label="is off from here on"
-    )
+        line, first = mode["closed"].sel(closure=name), mode["mode_breaks"].sel(closure=name)
+        ax.plot(t, line, style, color=colour, linewidth=1.2, label=name)
+        if np.isfinite(first) and np.isfinite(place := line.sel(t=first)):
+            ax.plot(first, place, color=colour, zorder=4, **circle)
+    ax.plot([], [], color=frames.GREY, label="is off from here on", **circle)
     if len(t) > 1:
         ax.set_xlim(t[0], t[-1])
     frames.label_axes(ax, "time t", title=f"k = {degree}")
@@ -1031,19 +995,18 @@ def _remark(ds: xr.Dataset, index: int) -> str:
     return ": last of kirkwood" * bool(ds["reached"].sel(closure="kirkwood") == time)
 
 
-def _draw_psi(ax: Axes, one: xr.Dataset, remark: str) -> None:
-    middles, heights = one["bin"].values, one["histogram"].values
+def _draw_psi(ax: Axes, instant: xr.Dataset, remark: str) -> None:
+    middles, heights = instant["bin"].values, instant["histogram"].values
     left = middles - 0.5 * float(middles[1] - middles[0])
     ax.stairs(heights, np.append(left, np.pi), fill=True, color="0.85", label="tokens")
-    errors = _BARS * one["histogram_error"].values
+    errors = _BARS * instant["histogram_error"].values
     ax.errorbar(middles, heights, errors, fmt="none", ecolor="black", elinewidth=0.5)
     for name, (colour, style) in _STYLES.items():
-        psi = one["psi"].sel(closure=name).values
-        ax.plot(one["x"].values, psi, style, color=colour, linewidth=1.2)
+        ax.plot(instant["x"], instant["psi"].sel(closure=name), style, color=colour, linewidth=1.2)
     ax.axhline(0.0, color="black", linewidth=0.5)
     top = 1.6 * float(heights.max())
-    lowest = float(np.nanmin(np.append(one["psi"].values, 0.0)))
+    lowest = float(np.nanmin(np.append(instant["psi"].values, 0.0)))
     ax.set_ylim(1.1 * lowest, top)
     ax.set_xlim(0.0, np.pi)
     frames.quarter_ticks(ax, 3)
-    frames.label_axes(ax, "x = θ₂ − θ₁", title=f"t = {float(one['t']):.3g}{remark}")
+    frames.label_axes(ax, "x = θ₂ − θ₁", title=f"t = {float(instant['t']):.3g}{remark}")
