@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._checks import number, real_array, shown, unmasked
+from meanfield._checks import number, one_of, real_array, shown, unmasked
 from meanfield.trained.files import Stack, Stored
-from meanfield.trained.matrices import LayerMatrices, Norm, Rotary
+from meanfield.trained.matrices import KINDS, PAIRINGS, POSITIONS, LayerMatrices, Norm, Rotary
 from meanfield.typing import Array, NDArray
 
 Arrays = Mapping[str, Any]
@@ -172,13 +172,13 @@ def _from_lens(arrays: Arrays) -> dict[str, Any]:
 
 
 def _norm(arrays: Arrays, gain: Array | None, shift: Array | None) -> Norm | None:
-    kind = _word(arrays, "norm")
+    kind = _word(arrays, "norm", KINDS)
     if kind is None:
         return None
     eps = _number(arrays, "norm_eps")
     return Norm(
         kind,
-        _word(arrays, "norm_position") or "before",
+        _word(arrays, "norm_position", POSITIONS) or "before",
         1e-5 if eps is None else eps,
         gain,
         shift,
@@ -191,7 +191,7 @@ def _conventions(arrays: Arrays) -> dict[str, Any]:
     scale = _number(arrays, "scale") or 0.0
     if base is None:
         return {"scale": scale, "rotary": None}
-    pairing = _word(arrays, "rotary_pairing") or "halves"
+    pairing = _word(arrays, "rotary_pairing", PAIRINGS) or "halves"
     rotary = Rotary(base, pairing, None if dim is None else int(dim))
     return {"scale": scale, "rotary": rotary}
 
@@ -210,9 +210,12 @@ def _words(arrays: Arrays, name: str) -> NDArray[Any] | None:
     return words[()] if isinstance(words, Stored) else words
 
 
-def _word(arrays: Arrays, name: str) -> str | None:
-    word = _words(arrays, name)
-    return None if word is None else str(unmasked(name, word)[()])
+def _word(arrays: Arrays, name: str, allowed: Sequence[str] = ()) -> str | None:
+    """A word, one of those that are allowed where there are any."""
+    if (words := _words(arrays, name)) is None:
+        return None
+    word = str(unmasked(name, words)[()])
+    return one_of(name, word, allowed) if allowed else word
 
 
 def _number(arrays: Arrays, name: str) -> float | None:

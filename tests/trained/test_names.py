@@ -133,12 +133,14 @@ WRONG = {
     "arrays must have attention or n_heads where they have matrices": EYES,
     "query and key of layer 0 must have rows of 3 heads, got shapes (4, 4) and (4, 4)": EYES
     | {"n_heads": 3},
-    "kind must be one of ('layer', 'rms', 'none'), got 'rns'; did you mean": EYES
+    "norm must be one of ('layer', 'rms', 'none'), got 'rns'; did you mean": EYES
     | {"n_heads": 2, "norm": "rns"},
+    "norm_position must be one of ('before', 'after'), got 'behind'": EYES
+    | {"n_heads": 2, "norm": "rms", "norm_position": "behind"},
     "norm_eps must be a number, got 'small'": EYES
     | {"norm": "rms", "n_heads": 2, "norm_eps": "small"},
     "rotary_base must be a finite number, got nan": EYES | {"n_heads": 2, "rotary_base": np.nan},
-    "pairing must be one of ('adjacent', 'halves'), got 'half'": EYES
+    "rotary_pairing must be one of ('adjacent', 'halves'), got 'half'": EYES
     | {"n_heads": 2, "rotary_base": 1e4, "rotary_pairing": "half"},
     "output must have shape (2, 4, 2), got (2, 5, 2)": EYES
     | {"n_heads": 2, "output_0": np.ones((5, 4))},
