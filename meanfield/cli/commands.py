@@ -604,8 +604,15 @@ def layers(
     arguments = {"beta": betas, "repeats": repeats, "max_tokens": max_tokens, "rng": rng}
     with refusals():
         source = runs.source_of("layers", measures.digest_of(file), arguments, prompt)
-    with runs.claimed(output, "--output", (".nc",), source, force):
-        drawn = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(runs.claimed(output, "--output", (".nc",), source, force))
+            drawn = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
+        except Refusal:
+            # wrong states are told before what lies at the output
+            with refusals():
+                measures.check_states(file, prompt)
+            raise
         progress = sys.stderr.isatty() and not quiet
         with refusals(), runs.killed_like_ctrl_c():
             dataset = measures.measured(file, prompt, progress=progress, **arguments)

@@ -64,21 +64,19 @@ def digest_of(file: Path) -> str:
             return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def measured(file: Path, prompt: int | None, **options: Any) -> xr.Dataset:
-    """The measures of the layers in a file, with the checks of the reader and what they are from.
+def checked_states(file: Path, prompt: int | None) -> tuple[LayerStates, xr.Dataset]:
+    """The states in a file, and how they agree with its matrices.
 
     Parameters
     ----------
     file : Path
     prompt : int, optional
         Which of its prompts, where it has more than one.
-    **options
-        Of `measure_layers`.
 
     Raises
     ------
     ValueError
-        If the file is none of layers, or an option is out of range.
+        If the file is none of layers, or has no such prompt.
     """
     states = LayerStates.from_file(file)
     last = states.n_prompts - 1
@@ -88,9 +86,40 @@ def measured(file: Path, prompt: int | None, **options: Any) -> xr.Dataset:
         )
     states = states.prompt(prompt or 0)
     with netcdf.refusals(file):
-        # the cheaper first: it reads all layers
-        checked = states.check()
-    ds = measure_layers(states, **options).merge(checked)
+        return states, states.check()
+
+
+def check_states(file: Path, prompt: int | None) -> None:
+    """Check all states in a file, which the instruments else do layer by layer.
+
+    Raises
+    ------
+    ValueError
+        If the file is none of layers, has no such prompt, or a state is not finite.
+    """
+    states, _ = checked_states(file, prompt)
+    for layer in range(states.n_layers + 1):
+        states.state(layer)
+
+
+def measured(file: Path, prompt: int | None, **arguments: Any) -> xr.Dataset:
+    """The measures of the layers in a file, with the checks of the reader and what they are from.
+
+    Parameters
+    ----------
+    file, prompt
+        See `checked_states`.
+    **arguments
+        Keywords of `measure_layers`.
+
+    Raises
+    ------
+    ValueError
+        If the file is none of layers, or an argument is out of range.
+    """
+    # the checks are cheaper than the instruments, and read all layers
+    states, checks = checked_states(file, prompt)
+    ds = measure_layers(states, **arguments).merge(checks)
     about = {"format": LAYERS, "format_version": LAYERS_VERSION, "file": file.name}
     return ds.assign_attrs(about | dict(_conventions(states)) | versions())
 

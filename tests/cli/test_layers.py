@@ -204,6 +204,20 @@ def test_bad_states_are_one_line_and_nothing_is_written(fault, folder, capsys):
     assert sorted(path.name for path in folder.iterdir()) == ["bad.npz"]
 
 
+# the instruments count tokens, and begin when the output is settled
+@pytest.mark.parametrize("fault", [name for name in BAD if name != "few tokens"])
+def test_bad_states_are_told_before_what_lies_at_the_output(fault, measured, folder, capsys):
+    shutil.copy(measured / "layers.nc", "layers.nc")
+    arrays, text = BAD[fault]
+    np.savez("bad.npz", **arrays)
+    before = contents(folder)
+    assert main(["layers", "bad.npz", *FEW]) == 2
+    out, (line,) = lines(capsys)
+    assert out == []
+    assert text in line
+    assert contents(folder) == before
+
+
 @pytest.mark.parametrize(
     ("command", "text"),
     [
