@@ -22,6 +22,7 @@ from meanfield._checks import check_type, cut, shown
 from meanfield.cli import tables
 from meanfield.cli.tables import Fault, Table, located, tables_in
 from meanfield.dynamics import KNOWN, AnyDynamics, adapt
+from meanfield.equations.tendency import check_moved
 from meanfield.evolution.arrays import PREFIXES
 from meanfield.evolution.checkpoint import new_checkpoint
 from meanfield.evolution.files import SOURCE
@@ -502,6 +503,8 @@ class Case(Listed):
             keywords["rng"] = run.noise()
         if self.tables.monitors:
             keywords["monitors"] = self.build_monitors(measure)
+        with self.errors("run"):
+            check_moved(measure, dynamics)
         return measure, dynamics, keywords
 
     def solve(

@@ -416,8 +416,15 @@ def test_info_knows_a_sweep(folder, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_wrong_case_is_told_before_what_lies_at_its_output(folder, capsys):
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("run.save_at=[5.0]", "run.save_at must"),
+        ("dynamics.mask={type='Causal'}", "measure must be Particles, whose rows are in an order"),
+    ],
+)
+def test_a_wrong_case_is_told_before_what_lies_at_its_output(setting, text, folder, capsys):
     Path("run.nc").write_text("mine")
-    assert main(["run", "case.toml", "-q", "--set", "run.save_at=[5.0]"]) == 2
-    assert "save_at" in capsys.readouterr().err
+    assert main(["run", "case.toml", "-q", "--set", setting]) == 2
+    assert text in capsys.readouterr().err
     assert Path("run.nc").read_text() == "mine"
