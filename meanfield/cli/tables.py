@@ -219,7 +219,7 @@ class Table(pydantic.BaseModel):
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _check_keys(cls, data: Any) -> Any:
+    def _check_keys(cls, data: object) -> object:
         if isinstance(data, dict):
             fields = cls.model_fields
             for key in data:
@@ -232,7 +232,11 @@ class Table(pydantic.BaseModel):
                     raise KeyFault(key, f"missing: it must be {must}")
         return data
 
-    def check(self, case: Any) -> None:  # noqa: ARG002
+    def told_dim(self) -> int | None:
+        """The dimension, if the table determines one."""
+        return None
+
+    def check(self, case: CaseTable) -> None:  # noqa: ARG002
         """Check the sizes of a case, before anything is built.
 
         Raises
@@ -260,10 +264,12 @@ class MadeTable(Table):
         Of the object.
     """
 
-    made: ClassVar[Any]
+    made: ClassVar[type]
 
     def told_dim(self) -> int | None:
-        """The dimension, if it determines one, or if all objects have it."""
+        """The dimension, if the table determines one, or if all objects have it."""
+        if (tell := _TOLD_DIM.get(self.made)) is not None:
+            return tell(self)
         of_all = getattr(self.made, "dim", None)
         return getattr(self, "dim", of_all if isinstance(of_all, int) else None)
 
@@ -289,13 +295,13 @@ class MadeTable(Table):
             return self.made(**arguments)
 
 
-def _built(value: Any, where: str, dim: int | None, folder: Path) -> Any:
+def _built(value: object, where: str, dim: int | None, folder: Path) -> object:
     """The objects of a table or of a list of tables; any other value as it is."""
     match value:
         case MadeTable():
             return value.build(where, dim, folder)
         case [MadeTable(), *_]:
-            return [part.build(f"{where}[{i}]", dim, folder) for i, part in enumerate(value)]
+            return [_built(part, f"{where}[{i}]", dim, folder) for i, part in enumerate(value)]
     return value
 
 
@@ -307,21 +313,40 @@ def _check_product(key: str, count: int, numbers: int, what: str) -> None:
         )
 
 
-def told(description: str, default: Any = None, **limits: Any) -> Any:
+def told(description: str, default: object = None, **limits: pydantic.JsonValue) -> Any:
     """A key that may be left out, with what the JSON schema says of it."""
     return Field(default=default, description=description, json_schema_extra=limits or None)
 
 
-def _in_words(hint: Any, allowed: str) -> Any:
-    """A value of this type, with one message for whatever is none."""
+def _in_words(allowed: str) -> pydantic.WrapValidator:
+    """One message for whatever is not of the type that is annotated."""
 
-    def checked(value: Any, read: Callable[[Any], Any]) -> Any:
+    def checked(value: object, read: Callable[[object], object]) -> object:
         try:
             return read(value)
         except pydantic.ValidationError:
             raise ValueError(f"must be {allowed}, got {shown(value)}") from None
 
-    return Annotated[hint, pydantic.WrapValidator(checked)]
+    return pydantic.WrapValidator(checked)
+
+
+def _read_as(hint: object) -> pydantic.GetPydanticSchema:
+    """A value is read as of this type, which is made here, so that type checkers can't know it."""
+    return pydantic.GetPydanticSchema(lambda _, handler: handler.generate_schema(hint))
+
+
+def _or_table(value: object, table: object) -> pydantic.GetPydanticSchema:
+    """A value is read as a table of this kind where it is one, else as of the other type."""
+
+    def kind(data: object) -> str:
+        return "a table" if isinstance(data, (dict, Table)) else "a value"
+
+    # the tags are no keys
+    tagged = [
+        Annotated[value, pydantic.Tag("a value")],
+        Annotated[table, pydantic.Tag("a table")],
+    ]
+    return _read_as(Annotated[Union[*tagged], pydantic.Discriminator(kind)])
 
 
 def _equal(rows: list[list[float]]) -> list[list[float]]:
@@ -333,31 +358,30 @@ def _equal(rows: list[list[float]]) -> list[list[float]]:
 # the object says where a number is not finite
 _Number = Annotated[float, Field(allow_inf_nan=True)]
 _Rows = Annotated[list[list[_Number]], Field(min_length=1), pydantic.AfterValidator(_equal)]
-_AS_READ = {
-    Causal: Annotated["CausalTable", pydantic.Tag("mask")],
-    float | list[float]: _in_words(_Number | list[_Number], "an angle or a list of numbers"),
-    float | Literal["likelihood"]: _in_words(
-        _Number | Literal["likelihood"], 'a number or "likelihood"'
-    ),
-    float | list[list[float]]: _in_words(
-        _Number | _Rows, "a number or a list of equal rows of numbers"
-    ),
-    str | list[list[float]]: _in_words(str | _Rows, f"{_NAME} or a list of equal rows of numbers"),
-    str | list[float] | list[list[float]]: _in_words(
+_IN_WORDS: dict[object, tuple[object, str]] = {
+    float | list[float]: (_Number | list[_Number], "an angle or a list of numbers"),
+    float | Literal["likelihood"]: (_Number | Literal["likelihood"], 'a number or "likelihood"'),
+    float | list[list[float]]: (_Number | _Rows, "a number or a list of equal rows of numbers"),
+    str | list[list[float]]: (str | _Rows, f"{_NAME} or a list of equal rows of numbers"),
+    str | list[float] | list[list[float]]: (
         str | list[_Number] | _Rows,
         f"{_NAME}, a list of angles or a list of equal rows of numbers",
     ),
 }
+_AS_READ = {
+    hint: Annotated[as_read, _in_words(words)] for hint, (as_read, words) in _IN_WORDS.items()
+}
+_AS_READ[Causal] = Annotated["CausalTable", pydantic.Tag("mask")]
 
 
 # tables in tables are these
-_PARTS = {
-    Mixture: "AnyLawTable",
-    Attention: "HeadTable",
-    Sum: "AnyTermTable",
-    Layers: "AnyLayerTable",
-    LayerMap: "AnyPassedTable",
-    DistanceTo: "AnyTarget",
+_PARTS: dict[type, dict[object, object]] = {
+    Mixture: {list: list["AnyLawTable"]},
+    Attention: {list: list["HeadTable"]},
+    Sum: {list: list["AnyTermTable"]},
+    Layers: {list: list["AnyLayerTable"]},
+    LayerMap: {dict: "AnyPassedTable"},
+    DistanceTo: {dict: "AnyTarget"},
 }
 # laws without a key `dim` tell it so; a mixture has that of the first part that tells one
 _TOLD_DIM: dict[type, Callable[[Any], int | None]] = {
@@ -366,7 +390,9 @@ _TOLD_DIM: dict[type, Callable[[Any], int | None]] = {
 }
 
 
-def _table(made: Any, *, default: Any = ..., base: Any = None) -> Any:
+def _table(
+    made: type, *, default: object = ..., base: type[MadeTable] | None = None
+) -> type[MadeTable]:
     """The table whose keys are the arguments of a dataclass.
 
     Parameters
@@ -384,59 +410,46 @@ def _table(made: Any, *, default: Any = ..., base: Any = None) -> Any:
         keys["type"] = (Literal[name], Field(default=default, description=about))
     arguments = signature(made).parameters
     base = base or (TokenFileTable if "points" in arguments else MadeTable)
-    parts: Any = _PARTS.get(made)
     for field in (field for field in fields(made) if field.init):
-        note, given = field.metadata, arguments[field.name].default
+        note, initial = field.metadata, arguments[field.name].default
         hint = _AS_READ.get(note["hint"], note["hint"])
-        hint = {list: list[parts], dict: parts}.get(hint, hint) if parts else hint
+        hint = _PARTS.get(made, {}).get(hint, hint)
         if "varies" in note:
-            hint = _or_schedule(hint)
+            hint = Annotated[hint, _or_table(hint, "ScheduleTable")]
         # the dimension may be told by another table, and values by the file of the points
         if field.name in ("dim", "values"):
-            given = None
-        elif given is Parameter.empty:
-            given = ...
+            initial = None
+        elif initial is Parameter.empty:
+            initial = ...
         keys[field.name] = (
-            hint if given is not None else hint | None,
-            told(note["about"], list(given) if given == () else given, **note["limits"]),
+            hint if initial is not None else hint | None,
+            told(note["about"], list(initial) if initial == () else initial, **note["limits"]),
         )
     if "unit_mass" in arguments:
         keys["unit_mass"] = bool, told("true where they are to be divided by their mass", False)
-    model: Any = pydantic.create_model(
+    model = pydantic.create_model(
         f"{name}Table", __base__=base, __module__=__name__, __doc__=about, **keys
     )
     model.made = made
-    model.told_dim = _TOLD_DIM.get(made, base.told_dim)
     return model
 
 
-def _or_schedule(hint: Any) -> Any:
-    """A value of this type, or where a table is given a schedule."""
+def _one_of(tables: Iterable[type[MadeTable | MeasureTable]], default: str = "") -> object:
+    """A table is read as that of its type, or else of the default type."""
 
-    def told_kind(data: Any) -> str:
-        return "Schedule" if isinstance(data, (dict, MadeTable)) else "value"
-
-    value = Annotated[hint, pydantic.Tag("value")]
-    table = Annotated["ScheduleTable", pydantic.Tag("Schedule")]
-    return Annotated[Union[value, table], pydantic.Discriminator(told_kind)]  # noqa: UP007
-
-
-def _one_of(tables: Iterable[Any], default: str = "") -> Any:
-    """The table of its type, or else of the default type."""
-
-    def told_type(data: Any) -> str:
+    def type_of(data: object) -> str:
         table = data if isinstance(data, dict) else getattr(data, "__dict__", {})
         return str(table.get("type", default))
 
     tagged = [Annotated[table, pydantic.Tag(table.made.__name__)] for table in tables]
-    return Annotated[Union[tuple(tagged)], pydantic.Discriminator(told_type)]  # noqa: UP007
+    return _read_as(Annotated[Union[*tagged], pydantic.Discriminator(type_of)])
 
 
 class TokenFileTable(MadeTable):
     """A law of points, which a file may have, and their weights or values, the key after them."""
 
     if TYPE_CHECKING:
-        points: Any
+        points: str | list[float] | list[list[float]]
 
     @property
     def token_file(self) -> str:
@@ -471,15 +484,15 @@ class TokenFileTable(MadeTable):
 
 
 _LAWS = [_table(made) for made in LAWS]
-AnyLawTable: Any = _one_of(_LAWS)
+AnyLawTable = Annotated[MadeTable, _one_of(_LAWS)]
 _SPACES = [_table(Circle), _table(Sphere), _table(Zonal)]
-AnySpaceTable: Any = _one_of(_SPACES)
+AnySpaceTable = Annotated[MadeTable, _one_of(_SPACES)]
 
 
 class DynamicsTable(MadeTable):
     """The dynamics that moves the measure."""
 
-    def check(self, case: Any) -> None:
+    def check(self, case: CaseTable) -> None:
         """Check β and the matrices of heads, too.
 
         Raises
@@ -489,18 +502,21 @@ class DynamicsTable(MadeTable):
         """
         super().check(case)
         if (beta := getattr(self, "beta", None)) is not None:
-            largest = np.max(beta.values) if isinstance(beta, ScheduleTable) else beta
-            number("beta", largest, low=0, high=case.measure.largest_beta)
+            number("beta", max(_at_knots(beta)), low=0, high=case.measure.largest_beta)
         if heads := getattr(self, "heads", None):
-            given = [m for head in heads for m in (head.Q, head.K, head.V)]
-            matrices = [m.values[0] if isinstance(m, ScheduleTable) else m for m in given]
-            side = max(len(np.atleast_1d(m)) for m in matrices)
+            matrices = [matrix for head in heads for matrix in (head.Q, head.K, head.V)]
+            side = max(len(np.atleast_1d(_at_knots(matrix)[0])) for matrix in matrices)
             _check_product("heads", len(heads), side**2, "heads")
 
 
-CausalTable: Any = _table(Causal, default=Causal.__name__)
-ScheduleTable: Any = _table(Schedule)
-HeadTable: Any = _table(Head, default=None)
+def _at_knots(value: object) -> list[Any]:
+    """The values of a schedule, or one value that holds at all times."""
+    return dict(value)["values"] if isinstance(value, ScheduleTable) else [value]
+
+
+CausalTable = _table(Causal, default=Causal.__name__)
+ScheduleTable = _table(Schedule)
+HeadTable = Annotated[MadeTable, _read_as(_table(Head, default=None))]
 # SA has no type to give
 _DEFAULT = SA.__name__
 _DYNAMICS = {
@@ -508,30 +524,27 @@ _DYNAMICS = {
     for made in KNOWN
 }
 _LAYERS = [made for made in KNOWN if made not in (Layers, RandomLayers, LayerMap)]
-AnyTermTable: Any = _one_of((_DYNAMICS[made] for made in _LAYERS if made is not Sum), _DEFAULT)
-AnyLayerTable: Any = _one_of((_DYNAMICS[made] for made in _LAYERS), _DEFAULT)
-AnyPassedTable: Any = _one_of((_DYNAMICS[made] for made in KNOWN if made is not LayerMap), _DEFAULT)
-AnyDynamicsTable: Any = _one_of(_DYNAMICS.values(), _DEFAULT)
-_BETA: Any = Annotated[
-    _in_words(_Number, "a number beta or a table, a dynamics"),
+AnyTermTable = Annotated[
+    MadeTable, _one_of((_DYNAMICS[made] for made in _LAYERS if made is not Sum), _DEFAULT)
+]
+AnyLayerTable = Annotated[MadeTable, _one_of((_DYNAMICS[made] for made in _LAYERS), _DEFAULT)]
+AnyPassedTable = Annotated[
+    MadeTable, _one_of((_DYNAMICS[made] for made in KNOWN if made is not LayerMap), _DEFAULT)
+]
+AnyDynamicsTable = Annotated[MadeTable, _one_of(_DYNAMICS.values(), _DEFAULT)]
+_Beta = Annotated[
+    _Number,
+    _in_words("a number beta or a table, a dynamics"),
     Field(json_schema_extra={"minimum": 0}),
 ]
-# tags that are no keys
-AnyEnergy: Any = Annotated[
-    Annotated[_BETA, pydantic.Tag("a number")] | Annotated[AnyLayerTable, pydantic.Tag("a table")],
-    pydantic.Discriminator(lambda of: "a table" if isinstance(of, (dict, Table)) else "a number"),
-]
+AnyEnergy = Annotated[float | MadeTable, _or_table(_Beta, AnyLayerTable)]
 
 
 class MeasureTable(Table):
     """The measure that holds the law: a density, nodes or tokens."""
 
-    made: ClassVar[Any]
+    made: ClassVar[type]
     largest_beta: ClassVar[float] = LARGEST_BETA_OF_TABLES
-
-    def told_dim(self) -> int | None:
-        """The dimension, if it determines one."""
-        return None
 
     @abstractmethod
     def build(self, law: MadeTable, folder: Path, rng: int) -> AnyMeasure:
@@ -553,7 +566,7 @@ class MeasureTable(Table):
 class DensityTable(MeasureTable):
     """The coefficients of a density on a space, which doubles where it has to."""
 
-    made: ClassVar[Any] = Density
+    made: ClassVar[type] = Density
     type: Literal["Density"] = Field(description="a density, as its coefficients on a space")
     space: AnySpaceTable = Field(description="a table, the space at t = 0")
     tail_tol: float | None = told(
@@ -565,8 +578,7 @@ class DensityTable(MeasureTable):
 
     def told_dim(self) -> int | None:
         """The dimension of the space."""
-        dim: int | None = self.space.told_dim()
-        return dim
+        return self.space.told_dim()
 
     def build(self, law: MadeTable, folder: Path, rng: int) -> AnyMeasure:  # noqa: ARG002
         """A density."""
@@ -578,7 +590,7 @@ class DensityTable(MeasureTable):
 class FlowMapTable(MeasureTable):
     """Nodes that move with the flow: the circle, S^2, or a law that is symmetric about an axis."""
 
-    made: ClassVar[Any] = FlowMap
+    made: ClassVar[type] = FlowMap
     type: Literal["FlowMap"] = Field(description="nodes that move with the flow")
     tol: float | None = told("the error in units of mass, > 0", exclusiveMinimum=0)
     axis: list[float] | None = told(
@@ -601,7 +613,7 @@ class FlowMapTable(MeasureTable):
 class ParticlesTable(MeasureTable):
     """n tokens of the law; without n, those of a point cloud."""
 
-    made: ClassVar[Any] = Particles
+    made: ClassVar[type] = Particles
     largest_beta: ClassVar[float] = LARGEST_BETA
     type: Literal["Particles"] = Field(description="tokens instead of a density")
     n: int | None = Field(
@@ -625,7 +637,7 @@ class ParticlesTable(MeasureTable):
             "measure.n is missing: it must be the number of tokens to draw from the law, >= 1"
         )
 
-    def check(self, case: Any) -> None:
+    def check(self, case: CaseTable) -> None:
         """Check how many numbers they are.
 
         Raises
@@ -637,11 +649,11 @@ class ParticlesTable(MeasureTable):
         _check_product("n", self.n or 0, max(dims), "tokens")
 
 
-_MEASURES = [DensityTable, FlowMapTable, ParticlesTable]
-AnyMeasureTable: Any = _one_of(_MEASURES)
+_MEASURES: list[type[MeasureTable]] = [DensityTable, FlowMapTable, ParticlesTable]
+AnyMeasureTable = Annotated[MeasureTable, _one_of(_MEASURES)]
 
 
-_CountOrTimes: Any = _in_words(int | list[_Number], "an integer >= 1 or a list of times")
+_CountOrTimes = Annotated[int | list[_Number], _in_words("an integer >= 1 or a list of times")]
 
 
 class RunTable(Table):
@@ -675,7 +687,7 @@ class RunTable(Table):
         "dynamics that has one"
     )
 
-    def check(self, case: Any) -> None:
+    def check(self, case: CaseTable) -> None:
         """Check β of an energy, too.
 
         Raises
@@ -687,7 +699,7 @@ class RunTable(Table):
         if isinstance(self.energy, float):
             number("energy", self.energy, low=0, high=case.measure.largest_beta)
 
-    def followed(self) -> Any:
+    def followed(self) -> object:
         """The energy to follow: β, or the dynamics of the table.
 
         Raises
@@ -702,14 +714,11 @@ class RunTable(Table):
         return np.random.default_rng(np.random.SeedSequence(self.rng, spawn_key=(1,)))
 
 
-_Place: Any = _in_words(
-    Literal["uniform", "centre", "start"], "'uniform', 'centre', 'start' or a law, a table"
-)
-# tags that are no keys
-AnyTarget: Any = Annotated[
-    Annotated[_Place, pydantic.Tag("a word")] | Annotated[AnyLawTable, pydantic.Tag("a table")],
-    pydantic.Discriminator(lambda to: "a table" if isinstance(to, (dict, Table)) else "a word"),
+_Place = Annotated[
+    Literal["uniform", "centre", "start"],
+    _in_words("'uniform', 'centre', 'start' or a law, a table"),
 ]
+AnyTarget = Annotated[str | MadeTable, _or_table(_Place, AnyLawTable)]
 
 
 class WatchTable(MadeTable):
@@ -744,7 +753,7 @@ class WatchTable(MadeTable):
             return monitor
 
 
-MonitorTable: Any = _table(DistanceTo, default=None, base=WatchTable)
+MonitorTable = Annotated[WatchTable, _read_as(_table(DistanceTo, default=None, base=WatchTable))]
 
 
 class OutputTable(Table):
@@ -773,16 +782,16 @@ class CaseTable(Table):
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _check_tables(cls, data: dict[str, Any]) -> dict[str, Any]:
+    def _check_tables(cls, data: dict[str, object]) -> dict[str, object]:
         for key in cls.model_fields:
-            if not isinstance(value := data.get(key, {}), dict):
-                raise ValueError(f"{key} must be a table, got {shown(value)}")
+            if not isinstance(table := data.get(key, {}), dict):
+                raise ValueError(f"{key} must be a table, got {shown(table)}")
         return data
 
 
-def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+def tables_in(value: object, where: str = "") -> Iterator[tuple[str, Table]]:
     """Each table of a case, or of a part of it, with its dotted key; that of the case is empty."""
-    parts: Iterable[tuple[str, Any]] = ()
+    parts: Iterable[tuple[str, object]] = ()
     match value:
         case Table():
             yield where, value
@@ -797,7 +806,8 @@ def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
 
 # tables that tell their types, which are the names of classes
 TYPES: dict[str, type[Table]] = {
-    one.made.__name__: one for one in (*_LAWS, *_SPACES, *_MEASURES, *_DYNAMICS.values())
+    **{table.made.__name__: table for table in (*_LAWS, *_SPACES, *_DYNAMICS.values())},
+    **{table.made.__name__: table for table in _MEASURES},
 }
 
 
@@ -813,9 +823,9 @@ def dotted(parts: Iterable[int | str]) -> str:
     return text.removeprefix(".")
 
 
-def _keys(raw: Any) -> list[str]:
+def _keys(raw: object) -> list[str]:
     """All keys of a case, with dots; of a table that tells its type only those of that type."""
-    tables: dict[str, Iterable[Any]] = {
+    tables: dict[str, Iterable[type[Table]]] = {
         "law": _LAWS,
         "measure": _MEASURES,
         "measure.space": _SPACES,
@@ -826,13 +836,13 @@ def _keys(raw: Any) -> list[str]:
     keys = [*CaseTable.model_fields]
     for name, kinds in tables.items():
         type_name = _type_told(raw, name.split("."))
-        here: Iterable[Any] = [kind for kind in kinds if kind is TYPES.get(type_name)] or kinds
+        here = [kind for kind in kinds if kind is TYPES.get(type_name)] or kinds
         if "." not in name or name in keys:
             keys += [f"{name}.{key}" for kind in here for key in kind.model_fields]
     return keys
 
 
-def _type_told(raw: Any, path: list[str]) -> str:
+def _type_told(raw: object, path: list[str]) -> str:
     """The type that a table tells, if it is there."""
     for name in [*path, "type"]:
         match raw:
@@ -869,11 +879,9 @@ def _meant(words: Iterable[str]) -> str:
     return f"; did you mean {text}?" if text else ""
 
 
-def _type_fault(value: Any, types: str) -> str:
+def _type_fault(value: dict[str, object], types: str) -> str:
     """The fault in the type of a table that must be one of `types`, as pydantic has them."""
     known = types.replace("'", "")
-    if not isinstance(value, dict):
-        return f" must be a table, got {shown(value)}"
     if "type" not in value:
         return f".type is missing: it must be one of {known}"
     # a name in lower case or with dashes has one near it
@@ -883,7 +891,7 @@ def _type_fault(value: Any, types: str) -> str:
     return f".type must be one of {known}, got {got}{_meant(plain[word] for word in near)}"
 
 
-def schema_fault(error: pydantic.ValidationError, raw: Any) -> str:
+def schema_fault(error: pydantic.ValidationError, raw: object) -> str:
     """The first thing that a schema finds wrong, as a sentence that opens with the dotted key.
 
     Parameters
@@ -892,22 +900,22 @@ def schema_fault(error: pydantic.ValidationError, raw: Any) -> str:
     raw : dict
         What was validated.
     """
-    fault: Any = error.errors(include_url=False)[0]
-    path, value = _path(fault["loc"], raw), fault["input"]
-    match fault["type"]:
-        case "union_tag_invalid":
-            return path + _type_fault(value, fault["ctx"]["expected_tags"])
-        case "value_error":
-            reason = fault["ctx"]["error"]
+    fault = error.errors(include_url=False)[0]
+    path, value, context = _path(fault["loc"], raw), fault["input"], fault.get("ctx", {})
+    match fault["type"], value:
+        case "union_tag_invalid", dict():
+            return path + _type_fault(value, context["expected_tags"])
+        case "value_error", _:
+            reason = context["error"]
             if not isinstance(reason, KeyFault):
                 return f"{path} {reason}".lstrip()
             return f"{path}.{reason}".lstrip(".") + nearest(reason, path, _keys(raw))
-        case "model_type" | "model_attributes_type" | "dict_type":
+        case "union_tag_invalid" | "model_type" | "model_attributes_type" | "dict_type", _:
             return f"{path} must be a table, got {shown(value)}"
     return f"{path} {fault['msg'].replace('Input should be ', 'must be ')}, got {shown(value)}"
 
 
-def _path(loc: Iterable[int | str], raw: Any) -> str:
+def _path(loc: Iterable[int | str], raw: object) -> str:
     """law.laws[1].kappa of ('law', 'Mixture', 'laws', 1, 'VonMisesFisher', 'kappa')."""
     parts: list[int | str] = []
     here = raw
