@@ -213,6 +213,18 @@ def checked_key(key: str) -> str:
     return key
 
 
+def check_mapping(name: str, settings: object) -> None:
+    """Check that what is to be set maps keys to values.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument.
+    """
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"{name} must map keys to values, got {shown(settings)}")
+
+
 def overridden(text: str, settings: Mapping[str, Any], name: str) -> str:
     r"""The TOML of a case with these keys set; comments are lost where there are any.
 
@@ -419,8 +431,7 @@ class Case(Listed):
         meanfield.exceptions.CaseError
             If that is no case.
         """
-        if not isinstance(changes, Mapping):
-            raise ValueError(f"changes must map keys to values, got {shown(changes)}")
+        check_mapping("changes", changes)
         return self.with_keys(
             {checked_key(key): _plain(key, value) for key, value in changes.items()}
         )

@@ -29,6 +29,7 @@ from meanfield.evolution.files import file_lock
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import versions
 from meanfield.exceptions import CaseError, FileInUseError, warn_unfinished
+from meanfield.typing import NDArray
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _MOST_CELLS = 10**6
 
 
-def axis(text: str) -> tuple[str, list[Any]]:
+def axis(text: str) -> tuple[str, list[object]]:
     """Key and values of KEY=START:STOP:COUNT, both ends included, or KEY=VALUE,VALUE,….
 
     Raises
@@ -76,7 +77,7 @@ def values_of(text: str) -> list[Any]:
     return [cases.toml_value(part.strip()) for part in text.split(",")]
 
 
-def _interval(text: str) -> list[Any]:
+def _interval(text: str) -> list[float]:
     with suppress(ValueError, TypeError):
         start, stop, count = (cases.toml_value(part) for part in text.split(":"))
         if type(count) is int and 1 <= count <= _MOST_CELLS:
@@ -90,7 +91,7 @@ def _interval(text: str) -> list[Any]:
     )
 
 
-def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+def checked_grid(grid: Mapping[str, Sequence[object]]) -> dict[str, list[object]]:
     """The axes as lists of plain values, none of them twice.
 
     Raises
@@ -106,7 +107,7 @@ def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         listed: Any = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(listed, (list, tuple, range)) or len(listed) == 0:
             raise ValueError(f"grid must map {key} to at least one value, got {shown(values)}")
-        entries: list[Any] = list(listed)
+        entries = list[Any](listed)
         plain = [entry.item() if getattr(entry, "ndim", None) == 0 else entry for entry in entries]
         again, times = Counter(map(repr, plain)).most_common(1)[0]
         if times > 1:
@@ -158,7 +159,7 @@ class Outcome:
     dataset: xr.Dataset | None = None
 
 
-def outcome_of(found: Any, terms: Sequence[int] = ()) -> Outcome:
+def outcome_of(answer: object, terms: Sequence[int] = ()) -> Outcome:
     """The outcome of a call by what it returned: of a run its numbers over t, and at the last save.
 
     Terms of sums get these numbers, if there are any.
@@ -170,33 +171,40 @@ def outcome_of(found: Any, terms: Sequence[int] = ()) -> Outcome:
     """
     import xarray as xr
 
-    if isinstance(found, Solution):
-        kept = ("t",), ("t", TERM)
-        over_t = [
-            name for name, variable in found.dataset.data_vars.items() if variable.dims in kept
-        ]
-        numbers = found.dataset[over_t]
-        if terms and TERM in numbers.dims and [*terms] != numbers[TERM].values.tolist():
-            # the comment has the numbers of the run
-            about = {"long_name": numbers[TERM].attrs["long_name"]}
-            numbers = numbers.assign_coords({TERM: (TERM, [*terms], about)})
-        for name, variable in numbers.isel(t=-1).reset_coords("t").items():
-            what = f"final {variable.attrs.get('long_name', name)}"
-            numbers[f"{FINAL}{name}"] = variable.assign_attrs(long_name=what)
-        return Outcome(found.status, found.message, numbers)
-    if isinstance(found, xr.Dataset):
-        # coordinates that are no index are numbers as others
-        return Outcome("finished", "", found.reset_coords())
-    answers = found if isinstance(found, Mapping) else {"value": found}
+    match answer:
+        case Solution():
+            return Outcome(answer.status, answer.message, _numbers_of(answer, terms))
+        case xr.Dataset():
+            # coordinates that are no index are numbers as others
+            return Outcome("finished", "", answer.reset_coords())
+        case Mapping():
+            answers = answer
+        case _:
+            answers = {"value": answer}
     plain = {name: unmasked(str(name), variable) for name, variable in answers.items()}
     if any(variable.ndim > 0 or variable.dtype.kind not in "biufc" for variable in plain.values()):
         raise ValueError(
             f"the function must return a number, a mapping of numbers, a Solution or a Dataset, "
-            f"got {shown(found)}"
+            f"got {shown(answer)}"
         )
-    return Outcome(
-        "finished", "", xr.Dataset({name: ((), variable) for name, variable in plain.items()})
-    )
+    dataset = xr.Dataset({name: ((), variable) for name, variable in plain.items()})
+    return Outcome("finished", "", dataset)
+
+
+def _numbers_of(sol: Solution, terms: Sequence[int]) -> xr.Dataset:
+    """The numbers of a run over t, and at the last save."""
+    over_t = [
+        name for name, column in sol.dataset.data_vars.items() if {*column.dims} - {TERM} == {"t"}
+    ]
+    numbers = sol.dataset[over_t]
+    if terms and TERM in numbers.dims and [*terms] != numbers[TERM].values.tolist():
+        # the comment has the numbers of the run
+        about = {"long_name": numbers[TERM].attrs["long_name"]}
+        numbers = numbers.assign_coords({TERM: (TERM, [*terms], about)})
+    for name, column in numbers.isel(t=-1).reset_coords("t").items():
+        what = f"final {column.attrs.get('long_name', name)}"
+        numbers[f"{FINAL}{name}"] = column.assign_attrs(long_name=what)
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -215,7 +223,7 @@ class Cell:
     """
 
     name: str
-    call: Callable[[], Any]
+    call: Callable[[], object]
     file: Path | None = None
     terms: Sequence[int] = ()
 
@@ -241,10 +249,10 @@ class Cell:
                 return Outcome(ERROR, str(error))
             return self.failed(f"{type(error).__name__}: {error}")
 
-    def seen(self, found: Outcome) -> Outcome:
+    def seen(self, outcome: Outcome) -> Outcome:
         """The outcome as its file has it: what is not there to be read is not finished."""
-        if self.file is None or found.status == ERROR:
-            return found
+        if self.file is None or outcome.status == ERROR:
+            return outcome
         try:
             solution = load(self.file)
         except ValueError as error:
@@ -302,7 +310,10 @@ _WORDS = ("status", "message", "cell")
 
 
 def assembled(
-    outcomes: Sequence[Outcome], files: Sequence[str], axes: Mapping[str, Any], taken: set[str]
+    outcomes: Sequence[Outcome],
+    files: Sequence[str],
+    axes: Mapping[str, NDArray[np.generic]],
+    taken: set[str],
 ) -> xr.Dataset:
     """The cells over the grid of these coordinates, the last axis fastest.
 
@@ -348,29 +359,27 @@ def _totals(outcome: Outcome) -> Outcome:
     return replace(outcome, dataset=None if ds is None else ds.drop_dims(TERM, errors="ignore"))
 
 
-Columns = dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]]
+Columns = dict[str, tuple[tuple[str, ...], NDArray[np.generic], dict[str, object]]]
 
 
-def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
+def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, object]]:
     """Each variable as its dimensions, a row for each cell, and attributes; and coordinates.
 
     Coordinates are those of all cells, and no variable is called as one of them, or as what the
     sweep says of each cell. Numbers that a cell does not have are nan, words are "".
     """
-    found = [(row, item.dataset) for row, item in enumerate(outcomes) if item.dataset is not None]
+    known = [(row, item.dataset) for row, item in enumerate(outcomes) if item.dataset is not None]
     indexes: dict[str, Any] = {}
-    about_index: dict[str, Any] = {}
-    for _, ds in found:
+    about_index: dict[str, dict[str, object]] = {}
+    for _, ds in known:
         for name in map(str, ds.dims):
             index = ds.get_index(name)
-            about = about_index.setdefault(name, {**ds[name].attrs})
             # terms of cells have numbers of their own
-            for key in [key for key, value in about.items() if ds[name].attrs.get(key) != value]:
-                del about[key]
+            _keep_common(about_index.setdefault(name, {**ds[name].attrs}), ds[name].attrs)
             if not indexes.setdefault(name, index).equals(index):
                 indexes[name] = indexes[name].union(index)
     columns: Columns = {}
-    for row, ds in found:
+    for row, ds in known:
         places = {str(name): indexes[str(name)].get_indexer(ds.get_index(name)) for name in ds.dims}
         for name, item in ((str(name), item) for name, item in ds.data_vars.items()):
             if name not in columns:
@@ -384,12 +393,10 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
                     {**item.attrs},
                 )
             dims, rows, about = columns[name]
-            rows[row, *np.ix_(*(places[dim] for dim in dims))] = item.transpose(
-                *dims
-            ).values.astype(rows.dtype)
+            place = row, *np.ix_(*(places[dim] for dim in dims))
+            rows[place] = item.transpose(*dims).values.astype(rows.dtype)
             # cells may have energies of several kinds: what they are called differs then
-            for key in [key for key, value in about.items() if item.attrs.get(key) != value]:
-                del about[key]
+            _keep_common(about, item.attrs)
     taken = {*indexes, *_WORDS}
     for name in sorted(columns.keys() & taken):
         free = f"value_{name}"
@@ -397,6 +404,12 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
             free = f"value_{free}"
         columns[free] = columns.pop(name)
     return columns, {name: (name, indexes[name], about_index[name]) for name in indexes}
+
+
+def _keep_common(about: dict[str, object], attributes: Mapping[str, object]) -> None:
+    """Forget the attributes of a variable that another cell has otherwise."""
+    for key in [key for key, value in about.items() if attributes.get(key) != value]:
+        del about[key]
 
 
 def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -425,7 +438,7 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
         return dataset
 
 
-def _coordinate(values: Sequence[Any], as_word: Callable[[Any], str]) -> Any:
+def _coordinate(values: Sequence[object], as_word: Callable[[object], str]) -> NDArray[np.generic]:
     if all(type(value) in (int, float) for value in values):
         return np.array(values)
     words = [value if isinstance(value, str) else as_word(value) for value in values]
@@ -448,10 +461,10 @@ def cells_beside(file: Path) -> Path:
 
 
 def sweep(
-    case_or_function: Case | str | os.PathLike[str] | Callable[..., Any],
-    grid: Mapping[str, Sequence[Any]],
+    case_or_function: Case | str | os.PathLike[str] | Callable[..., object],
+    grid: Mapping[str, Sequence[object]],
     *,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     folder: str | os.PathLike[str] | None = None,
     executor: Executor | str | None = None,
     workers: int | None = None,
@@ -524,15 +537,15 @@ def sweep(
     from meanfield.studies.executors import mapped_by
 
     boolean("progress", progress)
-    if not isinstance(overrides, (Mapping, NoneType)):
-        raise ValueError(f"overrides must map keys to values, got {shown(overrides)}")
+    if overrides is not None:
+        cases.check_mapping("overrides", overrides)
     check_type("folder", folder, (str, os.PathLike, NoneType), "the name of a folder")
     axes = checked_grid(grid)
     kept_in = None if folder is None else Path(folder).resolve()
     combinations = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
-    as_word: Callable[[Any], str] = repr
+    as_word: Callable[[object], str] = repr
     taken: set[str] = set()
-    about: dict[str, Any] = {}
+    about: dict[str, object] = {}
     if callable(case_or_function):
         tasks = _calls(case_or_function, combinations, overrides or {}, kept_in)
     else:
@@ -579,9 +592,9 @@ def sweep(
 
 
 def _calls(
-    function: Callable[..., Any],
-    combinations: Sequence[Mapping[str, Any]],
-    overrides: Mapping[str, Any],
+    function: Callable[..., object],
+    combinations: Sequence[Mapping[str, object]],
+    overrides: Mapping[str, object],
     folder: Path | None,
 ) -> list[Cell]:
     """A cell for each combination.
@@ -601,18 +614,20 @@ def _calls(
         raise ValueError(
             f"grid and overrides must have the keywords of {name}, but {error}"
         ) from None
-    return [Cell(f"with {_told(settings)}", partial(function, **settings)) for settings in keywords]
+    cells = []
+    for settings in keywords:
+        name = ", ".join(f"{key}={value!r:.80}" for key, value in settings.items())
+        cells.append(Cell(f"with {name}", partial(function, **settings)))
+    return cells
 
 
-def _told(keywords: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value!r:.80}" for key, value in keywords.items())
-
-
-def _base(case: Any, overrides: Mapping[str, Any] | None) -> Case:
+def _base(case: Case | str | os.PathLike[str], overrides: Mapping[str, object] | None) -> Case:
     allowed = "the name of a case file, a Case or a function"
     check_type("case_or_function", case, (Case, str, os.PathLike), allowed)
-    is_case = isinstance(case, Case)
-    base = case.with_keys(overrides, "--set") if is_case else cases.read_case(case, overrides)
+    if isinstance(case, Case):
+        base = case.with_keys(overrides, "--set")
+    else:
+        base = cases.read_case(case, overrides)
     # as workers elsewhere see it
     base.folder = base.folder.resolve()
     return base
@@ -628,7 +643,7 @@ def _make(folder: Path) -> None:
         ) from None
 
 
-def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> Cell:
+def _cell(base: Case, settings: dict[str, object], folder: Path | None) -> Cell:
     case = base.with_keys(
         {cases.checked_key(key): value for key, value in settings.items()}, "--grid"
     )
