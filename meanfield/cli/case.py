@@ -16,7 +16,7 @@ from typing import Any
 
 import pydantic
 import tomli_w
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from meanfield._checks import check_type, cut, shown
 from meanfield.cli import tables
@@ -52,7 +52,7 @@ _LARGEST_LIST = 1 << 24
 def clouds(case: Table) -> Iterator[tuple[str, str]]:
     """The keys and names of the token files that a case refers to, bundled ones left out."""
     for where, table in tables_in(case):
-        if isinstance(table, tables.TokenFileTable) and table.token_file:
+        if table.token_file:
             yield f"{where}.points", table.token_file
 
 
@@ -100,21 +100,23 @@ def git_commit(file: Path) -> str:
     in its settings, and a case may lie in a folder that somebody else has made.
     """
     for folder in file.parents:
-        own = folder / ".git"
-        elsewhere = _git_text(own)
-        if own.is_dir() or elsewhere.startswith(_ELSEWHERE):
-            return _head(folder / elsewhere.removeprefix(_ELSEWHERE) if elsewhere else own)
+        git_folder = folder / ".git"
+        # in a further work tree it is a file that names the folder
+        named = _git_text(git_folder)
+        if git_folder.is_dir() or named.startswith(_ELSEWHERE):
+            return _head(folder / named.removeprefix(_ELSEWHERE) if named else git_folder)
     return ""
 
 
-def _head(own: Path) -> str:
-    """The commit of a work tree whose own files are in `own`; branches may be in another."""
-    head, shared = _git_text(own / "HEAD"), own / _git_text(own / "commondir")
+def _head(git_folder: Path) -> str:
+    """The commit of the work tree that a folder of git belongs to; branches may be in another."""
+    head, shared = _git_text(git_folder / "HEAD"), git_folder / _git_text(git_folder / "commondir")
     if head.startswith(_BRANCH):
         branch = head.removeprefix(_BRANCH)
         lines = _git_text(shared / "packed-refs").splitlines()
         packed = (line.partition(" ")[0] for line in lines if line.endswith(f" {branch}"))
-        head = _git_text(own / branch) or _git_text(shared / branch) or next(packed, "")
+        loose = _git_text(git_folder / branch) or _git_text(shared / branch)
+        head = loose or next(packed, "")
     return head if _COMMIT.fullmatch(head) else ""
 
 
@@ -160,7 +162,7 @@ def toml_value(text: str) -> Any:
     )
 
 
-def as_toml(value: Any) -> str:
+def as_toml(value: object) -> str:
     """A value as TOML has it, on one line, cut where it is long.
 
     Examples
@@ -178,7 +180,7 @@ def as_toml(value: Any) -> str:
     return cut(text)
 
 
-def setting(text: str) -> tuple[str, Any]:
+def setting(text: str) -> tuple[str, object]:
     """Key and value of KEY=VALUE, the key with dots: `dynamics.beta`, `law.laws.0.kappa`.
 
     Raises
@@ -225,7 +227,7 @@ def check_mapping(name: str, settings: object) -> None:
         raise ValueError(f"{name} must map keys to values, got {shown(settings)}")
 
 
-def overridden(text: str, settings: Mapping[str, Any], name: str) -> str:
+def overridden(text: str, settings: Mapping[str, object], name: str) -> str:
     r"""The TOML of a case with these keys set; comments are lost where there are any.
 
     A table that gets another type keeps the keys that the new type has.
@@ -413,7 +415,7 @@ class Case(Listed):
     def __hash__(self) -> int:
         return hash(self.digest())
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         # classes that are made of dataclasses can't be pickled
         return case_from_text, (self.text, self.name, self.folder, None, "", self.origin)
 
@@ -421,7 +423,7 @@ class Case(Listed):
         """The text of a case file with the same tables."""
         return self.text
 
-    def replace(self, changes: Mapping[str, Any]) -> Case:
+    def replace(self, changes: Mapping[str, object]) -> Case:
         """The case with other values of some keys, such as {"dynamics.beta": 5.0}.
 
         A table that gets another type keeps the keys that the new type has.
@@ -461,11 +463,11 @@ class Case(Listed):
             warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
         return solution
 
-    def with_keys(self, settings: Mapping[str, Any] | None, option: str = "") -> Case:
+    def with_keys(self, settings: Mapping[str, object] | None, option: str = "") -> Case:
         """The case with these keys set, which errors name with the option that they came by."""
         return case_from_text(self.text, self.name, self.folder, settings, option, self.origin)
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """The content that a run depends on: all tables but `output`, and the token files.
 
         A key that has its default is as good as left out.
@@ -483,7 +485,7 @@ class Case(Listed):
         `rng` of tokens; `case_file`; `token_files`, JSON of names and SHA-256; `git_commit`
         where the case file lies in a work tree of git.
         """
-        is_drawn = isinstance(self.tables.measure, tables.ParticlesTable)
+        is_drawn = self.tables.measure.made is Particles
         about: About = {"rng": self.tables.run.rng} if is_drawn else {}
         if digests := token_digests(self.tables, self.folder):
             about[CLOUD_FILES] = json.dumps(digests)
@@ -510,7 +512,7 @@ class Case(Listed):
             with self.errors("run"):
                 keywords["energy"] = run.followed()
         keywords["about"] = {SOURCE: self.digest(), **self.provenance()}
-        if dynamics.noise > 0.0 and isinstance(measure, Particles):
+        if dynamics.noise > 0.0 and self.tables.measure.made is Particles:
             keywords["rng"] = run.noise()
         if self.tables.monitors:
             keywords["monitors"] = self.build_monitors(measure)
@@ -596,7 +598,7 @@ class Case(Listed):
         return message if word in sections else f"{section}: {message}"
 
 
-def _plain(key: str, value: Any) -> Any:
+def _plain(key: str, value: object) -> object:
     """A value as TOML has it."""
     plain = value.tolist() if hasattr(value, "tolist") else value
     try:
@@ -609,7 +611,7 @@ def _plain(key: str, value: Any) -> Any:
     return plain
 
 
-def read_case(path: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> Case:
+def read_case(path: str | os.PathLike[str], settings: Mapping[str, object] | None = None) -> Case:
     """The case in a TOML file; point clouds in it are looked for beside it.
 
     Parameters
@@ -651,9 +653,9 @@ def case_from_text(
     text: str,
     name: str,
     folder: str | Path = ".",
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     option: str = "--set",
-    origin: Mapping[str, Any] | None = None,
+    origin: Mapping[str, str | int | float] | None = None,
 ) -> Case:
     r"""The case in a TOML text; `name` is what errors call it, `folder` holds its point clouds.
 
@@ -697,7 +699,7 @@ def _commented(name: str) -> Iterator[str]:
         yield f"# {key} = {value}".ljust(40) + f" # {field.description}\n"
 
 
-def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None = None) -> Case:
+def case_of(solution: Solution, path: Path, settings: Mapping[str, object] | None = None) -> Case:
     """The case that a solution, read from `path`, is a run of.
 
     Token files are looked for beside the case file that the run had, then beside `path`, and have
@@ -736,19 +738,19 @@ def _has_all(case: Case, folder: Path) -> bool:
 class _Schema(GenerateJsonSchema):
     """TOML has no null: a key that may be left out is not one that may be null."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 (as it is called)
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 (as it is called)
         return False
 
-    def nullable_schema(self, schema: Any) -> Any:
+    def nullable_schema(self, schema: Any) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
 
-    def default_schema(self, schema: Any) -> Any:
+    def default_schema(self, schema: Any) -> JsonSchemaValue:
         if schema.get("default", ...) is None:
             return self.generate_inner(schema["schema"])
         return super().default_schema(schema)
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonSchemaValue:
     """The schema: all tables with their keys, types, ranges and descriptions.
 
     Ranges that depend on other keys are not in it; a case that fits it may still be refused.

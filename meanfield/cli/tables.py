@@ -236,6 +236,11 @@ class Table(pydantic.BaseModel):
         """The dimension, if the table determines one."""
         return None
 
+    @property
+    def token_file(self) -> str:
+        """The file of tokens beside the case that the table refers to, "" if there is none."""
+        return ""
+
     def check(self, case: CaseTable) -> None:  # noqa: ARG002
         """Check the sizes of a case, before anything is built.
 
@@ -453,7 +458,7 @@ class TokenFileTable(MadeTable):
 
     @property
     def token_file(self) -> str:
-        """The file beside the case that it refers to, "" if there is none."""
+        """The file of tokens beside the case that the table refers to, "" if there is none."""
         return "" if isinstance(self.points, list) or self.points in BUNDLED else self.points
 
     def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:
