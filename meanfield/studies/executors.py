@@ -115,7 +115,7 @@ def mapped_by(
     call = partial(_do, _home(), run)
     if executor is None:
         return (call(number, task) for number, task in enumerate(tasks))
-    if executor == PROCESSES:
+    if isinstance(executor, str) and executor == PROCESSES:
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             # this is a worker, which imports the script that started it
             sys.exit(_NO_GUARD)
