@@ -60,7 +60,7 @@ myst_heading_anchors = 3
 
 autodoc_typehints = "none"  # numpydoc's "Parameters" say them
 autodoc_member_order = "bysource"
-autosummary_generate = True
+autosummary_generate = ["generated/api.md"]
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 
