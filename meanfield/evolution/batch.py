@@ -20,7 +20,7 @@ from meanfield.typing import Array, ArrayLike, NDArray
 _CHUNK = 1 << 14
 # from this tolerance on a pair of order 5 is faster than one of order 8
 _LOOSE = 1e-6
-# what a function makes of inner products, of any type of number
+# an observation of inner products, in any type of number
 Observed = NDArray[Any]
 # states between steps that are formed at once
 _TIMES = 8
@@ -125,7 +125,7 @@ def _follow(
 ) -> Observed:
     """The observations of one chunk at the times."""
 
-    def field(t: float, state: Array, out: Array | None = None) -> Array:  # noqa: ARG001 (no clock)
+    def field(t: float, state: Array, out: Array | None = None) -> Array:  # noqa: ARG001 (as for every rate)
         out = np.empty_like(state) if out is None else out
         rate(state, out)
         return out

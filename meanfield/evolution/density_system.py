@@ -45,7 +45,7 @@ class DensitySystem(System[Density]):
         self.tail_tol = density.tail_tol
         self.max_size = density.max_size or max(density.space.size, density.space.size_limit)
         self.limit = self.max_size
-        self.log_units = [self._series_unit(unit) for unit in self.log_units]
+        self.log_units = [self._series_log_unit(log_unit) for log_unit in self.log_units]
         self.log_unit = max(self.log_units)
 
     def begin(self) -> None:
@@ -66,12 +66,17 @@ class DensitySystem(System[Density]):
             hand_over = min(self.max_size, 8 * density.space.size + 7)
             self.limit = max(hand_over, self.measure().space.size)
 
-    def _series_unit(self, log_unit: float) -> float:
+    def extend(self) -> bool:
+        """Let the space grow to the largest size; whether that is more than was allowed."""
+        allowed, self.limit = self.limit, self.max_size
+        return allowed != self.max_size
+
+    def _series_log_unit(self, log_unit: float) -> float:
         """The log unit of series, of that of an energy."""
         return float(eigenvalues_in_unit(log_unit, self.equation.space.dim, 0)[1])
 
-    def units(self, t: float) -> Array:
-        return np.array([self._series_unit(unit) for unit in super().units(t)])
+    def log_units_at(self, t: float) -> Array:
+        return np.array([self._series_log_unit(log_unit) for log_unit in super().log_units_at(t)])
 
     def _missed(self) -> float:
         """The tail of the initial density, or its misfit where that is more than rounding."""
@@ -250,7 +255,7 @@ class NoisyDensitySystem(DensitySystem):
         else:
             heats = self.equation.at(t).heating(state[: self._size])
         if varies:
-            heats = heats * np.exp(self.units(t) - np.array(self.log_units))
+            heats = heats * np.exp(self.log_units_at(t) - np.array(self.log_units))
         return heats * self._factors(t)
 
     def _heat(self, t: float, state: Array) -> float:

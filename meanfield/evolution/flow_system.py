@@ -140,15 +140,11 @@ class LineSystem(System[LineFlowMap]):
         return f"{count} nodes, for a reach of {reach:g}" if reach > _LARGE_REACH else ""
 
     def _equation(self, flow: LineFlowMap) -> LineTendency | InTime[LineTendency]:
+        def under(layer: Dynamics) -> LineTendency:
+            return LineTendency(flow, layer, self._field(layer))
+
         acting = self.acting
-        if not acting.varies:
-            return LineTendency(flow, acting, self._field(acting))
-
-        def at_time(t: float) -> LineTendency:
-            now = acting.at(t)
-            return LineTendency(flow, now, self._field(now))
-
-        return InTime(at_time, self.t)
+        return InTime(lambda t: under(acting.at(t)), self.t) if acting.varies else under(acting)
 
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
@@ -160,16 +156,15 @@ class LineSystem(System[LineFlowMap]):
         """Split panels and hold clusters as atoms where that is due."""
         if self.keeps_history:
             # without a unit of time: at the β where there is one no line keeps a history
-            self._history.append(
-                float(stepper.t), moments_of_step(stepper, self._charges, self._size)
-            )
+            equation = self.equation
+            charges = moments_of_step(stepper, lambda t, y: equation.at(t).charges(y), self._size)
+            self._history.append(float(stepper.t), charges)
         self.count(stepper)
         flow = self.equation.measure(self.state[: self._size])
-        spread = np.zeros(len(flow.angles))
-        spread[flow.owners == FREE] = self.equation.divergence_at_nodes(
-            stepper.f[: self._size] / self.clock
-        )
-        held = collapsed(flow, spread, self._radius)
+        divergence = np.zeros(len(flow.angles))
+        rate = stepper.f[: self._size] / self.unit
+        divergence[flow.owners == FREE] = self.equation.divergence_at_nodes(rate)
+        held = collapsed(flow, divergence, self._radius)
         if held is not flow:
             gap = self._change_to(held)
             self.collapses.append((self.t, len(held.atom_angles), gap))
@@ -181,10 +176,6 @@ class LineSystem(System[LineFlowMap]):
                 raise self.out_of_room(reason, "`max_nodes` or `tol` of the flow map")
             self._change_to(finer)
         return Verdict.GO_ON if finer is flow else Verdict.RESTART
-
-    def _charges(self, t: float, state: Array) -> Array:
-        charges: Array = self.equation.at(t).charges(state)
-        return charges
 
     def _change_to(self, flow: LineFlowMap) -> float:
         """Go on with another flow map for the same measure; what the energy gained."""
@@ -339,7 +330,9 @@ class SphereSystem(System[SphereFlowMap]):
 
     def after(self, stepper: Stepper) -> Verdict:
         """Put the points back on the sphere, and lay a new mesh where that is due."""
-        self._history.append(float(stepper.t), moments_of_step(stepper, self._moments, self._size))
+        equation = self.equation
+        moments = moments_of_step(stepper, lambda t, y: equation.at(t).moments(y), self._size)
+        self._history.append(float(stepper.t), moments)
         points = self.equation.points(stepper.y)
         # the field depends on directions only, so the slope stays what it is
         points /= np.linalg.norm(points, axis=1, keepdims=True)
@@ -361,10 +354,6 @@ class SphereSystem(System[SphereFlowMap]):
         if len(absorption.centres):
             self._history.absorptions.append(absorption)
         return Verdict.RESTART
-
-    def _moments(self, t: float, state: Array) -> Array:
-        moments: Array = self.equation.at(t).moments(state)
-        return moments
 
     def _may_gather(self, flow: SphereFlowMap) -> bool:
         """Whether it is time to look for clusters."""

@@ -91,7 +91,7 @@ def complete(run: Run, checkpoint: Checkpoint, progress: Progress) -> Solution:
 
 
 class Asked(TypedDict, total=False):
-    """What `evolve` may be asked for, beside the file that keeps its run."""
+    """The keywords of `evolve`, beside the file that keeps its run."""
 
     t_start: float
     rtol: float

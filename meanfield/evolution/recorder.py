@@ -10,16 +10,8 @@ import numpy as np
 
 from meanfield._checks import is_number, shown
 from meanfield.dynamics.facts import Energy, multiplied_out
-from meanfield.evolution.arrays import (
-    COLLAPSE,
-    PREFIXES,
-    RESERVED,
-    SIZE_COMMENT,
-    SIZE_NAME,
-    TERM,
-    TIME,
-    Stored,
-)
+from meanfield.evolution import arrays
+from meanfield.evolution.arrays import SIZE_COMMENT, SIZE_NAME, TERM, Stored
 from meanfield.evolution.netcdf import Contents, Variable, is_name
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.evolution.solution import Solution
@@ -107,7 +99,7 @@ _OF_COLLAPSES = "collapse_time", "collapse_n_atoms", "collapse_energy"
 _IN_UNIT_ROLES = "energy", "rate", "work"
 _IN_UNIT = {name for name, (role, *_) in VARIABLES.items() if role in _IN_UNIT_ROLES}
 
-_TAKEN = frozenset({*VARIABLES, *RESERVED, COLLAPSE, TERM})
+_TAKEN = frozenset({*VARIABLES, *arrays.RESERVED, arrays.COLLAPSE, TERM})
 _OF_TERMS = "term_energy", "term_dissipation", "term_work"
 # a table or a figure shows the energies of so many terms
 MOST_TERMS = 6
@@ -207,7 +199,7 @@ class Recorder:
         for name, value in row.items():
             if name in _OF_TERMS:
                 each = zip(value, self._log_units, strict=True)
-                numbers[name] = np.array([multiplied_out(number, unit) for number, unit in each])
+                numbers[name] = np.array([multiplied_out(number, u) for number, u in each])
                 self._overflowed |= {
                     _column(name, i) for i, number in enumerate(numbers[name]) if np.isinf(number)
                 }
@@ -248,8 +240,8 @@ class Recorder:
         shares, gains = (
             np.array(
                 [
-                    part.relative(value, unit) / abs(factor)
-                    for ((factor, part), unit), value in zip(parts, row[name], strict=True)
+                    part.relative(value, u) / abs(factor)
+                    for ((factor, part), u), value in zip(parts, row[name], strict=True)
                 ]
             )
             for name in ("term_energy", "term_work")
@@ -327,9 +319,9 @@ class Recorder:
             if self._energy is not None and np.isfinite(gaps).all():
                 columns["collapse_energy"] = np.array(gaps)
             for name, column in columns.items():
-                variables[name] = Variable((COLLAPSE,), column, about[name])
+                variables[name] = Variable((arrays.COLLAPSE,), column, about[name])
         variables["t"] = Variable(
-            ("t",), np.array([row["t"] for row in rows]), TIME | {"role": "time"}
+            ("t",), np.array([row["t"] for row in rows]), arrays.TIME | {"role": "time"}
         )
         attrs: dict[str, float] = {}
         if self.hand_over is not None:
@@ -465,13 +457,8 @@ def checked_monitors(monitors: Monitors | None) -> Monitors:
     named = dict(monitors or {})
     taken = taken_names(named)
     for name, monitor in named.items():
-        if (
-            not isinstance(name, str)
-            or not is_name(name)
-            or name in taken
-            or str(name).startswith(PREFIXES)
-            or not callable(monitor)
-        ):
+        is_new = isinstance(name, str) and is_name(name) and name not in taken
+        if not is_new or name.startswith(arrays.PREFIXES) or not callable(monitor):
             raise ValueError(
                 f"monitors must map new names (of no variable or dimension of a file, without '/') "
                 f"to callables, got {name!r}: {shown(monitor)}"

@@ -6,7 +6,7 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Sphere
 
 
 class Supplied(TypedDict, total=False):
-    """What a file can't keep of a run."""
+    """The parts of a run that a file can't keep."""
 
     monitors: Monitors | None
     law: Law | None
@@ -308,23 +308,21 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
         # a saved time that is as many steps
         t = next((s for s in sol.t.tolist() if round(s / step) == round(t / step)), t)
     save = int(np.searchsorted(sol.t, t, side="right")) - 1
-    measure = sol.measures[save]
+    measures: Any = sol.measures
+    measure = measures[save]
     if sol.dynamics.noise > 0.0 and not measure.has_density:
         raise ValueError(
             f"t must be a saved time of tokens under noise, which is drawn only once, got {t:g}: "
             f"save more often"
         )
     if isinstance(measure, Density) and attrs.get("hand_over_t", np.inf) <= t:
-        measure, save = FlowMap(cast(Density, sol.measures[0])), 0
+        measure, save = FlowMap(measures[0]), 0
     tolerances = {name: attrs[name] for name in ("rtol", "atol") if name in attrs}
     # new meshes ask for the moments since the start
-    is_mesh = isinstance(measure, SphereFlowMap) and save > 0
-    if isinstance(measure, SphereFlowMap) and save == 0:
-        measure = _of_law(measure)
-    start = float(sol.t[0 if is_mesh else save])
-    again = Settings(**tolerances, t_start=start)
+    is_mesh = isinstance(measure, SphereFlowMap)
+    again = Settings(**tolerances, t_start=float(sol.t[0 if is_mesh else save]))
     plan = Plan(sol.dynamics, sol.t, again, monitors={}, energy=sol.energy)
-    system = _on_mesh(plan, sol, save) if is_mesh else plan.system(measure, None)
+    system = _on_mesh(plan, sol, measure, save) if is_mesh else plan.system(measure, None)
     try:
         advance(system, t, lambda _: None, DeferredInterrupt())
     except Stop as stop:
@@ -333,20 +331,18 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     return state
 
 
-def _of_law(flow: SphereFlowMap) -> SphereFlowMap:
-    """The flow map that its run began with, whenever that was."""
-    return SphereFlowMap(flow.law, tol=flow.tol, **flow.run_limits)
-
-
-def _on_mesh(plan: Plan, sol: Solution, save: int) -> AnySystem:
+def _on_mesh(plan: Plan, sol: Solution, flow: SphereFlowMap, save: int) -> AnySystem:
     """A flow map on S^2 at a save, with the moments since the start."""
-    flow: Any = sol.measures[save]
-    now = float(sol.t[save])
-    system = plan.system(_of_law(flow), None)
-    history: Any = sol.history
-    layer = system.dynamics.layer_number(now)
-    remembered = int(np.searchsorted(history.edges, now, side="right")) - 1
-    numbers = {name: getattr(system, name) for name in system.kept}
-    numbers |= {"t": now, "since": now, "layer": layer, "remembered": remembered}
-    system.restore(flow, history, numbers)
+    # the flow map that its run began with, whenever that was
+    system = plan.system(SphereFlowMap(flow.law, tol=flow.tol, **flow.run_limits), None)
+    if save > 0:
+        history, now = sol.history, float(sol.t[save])
+        edges = [] if history is None else history.edges
+        numbers = {name: getattr(system, name) for name in system.kept} | {
+            "layer": system.dynamics.layer_number(now),
+            "remembered": int(np.searchsorted(edges, now, side="right")) - 1,
+            "t": now,
+            "since": now,
+        }
+        system.restore(flow, history, numbers)
     return system

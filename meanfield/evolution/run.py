@@ -15,7 +15,6 @@ from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.own import layer_step
 from meanfield.dynamics.with_energy import adapt_with
 from meanfield.equations.rates import NOT_FINITE
-from meanfield.equations.tokens import joined
 from meanfield.evolution import density_system, flow_system, token_system
 from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.progress import DeferredInterrupt
@@ -94,14 +93,15 @@ class Plan:
         dynamics, settings = adapt_with(self.dynamics, self.energy), self.settings
         if (step := layer_step(self.dynamics)) is not None:
             return token_system.LayerSystem(cast(Particles, measure), dynamics, settings, step)
-        if isinstance(measure, OscillatorDensity):
-            return density_system.OscillatorDensitySystem(measure, dynamics, settings)
-        if isinstance(measure, Density):
-            if dynamics.noise > 0.0:
+        match measure:
+            case OscillatorDensity():
+                return density_system.OscillatorDensitySystem(measure, dynamics, settings)
+            case Density() if dynamics.noise > 0.0:
                 return density_system.NoisyDensitySystem(measure, dynamics, settings)
-            return density_system.DensitySystem(measure, dynamics, settings)
-        if isinstance(measure, FlowMap):
-            return flow_system.system_for(measure, dynamics, settings)
+            case Density():
+                return density_system.DensitySystem(measure, dynamics, settings)
+            case FlowMap():
+                return flow_system.system_for(measure, dynamics, settings)
         if dynamics.noise > 0.0:
             max_step = settings.max_step or token_system.default_max_step(measure, dynamics)
             return token_system.NoisyTokenSystem(measure, dynamics, settings, max_step, rng)
@@ -145,7 +145,7 @@ def advance(
                 raise system.failed(f"{reason}; try {system.remedy}" if reason else NOT_FINITE)
             verdict = system.after(stepper)
             if verdict is Verdict.REDO:
-                system.step_size, stepper = (stepper.t - stepper.t_old) * system.clock, None
+                system.step_size, stepper = (stepper.t - stepper.t_old) * system.unit, None
                 continue
             if (left := detector.left(system.t, until)) > MOST_STEPS:
                 raise system.too_far(left)
@@ -241,18 +241,16 @@ class Run:
         density, settings = self.system, self.plan.settings
         first: Any = self.recorder.measures[0]
         is_lost = (stop.status, settings.on_unresolved) == ("under-resolved", FLOW_MAP)
-        if not is_lost or not isinstance(density, density_system.DensitySystem):
+        if not is_lost or self.recorder.hand_over is not None:
             raise stop
         try:
             with interrupt.interruptible():
                 flow = flow_system.system_for(FlowMap(first), density.dynamics, settings)
             advance(flow, density.t, report, interrupt)
         except (ValueError, Stop) as error:
-            if density.limit == density.max_size:
-                text = f"{stop}; a flow map can't take over: {error}"
-                raise Stop(stop.status, text) from error
-            density.limit = density.max_size
-            return
+            if density.extend():
+                return
+            raise Stop(stop.status, f"{stop}; a flow map can't take over: {error}") from error
         _log.info("t = %g: a flow map takes over: %s", density.t, stop)
         try:
             gap = flow.scaled_energy() - density.scaled_energy()
@@ -274,10 +272,7 @@ class Run:
         else:
             attrs |= {"rtol": settings.rtol, "atol": settings.atol}
         attrs |= {name: limit for name, limit in first.run_limits.items() if limit is not None}
-        if isinstance(system, token_system.TokenSystem):
-            attrs["sums"] = joined(system.sums)
-            if system.max_step is not None:
-                attrs["max_step"] = system.max_step
+        attrs |= system.attributes
         return Solution(
             t=contents.variables["t"].values,
             measures=list(self.recorder.measures),
@@ -308,11 +303,14 @@ class Run:
 
 def _plain(value: object) -> object:
     """A value as JSON has it."""
-    if isinstance(value, np.random.Generator):
-        return token_system.generator_state(value)
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return sorted(value) if isinstance(value, set) else value
+    match value:
+        case np.random.Generator():
+            return token_system.generator_state(value)
+        case np.ndarray():
+            return value.tolist()
+        case set():
+            return sorted(value)
+    return value
 
 
 def check_library(first: AnyMeasure, resumption: Resumption) -> None:

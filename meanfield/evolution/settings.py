@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -113,22 +112,23 @@ def check_start(
         generator("rng", rng)
     _check_kind(dynamics)
     known, is_flow = adapt_with(dynamics, energy), layer_step(dynamics) is None
-    own: Any = dynamics
+    layer: Any = dynamics
     if not is_flow:
-        _check_tokens(measure, dynamics)
-        own = own.dynamics
-    if not tells_facts(own):
-        _check_name(own)
+        layer = layer.dynamics
+        if not isinstance(measure, Particles) or measure.natural_frequencies is not None:
+            subject = f"{shown(dynamics)}, which has no flow, got {shown(measure)}"
+            raise ValueError(f"measure must be Particles under {subject}")
+    if not tells_facts(layer):
+        _check_name(layer)
     check_moved(measure, known)
-    layers, (t_start, t_end) = known.representatives, times[[0, -1]]
-    instances = [instance for layer in layers for instance in layer.instances_from(t_start)]
+    layers, t_start, t_end = known.representatives, float(times[0]), float(times[-1])
+    instances = [instance for each in layers for instance in each.instances_from(t_start)]
     # one of a user's own is the same object at all knots
     for term in {
         id(term): term for instance in instances for _, term in instance.weighted_terms
     }.values():
         if isinstance(term, Adapted):
             term.try_on(measure)
-    t_start, t_end = float(times[0]), float(times[-1])
     if t_end > known.depth * (1.0 + ROUNDING):
         got, depth = tell_apart(t_end, known.depth)
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
@@ -137,8 +137,8 @@ def check_start(
         if term.known_by_output and not isinstance(term, Adapted):
             term.output(measure, measure.points[:1])
     if isinstance(measure, Particles):
-        for layer in known.representatives if is_flow else ():
-            for instance in layer.instances:
+        for each in layers if is_flow else ():
+            for instance in each.instances:
                 check_sums(measure, instance, may_span=instance.noise == 0.0)
         if known.noise > 0.0:
             generator("rng, which noise needs,", rng)
@@ -231,19 +231,12 @@ def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
         )
 
 
-def _check_tokens(measure: AnyMeasure, dynamics: object) -> None:
-    """Refuse what is no tokens, or tokens with frequencies."""
-    if not isinstance(measure, Particles) or measure.natural_frequencies is not None:
-        subject = f"{shown(dynamics)}, which has no flow, got {shown(measure)}"
-        raise ValueError(f"measure must be Particles under {subject}")
-
-
 def _check_kind(dynamics: object) -> None:
     attributes = [name for name in ("kernel", "heads", "output") if hasattr(dynamics, name)]
-    if isinstance(dynamics, type) or not isinstance(dynamics, OwnDynamics) or not attributes:
+    lacking = [name for name in ("name", "noise") if not hasattr(dynamics, name)]
+    lacking += [] if attributes else ["a kernel, heads() or output()"]
+    if isinstance(dynamics, type) or lacking:
         names = ", ".join(kind.__name__ for kind in KNOWN)
-        lacking = [name for name in ("name", "noise") if not hasattr(dynamics, name)]
-        lacking += [] if attributes else ["a kernel, heads() or output()"]
         # the rule says enough if all of them are missing
         without = f" without {' and '.join(lacking)}" if 0 < len(lacking) < 3 else ""
         raise ValueError(
@@ -293,12 +286,9 @@ def checked_about(
     ValueError
         Naming the first that is neither.
     """
-    if not isinstance(about, (Mapping, NoneType)):
-        raise ValueError(f"about must map names to words and numbers, got {shown(about)}")
     entries = dict(about or {})
     for name, value in entries.items():
-        if not isinstance(name, str) or not isinstance(value, (str, int, float)):
-            raise ValueError(
-                f"about must map names to words and numbers, got {name!r}: {shown(value)}"
-            )
+        if not isinstance(value, (str, int, float)):
+            known = f"{name!r}: {shown(value)}"
+            raise ValueError(f"about must map names to words and numbers, got {known}")
     return entries

@@ -15,16 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, get_args, overload
 
 import numpy as np
 
-from meanfield._checks import (
-    is_of_package,
-    number,
-    one_of,
-    real_array,
-    shown,
-    shown_class,
-    time_tolerance,
-    unit_rows,
-)
+from meanfield import _checks
 from meanfield._shown import ShownRun
 from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.with_energy import adapt_with
@@ -74,12 +65,10 @@ class _OnDemand:
 
     def __get__(self, sol: Solution | None, kind: type) -> xr.Dataset:
         """Return the dataset, made once; None of the class, for a dataclass the default."""
-        kept: Any = None if sol is None else vars(sol)["dataset"]
-        if isinstance(kept, Contents):
-            with _MAKING:
-                kept = vars(sol)["dataset"]
-                if isinstance(kept, Contents):
-                    kept = vars(sol)["dataset"] = kept.dataset()
+        with _MAKING:
+            kept: Any = None if sol is None else vars(sol)["dataset"]
+            if isinstance(kept, Contents):
+                kept = vars(sol)["dataset"] = kept.dataset()
         dataset: xr.Dataset = kept
         return dataset
 
@@ -160,13 +149,13 @@ class Solution(ShownRun, Generic[M_co]):
     _state_between: ClassVar[Callable[[Any, float], Any]]
 
     def __post_init__(self) -> None:
-        self.t = real_array("t", self.t, 1)
+        self.t = _checks.real_array("t", self.t, 1)
         if (np.diff(self.t) <= 0.0).any():
             raise ValueError(f"t must ascend, got {self.t[:8]}")
         lengths = len(self.t), len(self.measures), vars(self)["dataset"].sizes.get("t")
         if len(set(lengths)) > 1:
             raise ValueError(f"t, measures and dataset must be of one length, got {lengths}")
-        one_of("status", self.status, get_args(Status))
+        _checks.one_of("status", self.status, get_args(Status))
         if len(self.t) and self.final.dim != Sphere.dim:
             self.versions.pop(_OPTIONAL, None)
 
@@ -242,12 +231,12 @@ class Solution(ShownRun, Generic[M_co]):
         ValueError
             If the run has no such time.
         """
-        time = number("t", t)
+        time = _checks.number("t", t)
         gaps = np.abs(self.t - time)
         nearest = int(gaps.argmin())
-        if gaps[nearest] <= time_tolerance(t) * np.abs(self.t[-1]):
+        if gaps[nearest] <= _checks.time_tolerance(t) * np.abs(self.t[-1]):
             return float(self.t[nearest])
-        return number("t", t, low=float(self.t[0]), high=float(self.t[-1]))
+        return _checks.number("t", t, low=float(self.t[0]), high=float(self.t[-1]))
 
     @property
     def source(self) -> str:
@@ -310,7 +299,7 @@ class Solution(ShownRun, Generic[M_co]):
                 f"pdf needs densities, or the moments of a flow map from its law on, at beta (the "
                 f"reach of its kernel) <= 100, got a run of {flow} under {self.dynamics}"
             )
-        points = unit_rows("points", points, flow.dim)
+        points = _checks.unit_rows("points", points, flow.dim)
         t = self._time(t)
         dynamics = adapt_with(self.dynamics, self.energy)
         if not hasattr(flow, "line"):
@@ -405,10 +394,9 @@ class Solution(ShownRun, Generic[M_co]):
             class made from one of the package, or the dataset holds what is no number, or a name
             that the file needs (coefficients, points, weights).
         """
-        if not is_of_package(self):
-            raise ValueError(
-                f"a file keeps a Solution, not of a class made from it, got {shown_class(self)}"
-            )
+        if not _checks.is_of_package(self):
+            mine = _checks.shown_class(self)
+            raise ValueError(f"a file keeps a Solution, not of a class made from it, got {mine}")
         place = netcdf.file_path(path)
         netcdf.check_suffix("path", place)
         netcdf.write(self._to_file(), place)
@@ -549,7 +537,7 @@ def _from_file(stored: Contents) -> Solution:
     for name, (dims, _, notes) in kept.items():
         for key, word in notes.items():
             if key in _WORDS_OF_NUMBERS and not isinstance(word, str):
-                raise ValueError(f"{key} of {name} must be a word, got {shown(word)}")
+                raise ValueError(f"{key} of {name} must be a word, got {_checks.shown(word)}")
         over: tuple[str, ...] = ("t",)
         if name.startswith(arrays.COLLAPSE):
             over = (arrays.COLLAPSE,)
@@ -563,7 +551,7 @@ def _from_file(stored: Contents) -> Solution:
         t=arrays.TIMES.read(stored),
         measures=arrays.read_measures(stored),
         dynamics=dynamics,
-        status=one_of("attribute status", about.get("status"), get_args(Status)),
+        status=_checks.one_of("attribute status", about.get("status"), get_args(Status)),
         message=text_of(stored, "message"),
         dataset=Contents(kept),
         energy=energy,

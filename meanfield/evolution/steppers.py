@@ -442,11 +442,11 @@ class ExponentialSteps(_FittedSteps):
         """Root mean square of the entries over their tolerances; squares do not overflow."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             ratios = what / (self._atol + self._rtol * np.abs(largest))
-            unit = float(np.abs(ratios).max())
-            if unit == 0.0 or not np.isfinite(unit):
-                return unit
-            ratios /= unit
-            return unit * float(np.sqrt(np.mean(ratios * ratios)))
+            largest_ratio = float(np.abs(ratios).max())
+            if largest_ratio == 0.0 or not np.isfinite(largest_ratio):
+                return largest_ratio
+            ratios /= largest_ratio
+            return largest_ratio * float(np.sqrt(np.mean(ratios * ratios)))
 
     def _try(self, end: float, h: float) -> tuple[float, Array, Array]:
         # a step that leaves double precision is one that was too long

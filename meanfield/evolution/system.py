@@ -32,7 +32,7 @@ MOST_STEPS = 1e7
 _LARGEST_RATE = 200.0
 
 
-def time_unit(dynamics: Dynamics) -> float:
+def unit_of_time(dynamics: Dynamics) -> float:
     """1, or e^{-β} for USA at large β, whose rates e^β the solver could not square.
 
     Noise has a time of its own.
@@ -86,6 +86,8 @@ class System(Generic[M]):
         The right-hand side.
     state : ndarray
     t, step_size : float
+    unit : float
+        The unit of time that steps count in, which differs from 1 where rates are too large.
     steps, evaluations : int
     log_unit : float
         The row of a save has energies and works in units of e^{log_unit}.
@@ -145,7 +147,7 @@ class System(Generic[M]):
         self.equation, self._size = equation, len(equation.initial_state)
         works = np.full(max(1, len(self._energies)), works)
         self.state = np.append(equation.initial_state, works)
-        self.clock = time_unit(self.acting)
+        self.unit = unit_of_time(self.acting)
         self._integrates = self.has_balance
         self._known = self._base = None
 
@@ -175,6 +177,15 @@ class System(Generic[M]):
         measure = self.measure()
         self.layer = layer
         self.adopt(self._equation(measure), works=self.works)
+
+    @property
+    def attributes(self) -> Mapping[str, str | float]:
+        """Attributes of the dataset of a run that this kind of system adds."""
+        return {}
+
+    def extend(self) -> bool:
+        """Let a space grow as far as it may; whether that is further than before."""
+        return False
 
     def outlook(self) -> str:
         """A warning where even a first right-hand side takes long; "" elsewhere."""
@@ -241,7 +252,7 @@ class System(Generic[M]):
         return self.energy is not None
 
     def rate(self, t: float, state: Array, out: Array | None = None) -> Array:
-        """d/dt of a state at a time, both in units of the clock.
+        """d/dt of a state at a time, both in multiples of the unit of time.
 
         Raises
         ------
@@ -254,14 +265,14 @@ class System(Generic[M]):
             self.evaluations += 1
             return rate
         # the present is the present to the bit
-        now = self.t if state is self.state else t * self.clock
+        now = self.t if state is self.state else t * self.unit
         try:
             self.equation.at(now)(state[: self._size], rate[: self._size])
             rate[self._size :] = self.gains(now, state) if self._integrates else 0.0
         except self.faults as error:
             raise self.fault(error) from error
-        if self.clock != 1.0:
-            rate *= self.clock
+        if self.unit != 1.0:
+            rate *= self.unit
         self.evaluations += 1
         return rate
 
@@ -281,7 +292,7 @@ class System(Generic[M]):
         rates: Array | float = self.equation.at(t).energy_rates()
         if self.dynamics.varies:
             # the equation of a time counts in these units
-            rates = np.atleast_1d(rates) * np.exp(self.units(t) - np.array(self.log_units))
+            rates = np.atleast_1d(rates) * np.exp(self.log_units_at(t) - np.array(self.log_units))
         return self._sign * self._factors(t) * rates
 
     def _factors(self, t: float) -> Array | float:
@@ -289,7 +300,7 @@ class System(Generic[M]):
         parts = self._energy_at(t).parts
         return np.array([factor for factor, _ in parts]) if parts else 1.0
 
-    def units(self, t: float) -> Array:
+    def log_units_at(self, t: float) -> Array:
         """Log units of the energies that the equation of a time has gains of."""
         return np.array([energy.log_unit for _, energy in self._energy_at(t).each])
 
@@ -311,7 +322,7 @@ class System(Generic[M]):
     def evaluate(self) -> None:
         """Ask for the rate at the present state, which the next step begins with."""
         if self._known is None:
-            self._known = self.rate(self.t / self.clock, self.state)
+            self._known = self.rate(self.t / self.unit, self.state)
             # it counts when the step begins
             self.evaluations -= 1
 
@@ -352,7 +363,7 @@ class System(Generic[M]):
         return self.settings.rtol, np.append(allowed, np.full(len(self.works), atol))
 
     def stepper(self, until: float) -> Stepper:
-        """The steps from the present time on, whose times count units of the clock.
+        """The steps from the present time on, whose times are multiples of the unit of time.
 
         Raises
         ------
@@ -360,14 +371,14 @@ class System(Generic[M]):
             If the field is not finite: there would be steps to try for ever.
         """
         self._until = until
-        stepper = self._stepper(self.t / self.clock, until / self.clock)
+        stepper = self._stepper(self.t / self.unit, until / self.unit)
         if not (np.isfinite(stepper.f).all() and np.isfinite(stepper.h_abs)):
             raise self.failed(NOT_FINITE)
         return stepper
 
     def _stepper(self, start: float, end: float) -> Stepper:
         rtol, atol = self.tolerances()
-        first = min(self.step_size / self.clock, end - start) or None
+        first = min(self.step_size / self.unit, end - start) or None
         return self.integrator(
             self.rate, start, self.state, end, first_step=first, rtol=rtol, atol=atol
         )
@@ -386,8 +397,8 @@ class System(Generic[M]):
     def count(self, stepper: Stepper) -> None:
         """Be where a step has come to."""
         at_end = stepper.status == "finished"
-        self.t = self._until if at_end else float(stepper.t) * self.clock
-        self.step_size = stepper.h_abs * self.clock
+        self.t = self._until if at_end else float(stepper.t) * self.unit
+        self.step_size = stepper.h_abs * self.unit
         self.state, self.steps = stepper.y, self.steps + 1
         self._base = self._known = None
 
@@ -474,14 +485,14 @@ class System(Generic[M]):
         """The energies that are kept, with their factors, each in its own unit."""
         measure, values = self.measure(), []
         each = self._energy_at(self.t).each if self.energy else ()
-        for unit, (factor, energy) in zip(self.log_units, each, strict=True):
+        for log_unit, (factor, energy) in zip(self.log_units, each, strict=True):
             try:
-                value, log_unit = energy_in_unit(measure, energy)
+                value, its_log_unit = energy_in_unit(measure, energy)
             except (LostEnergyError, OutputError) as error:
                 # the right-hand side knows best what f lacks
                 self.evaluate()
                 raise self.fault(error) from error
-            values.append(factor * value * float(np.exp(log_unit - unit)))
+            values.append(factor * value * float(np.exp(its_log_unit - log_unit)))
         return values
 
     def speeds(self, measure: M) -> dict[str, float]:

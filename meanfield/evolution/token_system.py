@@ -11,7 +11,7 @@ from meanfield._checks import integer, one_of, shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.equations.tendency import token_tendency
-from meanfield.equations.tokens import FieldAtTokens, OutputAtTokens
+from meanfield.equations.tokens import FieldAtTokens, OutputAtTokens, joined
 from meanfield.evolution.settings import LEAST_RTOL, ROUNDING, Settings
 from meanfield.evolution.steppers import EqualSteps, FlowSteps, Stepper
 from meanfield.evolution.system import MOST_STEPS, Kept, System
@@ -133,6 +133,12 @@ class TokenSystem(System[Particles]):
         self.sums.add(equation.sums)
         return equation
 
+    @property
+    def attributes(self) -> dict[str, str | float]:
+        """How sums were done, and the largest step under noise."""
+        steps = {} if self.max_step is None else {"max_step": self.max_step}
+        return {"sums": joined(self.sums), **steps}
+
     def outlook(self) -> str:
         """How long a right-hand side over many pairs takes, by one block of the tokens."""
         try:
@@ -203,8 +209,8 @@ class TokenSystem(System[Particles]):
         if self.has_balance:
             return super().dissipation(measure)
         # under noise its own right-hand side would begin the next step with this save's scaling
-        value, unit = dissipation_in_unit(measure, self.acting.at(self.t))
-        return value * float(np.exp(unit - self.log_unit))
+        value, log_unit = dissipation_in_unit(measure, self.acting.at(self.t))
+        return value * float(np.exp(log_unit - self.log_unit))
 
     def _output(self, measure: Particles) -> Array:
         try:
@@ -237,7 +243,7 @@ class LayerSystem(TokenSystem):
 
     # there is no time between layers: none to integrate over, and no unit of it
     has_balance = False
-    clock = 1.0
+    unit = 1.0
     remedy: ClassVar[str] = "a smaller step of the layers"
 
     def __init__(
