@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,8 @@ from meanfield.spaces.geometry import circle_angles, polar_angles
 from meanfield.spaces.sphere_fields import Places
 from meanfield.typing import Array, Coefficients, NDArray
 
+# numbers of any kind, as files have them
+AnyArray = NDArray[Any]
 NODES = 8
 # Chebyshev-Lobatto points of a time step, from 0 to 1, and their barycentric weights
 _LOBATTO = 0.5 * (1.0 - np.cos(np.pi * np.arange(NODES) / (NODES - 1)))
@@ -28,7 +30,7 @@ _BARYCENTRIC = (-1.0) ** np.arange(NODES)
 _BARYCENTRIC[[0, -1]] *= 0.5
 
 
-def between(values: NDArray[Any], share: float) -> NDArray[Any]:
+def between(values: Coefficients, share: float) -> Coefficients:
     """The polynomial through values (8, …) at the Lobatto points of a step, a share of it on.
 
     Examples
@@ -169,14 +171,14 @@ class History:
         past.labels = [label_map for label_map in self.labels if label_map.time <= past.edges[-1]]
         return past
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         """All of it as arrays, to be saved."""
         taken, maps = self.absorptions, self.labels
         centres = [np.zeros((0, 3)), *(each.centres for each in taken)]
         squares = [np.zeros((0, 4), dtype=np.int64), *(each.patches.squares for each in maps)]
         values = [np.zeros((0, 5, PER_LEAF)), *(each.patches.values for each in maps)]
 
-        def repeated(numbers: Iterable[float], parts: list[NDArray[Any]]) -> Array:
+        def repeated(numbers: Iterable[float], parts: Sequence[Sized]) -> Array:
             # the first part is empty and gets no number
             return np.repeat([0.0, *numbers], [len(part) for part in parts])
 
@@ -192,7 +194,7 @@ class History:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> History:
+    def from_arrays(cls, arrays: dict[str, AnyArray]) -> History:
         """The inverse of `arrays`."""
         history = cls(float(arrays["edges"][0]))
         history.edges = [float(t) for t in arrays["edges"]]
@@ -205,8 +207,8 @@ class History:
 
 
 def _by_time(
-    arrays: dict[str, NDArray[Any]], what: str, one: str, other: str
-) -> Iterator[tuple[float, NDArray[Any], NDArray[Any]]]:
+    arrays: dict[str, AnyArray], what: str, one: str, other: str
+) -> Iterator[tuple[float, AnyArray, AnyArray]]:
     """Each time at which there was such a thing, and its rows of two of the arrays."""
     times = arrays.get(f"{what}_times", np.zeros(0))
     for time in np.unique(times):
@@ -306,7 +308,7 @@ def _follow_block(
 
 def _step(
     fields: Sequence[FieldOnSphere],
-    moments: list[NDArray[Any]],
+    moments: list[Coefficients],
     state: Array,
     h: float,
     loose: bool,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -117,9 +116,10 @@ class KernelOnSphere(FieldOnSphere):
         self._unit = 1.0 if self._normalised else series.size * float(np.exp(series.log_unit))
         self._slope = dynamics.sign * self._unit * sums.primitive_factors
         # the gradient of the energy over X, of what is divided over X times G
-        energy: Any = dynamics.energy_functional
-        unit = float(np.exp(-energy.log_unit)) if energy.in_w2 else series.size
-        self._gradient_unit, self._is_weighted = dynamics.sign * unit, not energy.in_w2
+        self._gradient_unit, self._is_weighted = 0.0, False
+        if (energy := dynamics.energy_functional) is not None:
+            unit = float(np.exp(-energy.log_unit)) if energy.in_w2 else series.size
+            self._gradient_unit, self._is_weighted = dynamics.sign * unit, not energy.in_w2
         # ∇G is divided by G a second time if it is no multiple of the velocity's series
         self._lost = _LOST if self._kernel.growth is not None else Lost(10.0 * _LOST.below)
         self._lost_of = f"maximum, where its series has no digits under {shown(dynamics)}"
@@ -343,7 +343,13 @@ class OutputOnSphere(FieldOnSphere):
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
 
-    def rates(self, _: Coefficients, places: Places, *__: Any) -> Rates:
+    def rates(
+        self,
+        moments: Coefficients,  # noqa: ARG002 (of measures)
+        places: Places,
+        sources: Sources = None,  # noqa: ARG002
+        loose: bool = False,  # noqa: ARG002
+    ) -> Rates:
         """See `FieldOnSphere`."""
         units, dynamics = places.units(), self.dynamics
         output, gradients = dynamics.output_and_gradients(None, units)
@@ -514,9 +520,7 @@ class SphereTendency(Tendency[SphereFlowMap]):
     def __init__(
         self, flow: SphereFlowMap, field: KernelOnSphere | LayersOnSphere, acting: FieldOnSphere
     ) -> None:
-        self.flow = flow
-        self._field: Any = field
-        self._acting: Any = acting
+        self.flow, self._field, self._acting = flow, field, acting
         self._n_nodes = flow.n_nodes
         self.initial_state = np.concatenate([flow.points.ravel(), np.zeros(self._n_nodes)])
         # the last u of each source that is scaled
@@ -580,10 +584,9 @@ class SphereTendency(Tendency[SphereFlowMap]):
         points = self.points(state)
         places, sources = Places.of(points), self._sources(points)
         moments = self._moments(places, sources[1])
-        rates: Rates = self._acting.rates(moments, places, sources)
+        self._rates = rates = self._acting.rates(moments, places, sources)
         self.points(out)[:] = rates.velocity
         np.negative(rates.divergence[: self._n_nodes], out=out[rates.velocity.size :])
-        self._rates = rates
 
     def energy_rates(self) -> Array:
         """dE/dt in units of e^{log_unit}, at the last state."""

@@ -17,6 +17,7 @@ from meanfield.equations.rates import Rates, Tendency, added, check_finite
 from meanfield.kernels.causal import CausalMeans
 from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
+from meanfield.kernels.sums import TokenSums
 from meanfield.kernels.token_sums import score_sums
 from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import circle_angles, circle_points, exponential, project
@@ -204,13 +205,13 @@ class KernelAtTokens(FieldAtTokens):
     Parameters
     ----------
     dynamics : Dynamics
-    sums : SphereSums, Exponential or SmoothKernel
+    sums : TokenSums
         The sums of its kernel: in O(n) on S^2, in float32, or the kernel itself for all pairs.
     way : str
         How they are done.
     """
 
-    def __init__(self, dynamics: Dynamics, sums: Any, way: str) -> None:
+    def __init__(self, dynamics: Dynamics, sums: TokenSums, way: str) -> None:
         super().__init__(dynamics)
         self._sums, self.sums = sums, way
 

@@ -22,6 +22,7 @@ from meanfield.kernels.line import (
     zonal_kernel,
 )
 from meanfield.kernels.multipliers import bandwidth
+from meanfield.kernels.sums import NodeSums
 from meanfield.spaces import Space, Sphere
 from meanfield.spaces.geometry import circle_angles, polar_angles
 from meanfield.typing import Array, ArrayLike
@@ -123,9 +124,7 @@ class LineNodes(LineSums):
         return np.maximum(potential, np.maximum(masses, 1e-300)), derivative[:, None] * tangents
 
 
-def point_sums(
-    points: Array, beta: float, tables: Any = None
-) -> PairSums | SphereNodes | LineNodes:
+def point_sums(points: Array, beta: float, tables: Any = None) -> NodeSums:
     """The sums over masses at points (n, d): in O(n) on the circle and S^2 up to β = 20000.
 
     With these tables of e^{βt}, a `CircleLine` or `SphereSums`, if they are made already.
@@ -272,7 +271,7 @@ class Balanced:
         points: Array,
         masses: Array,
         beta: float,
-        sums: PairSums | SphereNodes | LineSums,
+        sums: NodeSums | LineSums,
         axis: Array | None = None,
     ) -> Balanced:
         """Scale masses >= 0 at points by the sums over them."""

@@ -21,10 +21,11 @@ from meanfield._checks import (
 )
 from meanfield.kernels import token_sums
 from meanfield.kernels.direct import PairSums, Precision, log_moment
-from meanfield.kernels.harmonics import SphereNodes, SphereSums
+from meanfield.kernels.harmonics import SphereSums
 from meanfield.kernels.kernel import Exponential, SmoothKernel
 from meanfield.kernels.line import Line
-from meanfield.kernels.sinkhorn import Balanced, LineNodes, point_sums
+from meanfield.kernels.sinkhorn import Balanced, point_sums
+from meanfield.kernels.sums import NodeSums
 from meanfield.laws.law import check_law
 from meanfield.laws.quantisation import quantised_points
 from meanfield.measures.measure import Measure
@@ -289,9 +290,7 @@ class Particles(Measure):
         pairs = len(self.points) * (len(self.points) if targets is None else targets)
         return self.sums == "transforms" or pairs >= fewest
 
-    def node_sums(
-        self, beta: float, tables: Line | SphereSums | None = None
-    ) -> PairSums | SphereNodes | LineNodes:
+    def node_sums(self, beta: float, tables: Line | SphereSums | None = None) -> NodeSums:
         """Sums over masses at the tokens, at the tokens, to be asked for many masses.
 
         With these tables of e^{βt}, if they are made already.
