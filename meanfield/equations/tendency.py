@@ -158,8 +158,8 @@ def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
     ValueError
         Naming what does not fit.
     """
-    check_dim(dynamics, measure.dim)
     known = adapt(dynamics)
+    check_dim(known, measure.dim)
     for _, term in _terms_of(known):
         _check_moved(measure, term)
     if isinstance(measure, LineFlowMap | SphereFlowMap):
