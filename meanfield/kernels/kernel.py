@@ -264,13 +264,9 @@ class SmoothKernel(PotentialKernel):
             total += float(masses[part] @ (self.primitive(t) @ masses))
         return 0.5 * total
 
-    @abstractmethod
     def __call__(self, t: Array) -> Array:
         """s(t)."""
-
-    def values(self, t: Array) -> Array:
-        """s(t)."""
-        return self(t)
+        return self.values(t)
 
     @abstractmethod
     def derivative(self, t: Array) -> Array:
@@ -506,7 +502,7 @@ class PowerSeries(tuple[float, ...], SmoothKernel):
         """The degree of the polynomial."""
         return len(self) - 1
 
-    def __call__(self, t: Array) -> Array:
+    def values(self, t: Array) -> Array:
         """s(t)."""
         return np.asarray(polynomial.polyval(t, self))
 
@@ -628,7 +624,7 @@ class Sampled(tuple[Function, Function], SmoothKernel):
             f"after {_MOST_SAMPLES} samples: its last quarter is {share:.1e} > {_TAIL:g} of it"
         )
 
-    def __call__(self, t: Array) -> Array:
+    def values(self, t: Array) -> Array:
         """s(t)."""
         return _values("s", self[0], t)
 

@@ -45,20 +45,14 @@ def counted(beta: float, dim: int, kmax: int) -> tuple[int, Array]:
         size *= 2
 
 
-def starting_degree(beta: float, dim: int, last: int) -> int:
-    """The start of Miller's recurrence for ratios that are right to rounding below `last`."""
+def _eigenvalue_ratios(beta: float, dim: int, last: int) -> list[float]:
+    """Λ_{k+1}/Λ_k = I_{ν+1}(β)/I_ν(β), ν = k + d/2 - 1, for k < last, by Miller's recurrence."""
     # the starting error shrinks by the square of the ratio at each step down
     start, log_error = last, 0.0
     while log_error > -40.0:
         start += 1
         bound = beta / (start + 0.5 * dim + math.hypot(start, beta))
         log_error += 2.0 * math.log(max(bound, 1e-300))
-    return start
-
-
-def _eigenvalue_ratios(beta: float, dim: int, last: int) -> list[float]:
-    """Λ_{k+1}/Λ_k = I_{ν+1}(β)/I_ν(β), ν = k + d/2 - 1, for k < last, by Miller's recurrence."""
-    start = starting_degree(beta, dim, last)
     ratio = float(ratio_bound(beta, np.array(start + 0.5 * dim)))
     ratios = [0.0] * last
     for k in range(start, -1, -1):

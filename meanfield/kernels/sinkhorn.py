@@ -10,17 +10,11 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import rows
+from meanfield.kernels import line
 from meanfield.kernels.direct import PairSums, logs, point_log_moment
 from meanfield.kernels.harmonics import SphereNodes, SphereSums
 from meanfield.kernels.kernel import Exponential
-from meanfield.kernels.line import (
-    LARGEST_CIRCLE_BETA,
-    Line,
-    LineSums,
-    latitude_line,
-    line,
-    zonal_kernel,
-)
+from meanfield.kernels.line import Line, LineSums
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.kernels.sums import NodeSums
 from meanfield.spaces import Space, Sphere
@@ -136,10 +130,10 @@ def point_sums(points: Array, beta: float, tables: Any = None) -> NodeSums:
     """
     dim = points.shape[1]
     # beyond it tables and moments, unlike blocks of pairs, leave memory
-    if beta > LARGEST_CIRCLE_BETA or dim > 3:
+    if beta > line.LARGEST_CIRCLE_BETA or dim > 3:
         return PairSums(points, beta)
     if dim == 2:
-        return LineNodes.repeated(tables or line(beta, 2), circle_angles(points))
+        return LineNodes.repeated(tables or line.line(beta, 2), circle_angles(points))
     return SphereNodes(points, tables or SphereSums(Exponential(beta)))
 
 
@@ -151,7 +145,7 @@ def latitude_sums(points: Array, axis: Array, beta: float) -> LineSums:
     ValueError
         If β > 150.
     """
-    return LineSums(line(beta, points.shape[1]), polar_angles(points, axis))
+    return LineSums(line.line(beta, points.shape[1]), polar_angles(points, axis))
 
 
 # three tables of so many angles by so many take 24 MB
@@ -199,10 +193,10 @@ class LineGrid(LineSums):
         # the polar angle grows away from the axis
         self._sign = 1.0 if space.axis is None else -1.0
         if space.axis is None:
-            cells: Line = line(beta, 2)
+            cells: Line = line.line(beta, 2)
         else:
-            dim, kernel = space.dim, partial(zonal_kernel, beta, space.dim)
-            cells = latitude_line(dim, beta, kernel, "beta", "doubly stochastic attention")
+            dim, kernel = space.dim, partial(line.zonal_kernel, beta, space.dim)
+            cells = line.latitude_line(dim, beta, kernel, "beta", "doubly stochastic attention")
         # a grid stays, so a table of its pairs is made but once
         super().__init__(cells, space.angles, 0 if len(space.angles) <= _MOST_ANGLES else None)
 

@@ -10,24 +10,7 @@ from typing import Any, ClassVar, TypedDict
 import numpy as np
 from scipy.special import xlogy
 
-from meanfield._checks import (
-    MASS_TOLERANCE,
-    UNIT_MASS,
-    boolean,
-    check_measure,
-    generator,
-    integer,
-    is_number,
-    is_of_package,
-    number,
-    read_only,
-    real_array,
-    rounding,
-    shown,
-    shown_class,
-    unit_rows,
-    unmasked,
-)
+from meanfield import _checks
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.kernels.sinkhorn import Balanced, grid_sums, working_grid
 from meanfield.laws.law import Law, Uniform, checked_pdf, drawn
@@ -80,12 +63,13 @@ def checked_space(space: object) -> Space:
     """
     if not isinstance(space, Space):
         raise ValueError(
-            f"space must be a Circle, Sphere or Zonal, got {shown(space)}: take Density(space, law)"
+            f"space must be a Circle, Sphere or Zonal, got {_checks.shown(space)}: take "
+            f"Density(space, law)"
         )
-    if not is_of_package(space):
+    if not _checks.is_of_package(space):
         raise ValueError(
             f"space must be a Circle, Sphere or Zonal, not of a class made from one, got "
-            f"{shown_class(space)}"
+            f"{_checks.shown_class(space)}"
         )
     return space
 
@@ -99,15 +83,15 @@ def law_values(space: Space, law: Law) -> Array:
         If dimensions differ, or the law is not axisymmetric about the axis of a `Zonal` space.
     """
     if law.dim != space.dim:
-        raise ValueError(f"law must have dim = {space.dim} on {space}, got {shown(law)}")
+        raise ValueError(f"law must have dim = {space.dim} on {space}, got {_checks.shown(law)}")
     values = checked_pdf(law, space.points)
     if isinstance(space, Zonal):
         gap = difference_of_meridians(law.pdf, space.axis, space.nodes, space.sines, values)
         if gap:
             raise ValueError(
-                f"law must be axisymmetric about the axis of {space}, but {shown(law)} differs by "
-                f"{gap:.2g} between two meridians: take Zonal(dim, kmax, axis) if it has another "
-                f"axis, Sphere for d = 3, Circle for d = 2, or Particles"
+                f"law must be axisymmetric about the axis of {space}, but {_checks.shown(law)} "
+                f"differs by {gap:.2g} between two meridians: take Zonal(dim, kmax, axis) if it "
+                f"has another axis, Sphere for d = 3, Circle for d = 2, or Particles"
             )
     return values
 
@@ -120,14 +104,14 @@ def _checked_values(space: Space, values: ArrayLike) -> Array:
     ValueError
         If they are no finite numbers >= 0, one for each point.
     """
-    array = real_array("values", values, 1)
+    array = _checks.real_array("values", values, 1)
     count = len(space.weights)
     if array.shape != (count,):
         raise ValueError(
             f"values must have shape ({count},), one for each row of space.points on {space}, "
             f"got {array.shape}"
         )
-    lowest, tolerance = float(array.min()), max(SIGN_TOLERANCE, rounding(values, count))
+    lowest, tolerance = float(array.min()), max(SIGN_TOLERANCE, _checks.rounding(values, count))
     if lowest < -tolerance * float(np.abs(array).max()):
         raise ValueError(f"values must be >= 0, got {lowest:.6g} at index {int(array.argmin())}")
     return array
@@ -141,11 +125,11 @@ def _checked_mass(space: Space, mass: float, law: Law | None, unit_mass: bool, o
     ValueError
         If it is not 1; of values that are divided by it, if it is not > 0.
     """
-    tolerance = max(MASS_TOLERANCE, off)
+    tolerance = max(_checks.MASS_TOLERANCE, off)
     if abs(mass - 1.0) <= tolerance or (unit_mass and law is None and mass > 0.0):
         return mass
     # values are as many as the space has points, which a larger one does not take
-    remedy = UNIT_MASS if law is None else "take a larger space"
+    remedy = _checks.UNIT_MASS if law is None else "take a larger space"
     allowed = f"mass 1 within {tolerance:.2g} on {space}"
     raise ValueError(f"the density must have {allowed}, got mass {mass:.9g}: {remedy}")
 
@@ -170,7 +154,7 @@ def _checked_fit(
         )
     raise ValueError(
         f"law must be one that {space} resolves, but its series misses {misfit:.2g} of the "
-        f"L² norm of {shown(law)}: take {_larger(space, law)}"
+        f"L² norm of {_checks.shown(law)}: take {_larger(space, law)}"
     )
 
 
@@ -291,29 +275,30 @@ class Density(Measure):
             law_or_grid_values = law_or_values
             if callable(law_or_grid_values) and not isinstance(law_or_grid_values, type):
                 law_or_grid_values = law_or_grid_values(space.points)
-                if is_number(law_or_grid_values):
+                if _checks.is_number(law_or_grid_values):
                     raise ValueError(
                         f"the function must return n values for points (n, d), got one number, "
                         f"{law_or_grid_values}"
                     )
             values = _checked_values(space, law_or_grid_values)
-        off, coefficients = rounding(law_or_grid_values, len(values)), space.analysis(values)
+        off = _checks.rounding(law_or_grid_values, len(values))
+        coefficients = space.analysis(values)
         mass = float(coefficients[0].real)
-        mass = _checked_mass(space, mass, self.law, boolean("unit_mass", unit_mass), off)
+        mass = _checked_mass(space, mass, self.law, _checks.boolean("unit_mass", unit_mass), off)
         self.misfit = _checked_fit(space, coefficients, values, self.law, off)
-        self.coefficients: Coefficients = read_only(coefficients / mass)
+        self.coefficients: Coefficients = _checks.read_only(coefficients / mass)
         # a cached property: these are the law's values, more exact than those of the series
-        self.values: Array = read_only(values / mass)
+        self.values: Array = _checks.read_only(values / mass)
 
     def with_limits(
         self, space: Space, tail_tol: float = 1e-8, max_size: int | None = None
     ) -> None:
         """Take a space, and what a run may do."""
         self.space, self.dim, self.axis = space, space.dim, space.axis
-        self.tail_tol = number("tail_tol", tail_tol, low=1e-15, high=1e-2)
+        self.tail_tol = _checks.number("tail_tol", tail_tol, low=1e-15, high=1e-2)
         self.max_size = max_size
         if max_size is not None:
-            self.max_size = integer("max_size", max_size, low=space.size)
+            self.max_size = _checks.integer("max_size", max_size, low=space.size)
 
     @property
     def run_limits(self) -> DensityLimits:
@@ -345,14 +330,14 @@ class Density(Measure):
         array([1.5])
         """
         checked_space(space)
-        series = unmasked("coefficients", coefficients)
+        series = _checks.unmasked("coefficients", coefficients)
         is_numeric = series.dtype.kind in "iufc"
         if not is_numeric or not np.can_cast(series.dtype, space.coefficient_type, "same_kind"):
             raise ValueError(
                 f"coefficients must be {space.coefficient_type.__name__} on {space}, got "
                 f"{series.dtype}"
             )
-        off = max(SIGN_TOLERANCE, rounding(series.real, series.size))
+        off = max(SIGN_TOLERANCE, _checks.rounding(series.real, series.size))
         series = np.array(series, dtype=space.coefficient_type)
         if series.shape != (space.n_coefficients,) or not np.isfinite(series).all():
             raise ValueError(
@@ -370,13 +355,13 @@ class Density(Measure):
         # coefficients alone make no other kind of density
         density = Density.__new__(Density)
         density.with_limits(space, tail_tol, max_size)
-        density.law, density.coefficients, density.misfit = None, read_only(series), 0.0
+        density.law, density.coefficients, density.misfit = None, _checks.read_only(series), 0.0
         return density
 
     @cached_property
     def values(self) -> Array:
         """f on ``space.points``, shape (N,); a law's own values keep the digits of small ones."""
-        return read_only(self.space.synthesis(self.coefficients))
+        return _checks.read_only(self.space.synthesis(self.coefficients))
 
     def __repr__(self) -> str:
         return f"Density({self.space}, tail={self.tail:.1e})"
@@ -399,7 +384,7 @@ class Density(Measure):
     @cached_property
     def weights(self) -> Array:  # type: ignore[override]
         """The masses of the points, shape (N,); some may be < 0 where the series is."""
-        return read_only(self.space.weights * self.values)
+        return _checks.read_only(self.space.weights * self.values)
 
     def at_scale(self, radius: float) -> tuple[Array, Array]:
         """The points of the grid, or finer ones: neighbours are half a radius apart, or less."""
@@ -447,7 +432,7 @@ class Density(Measure):
         ValueError
             If the points are not unit rows of length d.
         """
-        return self.space.evaluate(self.coefficients, unit_rows("points", points, self.dim))
+        return self.space.evaluate(self.coefficients, _checks.unit_rows("points", points, self.dim))
 
     @property
     def _drawn_law(self) -> Law:
@@ -474,7 +459,7 @@ class Density(Measure):
         >>> bool(np.abs(mu.sample(10_000, rng=0).mean(axis=0) - mu.mean()).max() < 0.04)
         True
         """
-        return self._drawn_law.sample(integer("n", n, low=1), generator("rng", rng))
+        return self._drawn_law.sample(_checks.integer("n", n, low=1), _checks.generator("rng", rng))
 
     def quantise(self, n: int, rng: Rng | None = None) -> Array:
         """n unit rows (n, d) with equal shares of the mass, on the circle or S^2.
@@ -507,7 +492,7 @@ class Density(Measure):
         """
         if self.space.kind != Circle.kind:
             raise ValueError(f"space must be a Circle for moments in e^(ikθ), got {self.space}")
-        kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
+        kmax = _checks.integer("kmax", kmax, low=0, high=MOST_MODES)
         moments = np.zeros(kmax + 1, dtype=np.complex128)
         moments[: len(self.coefficients)] = self.coefficients[: kmax + 1]
         return moments
@@ -553,7 +538,7 @@ class Density(Measure):
         ValueError
             If β is negative, not finite, or too large for a grid or for sums over latitudes.
         """
-        beta = number("beta", beta, low=0)
+        beta = _checks.number("beta", beta, low=0)
         grid = working_grid(self.space, beta)
         if self.law is not None and grid is not self.space:
             values = self.law.pdf(grid.points)
@@ -574,8 +559,9 @@ class Density(Measure):
             If the size is out of the space's range, smaller than the present one or larger than
             `max_size`.
         """
-        check_measure("the density", self)
-        space = self.space.resize(integer("size", size, low=self.space.size, high=self.max_size))
+        _checks.check_measure("the density", self)
+        size = _checks.integer("size", size, low=self.space.size, high=self.max_size)
+        space = self.space.resize(size)
         if self.law is not None:
             return Density(space, self.law, **self.run_limits)
         return Density.from_coefficients(space, self.coefficients_on(space), **self.run_limits)
@@ -595,10 +581,16 @@ class SeriesLaw:
     Parameters
     ----------
     density : Density
+
+    Attributes
+    ----------
+    dim : int
+    symmetry_axis : ndarray, shape (d,), or None
+        The axis of the space.
     """
 
     def __init__(self, density: Density) -> None:
-        self.density, self.dim = density, density.dim
+        self.density, self.dim, self.symmetry_axis = density, density.dim, density.axis
 
     def __repr__(self) -> str:
         return f"SeriesLaw({self.density})"
@@ -606,11 +598,6 @@ class SeriesLaw:
     def pdf(self, points: ArrayLike) -> Array:
         """f at unit rows (n, d), shape (n,)."""
         return np.maximum(self.density.pdf(points), 0.0)
-
-    @property
-    def symmetry_axis(self) -> Array | None:
-        """The axis of the space."""
-        return self.density.axis
 
     @cached_property
     def _pieces(self) -> Pieces:

@@ -155,6 +155,8 @@ class LineFlowMap(FlowMap):
     Attributes
     ----------
     dim : int
+    law : Law
+        The measure of the labels.
     axis : ndarray, shape (d,), or None
         Axis of symmetry; None on the circle.
     points : ndarray, shape (n, d)
@@ -182,6 +184,7 @@ class LineFlowMap(FlowMap):
     (FlowMap(dim=2, nodes=128, atoms=0), array([0.25, 0.  ]))
     """
 
+    law: Law
     line: LabelLine
     edges: Array
     angles: Array
@@ -219,7 +222,7 @@ class LineFlowMap(FlowMap):
         self._set(line, expansion=np.zeros(len(labels)), atoms=atoms, **arrays)
 
     def _set(self, line: LabelLine, *, atoms: Array, **arrays: object) -> None:
-        self.line, self.dim = line, line.dim
+        self.line, self.law, self.dim, self.axis = line, line.law, line.dim, line.axis
         super()._set(atom_angles=atoms, **arrays)
 
     def moved_to(self, **given: object) -> LineFlowMap:
@@ -230,16 +233,6 @@ class LineFlowMap(FlowMap):
 
     def __repr__(self) -> str:
         return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self.atom_angles)})"
-
-    @property
-    def law(self) -> Law:
-        """The measure of the labels."""
-        return self.line.law
-
-    @property
-    def axis(self) -> Array | None:  # type: ignore[override]
-        """Axis of symmetry, shape (d,); None on the circle."""
-        return self.line.axis
 
     def is_along(self, axis: Array) -> bool:
         """Whether the polar angles are counted from the same end as those of a parallel axis."""

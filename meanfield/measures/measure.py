@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -44,12 +44,7 @@ class Measure(ShownMeasure, ABC):
         Whether points are tokens, whose order a mask reads.
     """
 
-    _for_rooms: ClassVar[Sequence[str]] = (
-        *("at_scale", "balance", "degree", "for_transport", "harmonic_moments", "has_density"),
-        *("is_about", "is_ordered", "is_uniform", "kernel_nodes", "log_moment_at"),
-        *("natural_frequencies", "point_masses", "quadrature", "refine", "resolve", "run_limits"),
-        *("score_moment", "series_sums", "trigonometric_moments"),
-    )
+    _for_users = "axis", "dim", "log_moment", "mass", "mean", "moment", "points", "weights"
 
     dim: int
     points: Array

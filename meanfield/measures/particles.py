@@ -8,17 +8,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from meanfield import _checks
-from meanfield._checks import (
-    generator,
-    integer,
-    number,
-    one_of,
-    read_only,
-    real_array,
-    shown,
-    unit_rows,
-    unmasked,
-)
 from meanfield.kernels import token_sums
 from meanfield.kernels.direct import PairSums, Precision, log_moment
 from meanfield.kernels.harmonics import SphereSums
@@ -97,16 +86,18 @@ class Particles(Measure):
         sums: str = "auto",
         unit_mass: bool = False,
     ) -> None:
-        one_of("sums", sums, SUMS)
+        _checks.one_of("sums", sums, SUMS)
         self.sums = sums
-        unit_points = unmasked("points", points)
+        unit_points = _checks.unmasked("points", points)
         if unit_points.ndim == 1 and unit_points.size:
             raise ValueError(
                 f"points must be unit rows (n, d), got shape {unit_points.shape}: of angles take "
                 f"Particles.from_angles"
             )
-        self.points = read_only(unit_rows("points", unit_points))
-        self.weights = read_only(_checks.weights("weights", weights, len(self.points), unit_mass))
+        self.points = _checks.read_only(_checks.unit_rows("points", unit_points))
+        self.weights = _checks.read_only(
+            _checks.weights("weights", weights, len(self.points), unit_mass)
+        )
         self.dim = self.points.shape[1]
 
     @classmethod
@@ -163,7 +154,7 @@ class Particles(Measure):
         _check_no_tokens(law)
         if not isinstance(law, Measure):
             check_law("law", law, ": take Particles.sample(law, n, rng)")
-        points = law.sample(integer("n", n, low=1), generator("rng", rng))
+        points = law.sample(_checks.integer("n", n, low=1), _checks.generator("rng", rng))
         return cls._of_points(points, None, sums)
 
     @classmethod
@@ -307,7 +298,7 @@ class Particles(Measure):
         ValueError
             If β is negative or not finite.
         """
-        beta = number("beta", beta, low=0)
+        beta = _checks.number("beta", beta, low=0)
         counted = self.weights > 0.0
         support = self
         if not counted.all():
@@ -375,10 +366,12 @@ class Oscillators(Particles):
         *,
         unit_mass: bool = False,
     ) -> None:
-        turns = np.mod(real_array("angles", angles, 1), 2.0 * np.pi)
+        turns = np.mod(_checks.real_array("angles", angles, 1), 2.0 * np.pi)
         # rounding makes a whole turn of an angle just below 0
         turns[turns >= 2.0 * np.pi] = 0.0
-        self.frequencies: Array = read_only(real_array("frequencies", frequencies, 1))
+        self.frequencies: Array = _checks.read_only(
+            _checks.real_array("frequencies", frequencies, 1)
+        )
         self.natural_frequencies = self.frequencies
         if self.frequencies.shape != turns.shape:
             raise ValueError(
@@ -386,7 +379,7 @@ class Oscillators(Particles):
                 f"{len(self.frequencies)}"
             )
         super().__init__(circle_points(turns), weights, unit_mass=unit_mass)
-        self.angles: Array = read_only(turns)
+        self.angles: Array = _checks.read_only(turns)
 
     def __repr__(self) -> str:
         return f"Oscillators(n={len(self.points)})"
@@ -412,6 +405,6 @@ def _check_no_tokens(law: object) -> None:
     """
     if isinstance(law, Particles):
         raise ValueError(
-            f"law must be a law, a Density or a FlowMap, got {shown(law)}: draw rows of its points "
-            f"with the probabilities weights"
+            f"law must be a law, a Density or a FlowMap, got {_checks.shown(law)}: draw rows of "
+            f"its points with the probabilities weights"
         )

@@ -15,19 +15,8 @@ from meanfield.measures.clusters import Clusters, grouped
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import MOST_NODES, FlowMap
 from meanfield.measures.particles import Particles
-from meanfield.spaces import Harmonics, Sphere, SphereAt, geometry
-from meanfield.spaces.cubed_sphere import (
-    DRIFT_SHARE,
-    LEAF_SHARES,
-    ORDER,
-    PER_LEAF,
-    drift_missed,
-    lay,
-    parts,
-    quadrature_error,
-    spreads,
-    tails,
-)
+from meanfield.spaces import Harmonics, Sphere, SphereAt, cubed_sphere, geometry
+from meanfield.spaces.cubed_sphere import DRIFT_SHARE, LEAF_SHARES, ORDER, PER_LEAF, drift_missed
 from meanfield.typing import Array, ArrayLike, Coefficients, Steepness
 
 # a patch may extend over this angle / β: 10 Gauss nodes each way integrate e^{β<x,y>} across it
@@ -56,7 +45,7 @@ def _mesh(
 ) -> dict[str, Array]:
     """Points, weights and log_density of a law's nodes on S^2."""
     share, pdf = _LEAF_SHARE * tol, partial(checked_pdf, law)
-    mesh = lay(pdf, share, coarsest=coarsest, limit=most, steepness=steepness)
+    mesh = cubed_sphere.lay(pdf, share, coarsest=coarsest, limit=most, steepness=steepness)
     values = mesh.values[0]
     logs = checked_logpdf(law, mesh.points)
     return {"points": mesh.points, "weights": mesh.weights * values, "log_density": logs}
@@ -221,7 +210,7 @@ class SphereFlowMap(FlowMap):
         weights = self.weights[:n].reshape(-1, PER_LEAF)
         for count in np.unique(counts):
             some = counts == count
-            finer, shares = parts(patches[some], weights[some], int(count))
+            finer, shares = cubed_sphere.parts(patches[some], weights[some], int(count))
             finer = finer.reshape(-1, 3)
             points.append(finer / np.linalg.norm(finer, axis=1, keepdims=True))
             masses.append(shares.ravel())
@@ -237,14 +226,9 @@ class SphereFlowMap(FlowMap):
         return np.where(counted, np.maximum(along, across), 0.0)
 
     @cached_property
-    def _extent(self) -> float:
-        """The widest patch with more mass than `tol`, the distance of opposite nodes."""
-        return float(self._extents.max(initial=1e-300))
-
-    @property
     def largest_beta(self) -> float:
         """The β up to which the patches resolve e^{β<x,y>}."""
-        return _REACH / self._extent
+        return _REACH / float(self._extents.max(initial=1e-300))
 
     @cached_property
     def atoms(self) -> Clusters:  # type: ignore[override]
@@ -301,7 +285,7 @@ class SphereFlowMap(FlowMap):
         """
         held = self.points[self.n_nodes :]
         costs = np.zeros(len(self.points))
-        costs[: self.n_nodes] = spreads(self.points[: self.n_nodes], p)
+        costs[: self.n_nodes] = cubed_sphere.spreads(self.points[: self.n_nodes], p)
         if len(held) > 1:
             apart = scipy.spatial.cKDTree(held).query(held, k=2)[0][:, 1]
             costs[self.n_nodes :] = np.where(apart < _APART, apart, 0.0) ** p
@@ -320,7 +304,9 @@ class SphereFlowMap(FlowMap):
         centres = places.mean(axis=1)
         reach = _BEYOND_NODES * np.linalg.norm(places - centres[:, None], axis=2).max(axis=1)
         near = np.linalg.norm(centres[:, None] - kinks, axis=2).min(axis=1) <= reach
-        errors = np.where(near, tails(integrand), quadrature_error(integrand))
+        errors = np.where(
+            near, cubed_sphere.tails(integrand), cubed_sphere.quadrature_error(integrand)
+        )
         missed = float(errors.sum()) + self.tol * float(np.abs(values).max())
         (held, shares), costs = self.point_masses, values[self.n_nodes :]
         nearest = scipy.spatial.cKDTree(self.atoms.centres).query(held)[1]
