@@ -96,7 +96,8 @@ class Coordinates:
         l, m = self.degrees, self.orders
         wide = lmax + 1
         self._here = positions(l, m, wide)
-        # each pair of neighbours has a factor and a place, which is any where the factor is 0
+        # a product with a coordinate has the two neighbouring degrees. Each has a factor, and the
+        # index of its moment; where the factor is 0, the index does not matter
         below, above = np.maximum(l - 1, 0), l + 1
         self._polar = (
             (np.sqrt((l * l - m * m) / (4.0 * l * l - 1.0)), positions(below, m, wide)),
@@ -119,9 +120,9 @@ class Coordinates:
             sum(factor * moments[index] for factor, index in pair)
             for pair in (self._raised, self._lowered, self._polar)
         )
-        # real harmonics of order 0
+        # at order 0 the moments of a real measure with y_1 + i y_2 and y_1 - i y_2 are conjugate
         lowered = np.where(self.orders == 0, np.conj(raised), lowered)
-        # raised is of y_1 - i y_2, lowered of y_1 + i y_2
+        # `raised` is the product with y_1 - i y_2, `lowered` that with y_1 + i y_2
         across = 0.5 * (raised + lowered), 0.5j * (raised - lowered)
         return np.stack([moments[self._here], *across, polar])
 
@@ -151,7 +152,7 @@ class Bilinear:
             Naming the largest |M|_2.
         """
         score = largest_score(matrix)
-        # norms have errors of rounding
+        # a norm may exceed its bound by rounding
         if score > cls.largest_score * (1.0 + 1e-12):
             raise ValueError(
                 f"beta |KᵀQ| must be <= {cls.largest_score:g} for series in dim = {cls.dim}, got "
@@ -222,7 +223,7 @@ class CircleBilinear(Bilinear):
         entries = self._modes(turn, self.degree)[p + self.degree]
         entries = entries * self._modes(flip.conjugate(), self.degree)[q + self.degree]
         entries[(j + k) % 2 == 1] = 0.0
-        # |M|_2 is the sum of the two to rounding, which e^s would feel
+        # |M|_2 is the sum of both moduli to rounding only, an error that e^s would multiply
         entries *= np.exp(abs(turn) + abs(flip) - self.log_unit)
         return np.asarray(entries)
 
@@ -258,7 +259,7 @@ class CircleBilinear(Bilinear):
         return float(2.0 * (self._isotropic @ squares) - self._isotropic[0] * squares[0])
 
 
-# which coefficients, and of which part: those of cos mφ or of sin mφ
+# the indices of coefficients, and whether they are those of sin mφ or of cos mφ
 Block = tuple[Indices, bool]
 
 
@@ -311,7 +312,7 @@ class SphereBilinear(Bilinear):
         super().__init__(matrix)
         targets, lengths, sources = np.linalg.svd(self.matrix)
         sources = sources.T
-        # proper rotations on both sides: signs go to the lengths
+        # both sides become rotations without reflection: the sign goes to a length
         for turn in targets, sources:
             if np.linalg.det(turn) < 0.0:
                 turn[:, 2] *= -1.0
@@ -330,7 +331,7 @@ class SphereBilinear(Bilinear):
         longitudes = 0.5 * np.pi / count * (np.arange(count) + 0.5)
         cosine, longitude = np.repeat(cosines, count), np.tile(longitudes, len(cosines))
         sine = np.sqrt((1.0 - cosine) * (1.0 + cosine))
-        # all eight octants count
+        # one octant is summed, and stands for all eight
         weight = np.repeat(8.0 / (4.0 * count) * weights, count)
         x = np.stack([sine * np.cos(longitude), sine * np.sin(longitude), cosine])
         z = np.abs(lengths)[:, None] * x

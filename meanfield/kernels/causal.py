@@ -21,16 +21,16 @@ from meanfield.spaces.geometry import circle_points, project
 from meanfield.spaces.sphere_fields import Places
 from meanfield.typing import Array, Indices
 
-# pairs at a time, which stay in a core's cache
+# so many pairs are summed at a time, which fit in a core's cache
 _PAIRS = 1 << 17
-# tokens whose moments are made at once, and those of them that are summed pair by pair
+# the moments of a chunk of tokens are made at once; blocks of a chunk are summed pair by pair
 _CHUNK, _BLOCK = 4096, 16
-# on S^2 transforms take some milliseconds
+# on S^2 a chunk is summed pair by pair, and its transforms take some milliseconds
 _SPHERE_CHUNK = 1024
 _EARLIER = np.tri(_BLOCK, k=-1)
 # e^{λ(s_j - s_k)} of two tokens of a chunk stays within e^{500}
 _LARGEST_DECAY = 500.0
-# below this share of s(1) a series has lost digits; so many pairs may replace it in one sum
+# below this share of s(1) a series has lost digits; up to so many pairs are summed instead
 _LOST = Lost(1e-3, most_pairs=float(1 << 24))
 
 
@@ -239,7 +239,7 @@ class CircleMeans(CausalMeans):
         super().__init__(kernel, degree, _CHUNK)
         series = kernel.series(2, degree)
         unit = series.size * float(np.exp(series.log_unit - kernel.log_unit))
-        # a real series has its modes ±k; d/dθ of the primitive is the pull along the circle
+        # modes k and -k of a real series count together; the pull is d/dθ of the primitive
         self._mean = unit * float(series.potential[0])
         self._potential = 2.0 * unit * series.potential[1:]
         self._pull = 2.0j * unit * np.arange(1, degree + 1) * series.primitive[1:]
@@ -266,7 +266,7 @@ class CircleMeans(CausalMeans):
             done += more
         modes = powers.reshape(degree, count, _BLOCK).transpose(1, 0, 2)
         each = masses.reshape(count, _BLOCK)
-        # row i has the moments before block i, by e^{ikθ} the conjugates of c_k
+        # row i has the moments of e^{ikθ} of all tokens before block i, the conjugates of c_k
         moments = np.empty((count + 1, degree), dtype=np.complex128)
         moments[0] = before.moments
         np.matmul(modes, each[..., None].astype(np.complex128), out=moments[1:, :, None])
@@ -279,7 +279,7 @@ class CircleMeans(CausalMeans):
         mass += before.mass
         sums[:, 0] += self._mean * np.append(before.mass, mass[_BLOCK - 1 : -1 : _BLOCK])[:, None]
         before.mass = float(mass[-1])
-        # pairs of the same block
+        # pairs of tokens of the same block are summed one by one
         points = np.ascontiguousarray(powers[0]).view(np.float64).reshape(count, _BLOCK, 2)
         terms = self._kernel.values(np.matmul(points, points.transpose(0, 2, 1)))
         terms *= _EARLIER
@@ -309,7 +309,8 @@ class SphereMeans(CausalMeans):
     """
 
     def __init__(self, kernel: Exponential | SmoothKernel) -> None:
-        # so few tokens at once take no longer than by the usual transforms, whose errors are 3e-13
+        # for so few tokens at once the finest transforms take no longer than the usual ones,
+        # whose errors are 3e-13
         self._sums = SphereSums(kernel, FINEST)
         super().__init__(kernel, len(self._sums.potential_factors), _SPHERE_CHUNK)
         series = self._sums.series

@@ -152,9 +152,9 @@ class Exponential(PotentialKernel):
 
     def __post_init__(self) -> None:
         beta = self.beta
-        # none for t
+        # the primitive is the potential over β; at β = 0 it is t, which no table sums to
         table = PrimitiveTable(line.ROWS.potential, 1.0 / beta) if beta > 0.0 else None
-        # an underflow does not become 0, which would mean two signs
+        # the least value is held above 0, which would mean that the kernel has zeros
         least = max(math.exp(-2.0 * beta), sys.float_info.min)
         freeze(
             self, log_unit=beta, reach=beta, growth=beta, least_share=least, primitive_table=table
@@ -170,7 +170,7 @@ class Exponential(PotentialKernel):
         relative = multipliers.relative_eigenvalues(beta, dim, kmax)
         (size,), log_unit = multipliers.eigenvalues_in_unit(beta, dim, 0)
         potential = np.where(degrees <= self.degree(dim), relative, 0.0)
-        # the limit of Λ_k/(β Λ_0)
+        # at β = 0 this is the limit of Λ_k/(β Λ_0)
         primitive = potential / beta if beta > 0.0 else np.where(degrees == 1, 1.0 / dim, 0.0)
         return Series(potential, primitive, float(size), log_unit)
 
@@ -331,7 +331,7 @@ class SmoothKernel(PotentialKernel):
         """The t of the least s beside its rounding, and s there: 0 if not known to 1e-10."""
         at = self._turns(self.derivative)
         values = self(at)
-        # neither positive nor negative for certain
+        # values within their rounding are neither positive nor negative for certain
         unknown = (values > 0.0) & (values * _RELATIVE <= self._rounding(at))
         values[unknown] = 0.0
         worst = int(values.argmin())
@@ -458,12 +458,13 @@ class SmoothKernel(PotentialKernel):
 
 # a series is resolved if its last terms are at most this share of its largest value
 _TAIL = 4e-15
-# a divisor may have this rounding; values are at most so large that squares are held
+# a divisor may be off by the first number, relative; the second is the largest |s|, whose square
+# is still a number
 _RELATIVE, _LARGEST = 1e-10, 1e100
-# irregular places at which a series must be the function, and how near
+# a series must agree with its function at these irregular places, to this share of the largest |s|
 _BETWEEN = np.cos(np.pi * np.mod(np.arange(1.0, 4096.0) * (0.5 * (5.0**0.5 - 1.0)), 1.0))
 _SAME = 1e-12
-# Taylor coefficients, and samples of a function
+# a kernel has at most so many Taylor coefficients, or samples of its function
 _MOST_TERMS, _MOST_SAMPLES = 1024, 1 << 12
 
 
@@ -569,7 +570,7 @@ class Sampled(tuple[Function, Function], SmoothKernel):
         return super().__new__(cls, (function, derivative))
 
     def __init__(self, function: Function, derivative: Function) -> None:  # noqa: ARG002 (above)
-        # functions have their gaps here
+        # many functions are undefined at one of these points, which is seen here
         ends = np.array([-1.0, 0.0, 1.0])
         self(ends), self.derivative(ends)
         self._series = self._resolved()
@@ -613,7 +614,7 @@ class Sampled(tuple[Function, Function], SmoothKernel):
             if np.abs(series[-(count // 4) :]).max() <= _TAIL * largest:
                 counted = np.flatnonzero(np.abs(series) > 0.05 * _TAIL * largest)
                 leading = np.asarray(series[: counted.max(initial=0) + 1])
-                # nodes of powers of 2 may all miss the same
+                # nodes of all powers of 2 may miss the same detail
                 missed = np.abs(between - chebyshev.chebval(_BETWEEN, leading)).max()
                 if missed < _SAME * largest:
                     return leading
@@ -704,12 +705,12 @@ class Phases(Kernel):
 
     multipliers: tuple[complex, ...]
 
-    # nothing is divided by it, and its tables are those of X alone
+    # no field is divided by this kernel, and its tables have no primitive
     least_share, primitive_table = 0.0, None
 
     def __post_init__(self) -> None:
         factors = np.array(self.multipliers)
-        # a bound of |X|, and the derivative of -X where neighbours are
+        # `largest` bounds |X|, and `at_one` is the derivative of -X at a distance of 0
         largest, at_one = 2.0 * np.abs(factors).sum(), 2.0 * factors.imag @ np.arange(len(factors))
         freeze(self, reach=len(factors) - 1.0, largest=float(largest), at_one=float(at_one))
 

@@ -10,14 +10,14 @@ from meanfield._checks import integer, number
 from meanfield.spaces.gegenbauer import multiplicity_growth
 from meanfield.typing import Array, Integers
 
-# recurrences take seconds there, and without a bound all memory or for ever
+# recurrences take seconds at these bounds; beyond them they may take all memory, or never end
 _MOST_DEGREES = 1 << 20
 _LARGEST_BETA = 1e9
 _LOG_NEGLIGIBLE = math.log(1e-20)
 _LN2 = math.log(2.0)
-# below it β² counts for nothing beside 1
+# β² of a smaller β counts for nothing beside 1
 _SMALL = 1e-150
-# products with numbers below it lose digits
+# products with numbers whose logarithm is less lose digits
 _LOG_LEAST = math.log(1e-290)
 
 
@@ -35,7 +35,7 @@ def counted(beta: float, dim: int, kmax: int) -> tuple[int, Array]:
         log_growth = np.log(np.maximum(ratio_bound(beta, k + 0.5 * dim - 2.0), 1e-300))
         log_growth += np.log(growth)
         log_terms = np.cumsum(log_growth)
-        # all terms past one add up to less than it over 1 - growth
+        # all terms after one add up to less than this one over 1 - growth
         log_tails = log_terms - np.log(np.clip(-log_growth, 1e-300, 0.05) / 0.05)
         negligible = (log_tails < log_terms.max() + _LOG_NEGLIGIBLE) & (log_growth < 0.0)
         negligible[:kmax] = False
@@ -104,7 +104,7 @@ def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, Intege
 
 def _unscaled(beta: float, mantissas: Array, exponents: Integers) -> Array:
     """e^β m · 2^e; inf where it overflows."""
-    # e^β in factors below e^500, exponents apart, lest either overflow on its own
+    # e^β is multiplied in factors below e^500, with exponents kept apart, so that nothing overflows
     pieces = 8 + int(beta / 500.0)
     factor, power = math.frexp(math.exp(beta / pieces))
     for _ in range(pieces):
@@ -222,7 +222,7 @@ def log_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
     with np.errstate(divide="ignore"):
         logs: Array = np.log(mantissas) + exponents * _LN2 + beta
-        # the products of `eigenvalues` grow in number with β
+        # beyond that size `eigenvalues` would need ever more factors
         if (np.abs(logs) < 700.0).any():
             direct = np.log(_unscaled(beta, mantissas, exponents))
             logs = np.where(np.abs(logs) < 700.0, direct, logs)
@@ -249,7 +249,7 @@ def log_first_over_beta(beta: float, dim: int) -> float:
 
 def _log_first_over_beta(beta: float, dim: int) -> float:
     """From Λ_0 - 1 = Σ_j (β²/4)^j / (j! (d/2) … (d/2 + j - 1)), for β² < d."""
-    # in units of β, lest β² underflow
+    # sums are in units of β, since β² may underflow
     term = total = 0.5 * beta / dim
     j = 1
     while term > 1e-18 * total:

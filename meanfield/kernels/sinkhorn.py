@@ -21,10 +21,10 @@ from meanfield.spaces import Space, Sphere
 from meanfield.spaces.geometry import circle_angles, polar_angles
 from meanfield.typing import Array, ArrayLike
 
-# steps whose residuals are combined; more of them gain nothing where the best rate is 0.17 a step
+# residuals of so many steps are combined; more gain nothing beside the best rate, 0.17 a step
 _MEMORY = 6
 _MOST = 200
-# the linearised equation has eigenvalues 1 … 2, and this step damps all by 1/3
+# the linearised equation has eigenvalues from 1 to 2, and this step damps all modes to a third
 _STEP = 2.0 / 3.0
 _ROUNDING = 5e-15
 # sums may have errors of their own: the iteration ends where it has ceased to gain
@@ -129,7 +129,7 @@ def point_sums(points: Array, beta: float, tables: Any = None) -> NodeSums:
     array([0.367879, 1.      ])
     """
     dim = points.shape[1]
-    # beyond it tables and moments, unlike blocks of pairs, leave memory
+    # for a larger β tables and moments do not fit in memory, but blocks of pairs do
     if beta > line.LARGEST_CIRCLE_BETA or dim > 3:
         return PairSums(points, beta)
     if dim == 2:
@@ -148,7 +148,7 @@ def latitude_sums(points: Array, axis: Array, beta: float) -> LineSums:
     return LineSums(line.line(beta, points.shape[1]), polar_angles(points, axis))
 
 
-# three tables of so many angles by so many take 24 MB
+# tables of all pairs are kept up to so many angles: three of them take 24 MB
 _MOST_ANGLES = 1024
 # a grid of S^2 for this degree has some two million points
 _HIGHEST_DEGREE = 2048
@@ -197,7 +197,7 @@ class LineGrid(LineSums):
         else:
             dim, kernel = space.dim, partial(line.zonal_kernel, beta, space.dim)
             cells = line.latitude_line(dim, beta, kernel, "beta", "doubly stochastic attention")
-        # a grid stays, so a table of its pairs is made but once
+        # a grid does not change, so a table of its pairs is made but once
         super().__init__(cells, space.angles, 0 if len(space.angles) <= _MOST_ANGLES else None)
 
     def components(self, masses: Array) -> tuple[Array, Array]:
@@ -235,7 +235,7 @@ def grid_sums(space: Space, beta: float, most_pairs: int = 0) -> LineGrid | Sphe
     return SphereGrid(space, beta, most_pairs) if is_sphere else LineGrid(space, beta)
 
 
-# E_DS by its expansion below it
+# for a smaller β the energy E_DS is computed from its expansion in β
 _BY_EXPANSION = 3e-5
 
 

@@ -68,7 +68,8 @@ def _harmonics(beta: float) -> float:
     return 200.0 + 92.0 * beta
 
 
-# degrees that transforms at arbitrary points take, on the circle less one for the moments of y
+# the highest degree that transforms at arbitrary points take; on the circle the moments of y need
+# one more
 _HIGHEST = {2: MOST_MODES - 1, 3: 2047}
 
 
@@ -238,7 +239,7 @@ class FourierSums:
 
     def __init__(self, kernel: SmoothKernel) -> None:
         self.kernel = kernel
-        # a degree more, for the moments of y
+        # the moments of y need one more degree
         self._at = CircleAt(kernel.degree(2) + 1)
         self._series = kernel.series(2, self._at.kmax)
 
@@ -247,7 +248,7 @@ class FourierSums:
         moments, angles = self._at.point_moments(points, masses), circle_angles(at)
         multipliers = self._series.potential
         below, above = np.roll(moments, 1), np.roll(moments, -1)
-        # beyond the last there is no multiplier
+        # the moment beyond the last one has no multiplier
         below[0], above[-1] = moments[1].conj(), 0.0
         rows = moments, 0.5 * (below + above), -0.5j * (below - above)
         potential, *pull = (self._at.values(multipliers * row, angles) for row in rows)
@@ -302,5 +303,5 @@ SeriesSums = FourierSums | SphereSums
 
 def series_sums(kernel: SmoothKernel, dim: int) -> SeriesSums:
     """The sums of a kernel through its multipliers, d = 2 or 3, at any points."""
-    # polynomials of few degrees, for which the usual transforms have errors of 2e-13
+    # for polynomials of low degree the usual transforms have errors of 2e-13
     return FourierSums(kernel) if dim == 2 else SphereSums(kernel, FINEST)

@@ -18,7 +18,7 @@ from meanfield.typing import Array, ArrayLike
 
 _LARGEST_KAPPA = 1e6
 _LARGEST_EXPONENT = 709.0
-# log κ is found to this
+# the tolerance, in log κ, of the search for κ
 _XTOL = 1e-15
 
 

@@ -16,26 +16,27 @@ from meanfield.measures.measure import Measure
 from meanfield.spaces.geometry import geodesic_distance, polar_angles
 from meanfield.typing import Array, Indices, Integers
 
-# the one scale of all measures: up to β = 100 it tells apart what forms on the circle
+# one radius serves all measures: up to β = 100 it tells apart the clusters that form on the circle
 RADIUS = 0.1
 # the kernel's width in radii: on the circle the mean of s² is that of the interval of the radius
 _WIDTH = (7.0 / 3.0) ** 0.5
 # a place is dense if it has this many times the density of σ
 _DENSE = 2.0
-# points this near, as shares of the radius, count as one: the finer, then, of many, the coarser
+# points nearer than this share of the radius count as one; the coarse share is for many points
 _FINE, _COARSE = 1 / 64, 1 / 8
 _MANY = 20_000
-# trees find what is near in up to this many dimensions, and at distances that products round away
+# trees look for neighbours in up to this many dimensions, and at distances below the second number,
+# which a product of matrices would lose in rounding
 _MOST_DIMENSIONS, _SHORTEST = 16, 1e-5
-# the most places that look for what is near together, by trees and by products
+# at most so many places look for neighbours at once: by trees, and as rows and columns of products
 _NEIGHBOURS, _ROWS, _COLUMNS = 96, 256, 2048
-# components look first at so many branches next to each
+# the search for components begins with this many branches next to each branch
 _NEXT = 8
-# shares of distances and masses that rounding takes at most
+# rounding changes distances and masses by at most this share
 _ROUNDING = 1e-12
 # the two ends of an axis
 _ENDS = 1.0, -1.0
-# means shorter than this are 0 to rounding
+# a mean shorter than this is 0 to rounding, and has no direction
 _NO_DIRECTION = 1e-12
 # places at which the mean of the kernel over part of a ring is tabulated
 _KNOTS = 513
@@ -199,7 +200,7 @@ class _Latitudes:
     b = (d - 2)/2.
     """
 
-    # the weights are divided by what σ has
+    # weights are divided by those of σ already
     uniform = 1.0
 
     def __init__(self, dim: int, radius: float, axis: Array) -> None:
@@ -260,7 +261,7 @@ class _Neighbours:
         if places.shape[1] <= _MOST_DIMENSIONS or distance < _SHORTEST:
             self._tree = scipy.spatial.cKDTree(places)
             n, self._order = len(places), self._tree.indices
-            # the tree halves its places in this order: such parts are branches, and so compact
+            # the tree halves its places in this order, so each part is a branch of it, and compact
             parts = 1 << (max(n - 1, 0) // _NEIGHBOURS).bit_length()
             self._edges = np.unique(np.arange(parts + 1) * n // parts)
 
@@ -304,7 +305,7 @@ class _Neighbours:
         for rows, columns in self.tiles(distance):
             first = labels[rows][:, None]
             if (first == first[0]).all():
-                # what is one with the rows has no edge to them
+                # places that are in the component of the rows already need no edge to them
                 columns = columns[labels[columns] != first[0]]
             if not len(columns):
                 continue
@@ -313,7 +314,7 @@ class _Neighbours:
             row, column = np.nonzero(joined)
             edges.append(np.stack([rows[row], columns[column]]))
             count += len(row)
-            # clusters that are joined have no more edges: a blob of many places has few
+            # components that are joined need no more edges, so even a crowded cluster has few
             if count > len(labels):
                 labels, edges, count = _united(labels, edges), edges[:1], 0
         return _united(labels, edges)
@@ -340,7 +341,7 @@ class _Neighbours:
         if n == 0:
             return nearest
         if self._tree is not None:
-            # beyond the bound nothing is looked for, and the index is n
+            # a place with no neighbour within the bound gets the index n
             bound = (1.0 + _ROUNDING) * distance
             apart, index = self._tree.query(others, distance_upper_bound=bound)
             return np.where(apart <= distance, labels[np.minimum(index, n - 1)], -1)
@@ -394,7 +395,7 @@ def _coarsened(positions: Array, masses: Array, radius: float) -> tuple[Array, A
     """Places and masses of groups of positions much closer than the radius; the group of each."""
     member = np.arange(len(positions))
     places, shares = positions, masses
-    # the diagonals of cells grow with the dimension, up to that which trees are good for
+    # diagonals of cells grow with the dimension; where trees are no longer used, cells shrink
     side = radius / max(1.0, positions.shape[1] / _MOST_DIMENSIONS) ** 0.5
     for cell in (_FINE, _COARSE):
         if len(places) <= (0 if cell == _FINE else _MANY):
@@ -423,7 +424,7 @@ def _measured(
     inside = np.flatnonzero((labels >= 0) & (masses > 0.0))
     x, m, labels = points[inside], masses[inside], labels[inside]
     total = np.asarray(np.bincount(labels, m, minlength=count), dtype=np.float64)
-    # k tokens of mass 1/n have k/n to rounding
+    # the mass of k tokens of mass 1/n is k/n to rounding only
     kept = np.flatnonzero((total > 0.0) & (total >= (1.0 - _ROUNDING) * min_mass))
     kept = kept[np.argsort(-total[kept], kind="stable")]
     rank = np.full(count + 1, -1)
@@ -440,7 +441,7 @@ def _measured(
         members = np.flatnonzero(labels == index)
         centres[index] = x[members[np.argmax(m[members])]]
     for pole, label in zip(*caps, strict=True):
-        # about an axis the mean of a cap lies on it; of one that holds both poles, at the nearer
+        # about an axis the mean of a cap lies on it; a cap with both poles has the nearer one
         index, is_both = rank[label], caps[1][0] == caps[1][1]
         if index >= 0 and (not is_both or means[index] @ pole >= 0.0):
             centres[index] = pole

@@ -22,7 +22,7 @@ from meanfield.spaces.circle import MOST_MODES
 from meanfield.spaces.geometry import difference_of_meridians, latitude_density, line_points
 from meanfield.typing import Array, ArrayLike, Coefficients, NDArray, Rng
 
-# a degree is present from this share of the power on: 1e-8 of the L² norm
+# a degree with at least this share of the power is present: 1e-8 of the L² norm
 _PRESENT = 1e-16
 
 
@@ -39,17 +39,17 @@ def spectral_tail(power: Array) -> float:
     """
     total = power.sum()
     least = _PRESENT * total
-    # with degree 1 there they are multiples of nothing else
+    # if degree 1 is present, the degrees are multiples of nothing but 1
     step = 1 if power[1] > least else int(np.gcd.reduce(np.nonzero(power > least)[0]))
     last = max(4, len(power) // 10, step)
     return float(np.sqrt(power[-last:].sum() / total))
 
 
 FIT_TOLERANCE = 1e-8
-# a series of a law may miss this before a run finds the space that it needs
+# a series may miss this share of a law, since a run begins on a space that resolves the law
 _COARSEST_FIT = 1e-2
 SIGN_TOLERANCE = 1e-12
-# coefficients of a uniform density differ from 0 by rounding only
+# coefficients below this are 0 to rounding
 _SAME = 1e-14
 
 
@@ -128,7 +128,7 @@ def _checked_mass(space: Space, mass: float, law: Law | None, unit_mass: bool, o
     tolerance = max(_checks.MASS_TOLERANCE, off)
     if abs(mass - 1.0) <= tolerance or (unit_mass and law is None and mass > 0.0):
         return mass
-    # values are as many as the space has points, which a larger one does not take
+    # the remedy for values is another one: a larger space would not take so few of them
     remedy = _checks.UNIT_MASS if law is None else "take a larger space"
     allowed = f"mass 1 within {tolerance:.2g} on {space}"
     raise ValueError(f"the density must have {allowed}, got mass {mass:.9g}: {remedy}")
@@ -180,7 +180,7 @@ def _larger(space: Space, law: Law) -> str:
 
 
 _TURN = 2.0 * np.pi
-# terms that sums on S^2 may take one by one where a series has lost digits
+# up to this many terms are summed one by one on S^2 if a series has lost digits
 _MOST_PAIRS = 1 << 24
 
 
@@ -287,7 +287,7 @@ class Density(Measure):
         mass = _checked_mass(space, mass, self.law, _checks.boolean("unit_mass", unit_mass), off)
         self.misfit = _checked_fit(space, coefficients, values, self.law, off)
         self.coefficients: Coefficients = _checks.read_only(coefficients / mass)
-        # a cached property: these are the law's values, more exact than those of the series
+        # this fills a cached property: a law's values are more exact than those of its series
         self.values: Array = _checks.read_only(values / mass)
 
     def with_limits(
@@ -352,7 +352,7 @@ class Density(Measure):
                     f"got an imaginary part of {np.abs(own).max():.3g}"
                 )
             own[:] = 0.0
-        # coefficients alone make no other kind of density
+        # not `cls`: a class made from this one needs more than coefficients
         density = Density.__new__(Density)
         density.with_limits(space, tail_tol, max_size)
         density.law, density.coefficients, density.misfit = None, _checks.read_only(series), 0.0
@@ -390,7 +390,7 @@ class Density(Measure):
         """The points of the grid, or finer ones: neighbours are half a radius apart, or less."""
         grid = self.space
         if self.axis is not None:
-            # six nodes a wave of the highest degree
+            # there are six nodes in each wave of the highest degree
             width = min(panels.width_for(radius, self.dim), panels.NODES / grid.kmax)
             points, weights = _latitudes(self.axis, width)
         elif grid.exactness < (degree := int(np.ceil(2.0 * _TURN / radius))):

@@ -19,7 +19,7 @@ from meanfield.typing import Array, ArrayLike, Coefficients, Rng
 
 # to resolve a β or a radius, panels and patches are split into no more nodes than this
 MOST_NODES = 4_000_000
-# no squared norm is less, were it that of the uniform measure
+# a squared norm is divided by, and so is taken as no less than this
 _LEAST_POWER = 1e-300
 _REMEDY = ": for tokens take mf.Particles(X), for their law mf.PointCloud(X)"
 
@@ -109,7 +109,7 @@ class FlowMap(Measure):
     # the default and the least tolerance, and the least number of nodes
     _tols: ClassVar[tuple[float, float]]
     _least_nodes: ClassVar[int]
-    # whose draws are those of the measure
+    # draws of this law are draws of the measure
     _drawn_law: Law
 
     def __new__(
@@ -128,7 +128,7 @@ class FlowMap(Measure):
         if cls is not FlowMap:
             raise ValueError(f"FlowMap must not be the base of a class, got {cls.__name__}")
         law, axis = _law_and_axis(law_or_density, axis)
-        # in the order of their definitions: the line comes first
+        # the forms are asked in the order of their definitions: the line comes first
         for form in FlowMap.__subclasses__():
             if form._holds(law, axis):
                 return super().__new__(form)

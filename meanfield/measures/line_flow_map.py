@@ -28,23 +28,23 @@ from meanfield.typing import Array, ArrayLike, Coefficients, Integers, NDArray, 
 
 # a panel may extend over this angle / β: 16 Gauss nodes integrate e^{β cos} across it to rounding
 REACH = 8.0
-# terms of a sum over all latitudes, a few GB
+# a sum over all latitudes has at most this many terms, which take a few GB
 _MOST_SOURCES = 50_000_000
-# rounding moves the mass of a law on a line by this
+# rounding changes the mass of a law on a line by about this
 _LAW_TOLERANCE = 1e-14
 
-# arrays have a row for each panel
+# the shape that gives an array over all nodes one row for each panel
 _PANELS = (-1, panels.NODES)
-# smaller masses lose digits and then underflow
+# masses below this have lost digits: their logarithms are computed anew from the law
 _LEAST_WEIGHT = 1e-290
-# owner of a node that stands at no atom
+# the number in `owners` of a node that belongs to no atom
 FREE = -1
-# an atom this near a pole is there; elsewhere it stands for a latitude
+# an atom nearer to a pole than this is at the pole; others stand for a whole latitude
 _POLE = 1e-6
 _FIRST_DEGREE = 32
-# moments are right to a few times the tolerance
+# the error of moments is at most this many times the tolerance
 _TOLERANCES = 10.0
-# share of the largest multiplier at which those of a kernel have ended, where its degrees do
+# if the last multiplier is below this share of the largest, the kernel has no further degrees
 _ENDED = 1e-30
 
 
@@ -206,7 +206,7 @@ class LineFlowMap(FlowMap):
                     f"law must have a density in dim = {law.dim} > 2, got {shown(law)} without "
                     f"bandwidth"
                 )
-            # each token an atom, its nodes all in one place
+            # each token is an atom, and all of its nodes are in one place
             atoms = geometry.circle_angles(law.points)
             edges, labels = np.stack([atoms, atoms], axis=1), np.repeat(atoms, panels.NODES)
             masses = np.repeat(law.weights / panels.NODES, panels.NODES)
@@ -304,7 +304,7 @@ class LineFlowMap(FlowMap):
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
         """Up to twice the degree at which the tail shows that no more is needed."""
         size, negligible = min(_FIRST_DEGREE, basis.kmax), (_TOLERANCES * self.tol) ** 2
-        # beyond the last degree of a kernel there is none that the power of others could stand for
+        # if the kernel ends there, no degree is left out, so the power of the last ones is no error
         has_ended = multipliers[-1] <= _ENDED * multipliers.max()
         while True:
             part = basis.resized(size)

@@ -85,7 +85,7 @@ class OscillatorDensity(Density):
         self.with_limits(space, tail_tol, max_size)
         self._set_nodes(frequencies, frequency_weights, widths, unit_mass=unit_mass)
         each_law = _one_each(laws_or_values, len(self.frequencies))
-        # one law for all is expanded once
+        # a law that stands for several frequencies is expanded once
         densities = {id(each): Density(space, each, unit_mass=unit_mass) for each in each_law}
         self._set_parts([densities[id(each)] for each in each_law])
 
@@ -173,7 +173,7 @@ def _one_each(given: Any, count: int) -> list[Law | ArrayLike]:
     try:
         values = np.asanyarray(given)
     except (TypeError, ValueError):
-        # laws among values, then, or what is neither
+        # this happens if laws stand among values, or if something is neither
         values = np.empty(0, dtype=object)
     is_numeric = values.dtype.kind in "iuf"
     if is_numeric and values.ndim == 1:

@@ -23,7 +23,7 @@ from meanfield.spaces.geometry import circle_angles, circle_points
 from meanfield.typing import Array, ArrayLike, Coefficients, Drawable, Rng
 
 SUMS = ("auto", "direct", "transforms", "gram", "float32")
-# |z| that differ by rounding only are one β
+# lengths |z| that differ by less than this share are one β
 _ONE_LENGTH = 1e-14
 
 
@@ -187,7 +187,7 @@ class Particles(Measure):
         array([0.25, 0.  ])
         """
         _check_no_tokens(law)
-        # measures have their own: a density, whose series may be negative, and a flow map
+        # a density, whose series may be negative, and a flow map have methods of their own
         own = getattr(law, "quantise", None)
         points = quantised_points(law, n, rng) if own is None else own(n, rng)
         return cls._of_points(points, None, sums)

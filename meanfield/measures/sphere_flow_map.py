@@ -23,18 +23,20 @@ from meanfield.typing import Array, ArrayLike, Coefficients, Steepness
 # with a relative error of 2 I_20(5) = 1e-10
 _REACH = 10.0
 _MOST_ON_SPHERE = 1_000_000
-# the level of patches from which on they are more
+# a mesh of patches of this level has more nodes than that
 _DEEPEST = 6
 _LEAF_SHARE = 0.1
-# how far a patch reaches beyond its nodes, at most, over how far these do
+# a patch reaches from its centre at most this many times as far as its nodes do
 _BEYOND_NODES = 1.2
-# parts of patches extend over this many radii of a ball: nodes are half a radius apart at most
+# parts of patches extend over this many radii of a ball, so nodes are at most half a radius apart
 _RADII = 3.0
-# particles of one cluster are nearer to one another
+# particles of one cluster are nearer to one another than this
 _APART = 0.3
-# half the waves on a side of a patch at which its error may take over: 1e-12 to 1e-4
+# with l h/2 in this range, on patches of side h, the error of a moment of degree l may become
+# larger than the moment: it is 1e-12 to 1e-4
 _MESH_WAVES = 3.8, 10.0
-# one more than the degrees in a row that a finite symmetry empties: 1 to 5 for an icosahedron's
+# a finite symmetry may leave up to five degrees in a row without power, as an icosahedron's does;
+# so many degrees in a row are looked at together, one of which has power
 _WINDOW = 6
 # a density in place of a mesh has at most this degree, and may be off by this in W_1
 _LARGEST_DEGREE, _COARSE = 255, 1e-3
@@ -147,7 +149,7 @@ class SphereFlowMap(FlowMap):
         coarsest = min(max(halvings, 1), _DEEPEST)
         if steepness is not None:
             return self._meshed(beta, coarsest, steepness)
-        # one for each size of patches: what β asks for does not hang on what was asked before
+        # one flow map is kept for each size of patches, so what β gives depends on no earlier call
         if coarsest not in self._finer:
             self._finer[coarsest] = self._meshed(beta, coarsest)
         return self._finer[coarsest]
@@ -264,7 +266,7 @@ class SphereFlowMap(FlowMap):
         starts = np.arange(min(first, highest), highest + 1)
         windows = [power[start : start + _WINDOW].sum() / (start + 1.0) for start in starts]
         start = int(starts[np.argmin(windows)])
-        # all degrees are the measure's if no growth is seen
+        # if the power never grows, all degrees belong to the measure
         cut = start if start + _WINDOW <= basis.kmax else basis.kmax
         moments = np.zeros(len(basis.degrees), dtype=np.complex128)
         moments[basis.degrees <= cut] = node_moments[part.degrees <= cut]

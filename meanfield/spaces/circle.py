@@ -176,7 +176,7 @@ class CircleTransforms:
     """
 
     def __init__(self, space: Circle, primitive: Array, potential: Array | None) -> None:
-        # when the first of them is made: with dask installed, importing it imports dask
+        # pyfftw is imported when the first plan is made: where dask is installed, it imports dask
         import pyfftw
 
         count, modes, many = len(space.angles), space.kmax + 1, primitive.shape[:-1]
@@ -197,8 +197,8 @@ class CircleTransforms:
         spectra[:] = 0.0
         self._flux_modes = flux_modes[..., :modes]
         self._modes = spectra[0, ..., :modes]
-        # row by row, since numpy buffers a product that it broadcasts
-        # as far as factors are not zero; beyond, spectra stay zero
+        # factors are multiplied row by row, since numpy would buffer a product that it broadcasts,
+        # and only as far as they are not zero: beyond, spectra stay zero
         self._reach = 1 + max(int(np.max(np.nonzero(row)[-1], initial=0)) for row in rows[1:])
         self._filtered = [
             (factors[..., : self._reach].astype(np.complex128), spectrum[..., : self._reach])

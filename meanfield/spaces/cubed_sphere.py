@@ -16,12 +16,12 @@ PER_LEAF = ORDER * ORDER
 _DEEPEST = 40
 _TAIL_FROM = ORDER - 2
 _SEEDS_TO_COUNT = 16
-# points at a time, and those of whole leaves
+# so many points are computed at a time; the second number is that of whole leaves
 _BLOCK = 4096
 _LEAVES_BLOCK = 40 * PER_LEAF
 _SAFETY = 10.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
-# shares of a leaf, of which its nodes make a mean
+# the weights with which values at the nodes of a leaf make their mean over the leaf
 LEAF_SHARES = 0.25 * np.outer(_WEIGHTS, _WEIGHTS).ravel()
 # values at the nodes to Legendre coefficients, degree by row
 _TO_LEGENDRE = (
@@ -31,7 +31,7 @@ _TO_LEGENDRE = (
 )
 # a drift on a leaf may miss this share of the tolerance of its density
 DRIFT_SHARE = 2e-3
-# a cell about each node, as wide as its weight, has a few Gauss points of its own each way
+# each node has a cell about it, as wide as its weight, with a few Gauss points each way
 _IN_CELL = 3
 _CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(_IN_CELL)
 _CELL_EDGES = np.append(-1.0, np.cumsum(_WEIGHTS) - 1.0)
@@ -289,7 +289,7 @@ def _extrapolated(size: Array, power: float) -> Array:
     return np.asarray(tail * np.minimum(1.0, _SAFETY * (tail / safe) ** power))
 
 
-# leaves, their nodes, weights and values to what is to split, and to errors that are estimated
+# from leaves, their nodes, weights and values it tells which leaves split, and their errors
 Judge = Callable[[Leaves, Array, Array, Array], tuple[NDArray[np.bool_], Array]]
 
 

@@ -9,7 +9,8 @@ from scipy.special import gammaln
 
 from meanfield.typing import Array, ArrayLike
 
-# a series is looked at here between two points of a grid, where no alias is what it was
+# series are compared at this irrational share of the way between two points of a grid: functions
+# that agree on the grid differ there
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
@@ -43,7 +44,7 @@ def circle_points(angles: ArrayLike) -> Array:
     array([[1., 0.]])
     """
     angles = np.asarray(angles, dtype=np.float64)
-    # the sine of a subnormal number is one
+    # the sine of a subnormal number is subnormal
     with np.errstate(under="ignore"):
         return np.column_stack([np.cos(angles), np.sin(angles)])
 
@@ -213,7 +214,7 @@ def logarithm(points: Array, targets: Array) -> Array:
     >>> logarithm(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])).round(15) + 0.0
     array([[0.        , 1.57079633]])
     """
-    # near x, y - x is as right as y, and near -x it is y + x: y - <x, y> x would be rounding there
+    # y - x near x, and y + x near -x, keep the digits of y; y - <x, y> x would be rounding there
     side = np.where(np.sum(points * targets, axis=1) < 0.0, -1.0, 1.0)
     across = project(points, targets - side[:, None] * points)
     length = np.linalg.norm(across, axis=1)
@@ -225,7 +226,7 @@ def logarithm(points: Array, targets: Array) -> Array:
     return np.asarray(factors[:, None] * across)
 
 
-# unit vectors nearer than this are one; their cosine could tell no angle below 1e-8
+# unit vectors nearer than this are equal; a cosine could not show an angle below 1e-8
 _PARALLEL = 1e-14
 # a matrix may miss its symmetry by this share of itself
 _ALIKE = 1e-12

@@ -51,7 +51,7 @@ class Lattice:
         if n % 2:
             widest[n // 2] = 1.0
         half = np.sin(0.25 * self.step) ** 2
-        # haversines; at a pole the other end of a cell is a point
+        # these are haversines of the distances to corners; a cell at a pole is a triangle
         squares = half * (1.0 + np.maximum(sines * widest, 0.0))
         self.radii = 2.0 * np.arcsin(np.sqrt(squares)) * (1.0 + 8.0 * EPS)
 
@@ -166,7 +166,7 @@ def hats(lattice: Lattice, coefficients: Coefficients, lmax: int) -> Hats:
     sums[1:] += np.einsum("ik,ikj->ij", share * ahead, values)
     between = np.einsum("ik,ikj->", share * (0.5 * step**2 * ahead * (1.0 - ahead)), values)
     sup = lattice.overshoot(lmax) * float(np.abs(lattice.at_corners(coefficients, lmax)).max())
-    # two hats in a row; each is a linear factor of the polynomial
+    # two hats meet in a row, and each is a linear factor of the integrand
     order = 2 * _NODES
     error = (
         2.0 * sup * n * _remainder(lattice, lmax, _NODES) * (1.0 + order / ((lmax + 1.0) * step))

@@ -27,10 +27,11 @@ _TO_HALVES = np.concatenate(
 _LAST = 3
 _FIRST_PANELS = 8
 _MOST_HALVINGS = 60
-# a mass that is 1 to rounding; and the error of a law's own, which finer panels don't change
+# a mass is 1 to rounding if it is within the first number; the second is the largest error of
+# a law's own mass, which finer panels do not change
 _MASS_ROUNDING = 3e-12
 _MASS_ERROR = 1e-9
-# halvings that end below rounding, if Newton's steps fail
+# even if all of Newton's steps fail, so many halvings end below rounding
 _STEPS = 60
 
 
@@ -75,7 +76,7 @@ def missed(widths: Array, count: int) -> Array:
     array([0.00000000e+00, 2.86797199e-10, 1.00000000e+00])
     """
     inside = np.minimum(widths, 1.0)
-    # the pole is on no smaller ellipse about [-1, 1] than one of these half-axes
+    # the pole lies on or outside the ellipse about [-1, 1] with these half-axes
     return np.asarray((inside / (1.0 + np.sqrt(1.0 - inside**2))) ** (2 * count))
 
 
@@ -154,7 +155,7 @@ def quantiles(masses: Array, values: Array, levels: Array) -> tuple[Array, Array
     shares = np.asarray(legendre.legint(densities, lbnd=-1.0), dtype=np.float64)
     ends = np.cumsum(masses.sum(axis=1))
     wanted = levels * ends[-1]
-    # panels without mass have no share
+    # panels without mass are passed over: they have no share of the levels
     panel = np.minimum(np.searchsorted(ends, wanted, side="right"), len(ends) - 1)
     begun = np.append(0.0, ends)[panel]
     place = invert(shares[:, panel], densities[:, panel], wanted - begun)

@@ -40,7 +40,7 @@ def positions(degrees: Integers, orders: Integers, lmax: int) -> Integers:
     return np.asarray(orders * (2 * lmax + 1 - orders) // 2 + degrees)
 
 
-# ducc0 takes them as arguments
+# rings as keyword arguments of ducc0
 Rings = dict[str, object]
 
 
@@ -97,15 +97,16 @@ class DuccPlan:
         return DuccPlan(lmax, self._grid, self._ring_weights, 1.0)
 
 
-# fewer rings may be too few for its vectors, and it then ends the process
+# SHTns ends the process if there are too few rings for its vector instructions
 _LEAST_RINGS = 32
 # SHTns was seen to be faster up to this degree
 _LARGEST = 127
 # threads of OpenMP wait in a loop, slow beside other processes, and do not survive a fork
 _THREADS = 1
-# bytes to which its arrays must lie
+# arrays of SHTns begin at a multiple of this many bytes
 _ALIGNMENT = 16
-# held while something is set for the whole process: two threads would each restore the other's
+# this lock is held while settings of the whole process change: each of two threads would restore
+# the settings of the other
 _ALONE = threading.Lock()
 
 
@@ -113,7 +114,7 @@ _ALONE = threading.Lock()
 def _imported() -> Any:
     """The module, None where it can't be imported."""
     try:
-        # it prints a line when imported
+        # SHTns prints a line when it is imported
         with _ALONE, contextlib.redirect_stdout(io.StringIO()):
             import shtns
     except ImportError:
@@ -121,7 +122,7 @@ def _imported() -> Any:
     return shtns
 
 
-# its tables take it longer than many a transform
+# SHTns takes longer to make its tables than for many a transform, so they are kept
 @lru_cache(maxsize=32)
 def _made(lmax: int, n_lat: int, n_lon: int) -> Any:
     from threadpoolctl import threadpool_limits
@@ -156,7 +157,7 @@ class ShtnsPlan:
     def __init__(self, lmax: int, n_lat: int, n_lon: int, *, filtered: bool = False) -> None:
         self._arguments, self._filtered = (lmax, n_lat, n_lon), filtered
         degrees, _ = layout(lmax)
-        # complex, since numpy would make it so at each call
+        # the factors are complex, since numpy would convert them at each call
         self._laplacian = (degrees * (degrees + 1.0)).astype(np.complex128)
 
     @cached_property
@@ -185,7 +186,7 @@ class ShtnsPlan:
         self, field: Array, out: Coefficients, room: Coefficients | None = None
     ) -> None:
         """out_lm = ∫ field · ∇ conj(Y_lm) dσ, minus the divergence, by way of a room (2, n)."""
-        # transforms that have a room own the field, too
+        # callers that give a room give a field of their own, which lies as SHTns needs it
         south, east = _aligned(field, np.float64) if room is None else field
         size = 2, len(self._laplacian)
         modes, rest = np.empty(size, dtype=np.complex128) if room is None else room
@@ -222,7 +223,7 @@ class Filter:
         degrees, orders = layout(last)
         self._plan = plan.of_degree(last)
         self._places = positions(degrees, orders, len(factors) - 1)
-        # complex, since numpy would make them so at each call
+        # the factors are complex, since numpy would convert them at each call
         self._factors = (factors[degrees] * plan.unit).astype(np.complex128)
         self._filtered = np.zeros(len(degrees), dtype=np.complex128)
 

@@ -97,7 +97,7 @@ class SphereFields:
         return modes
 
 
-# points this near a pole are there; squares of less are no longer numbers of full precision
+# points nearer to a pole than this are at the pole: squares of smaller numbers lose digits
 _AT_POLE = 1e-150
 
 

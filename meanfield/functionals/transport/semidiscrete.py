@@ -25,7 +25,7 @@ from meanfield.typing import Array
 
 # rows of the lattice on which every token is looked at in every cell
 _ROOT = 4
-# an arc cosine near 1 and -1 is right to this
+# the error of an arc cosine near 1 or -1, where it loses half of its digits
 _ARCCOS = 1e-7
 
 
