@@ -141,11 +141,11 @@ def clusters(measure: Measure, radius: float | None = None, *, min_mass: float =
     min_mass = number("min_mass", min_mass, low=0, high=1)
     points, masses = measure.at_scale(radius)
     masses = np.maximum(masses, 0.0)
-    kernel: _Chords | _Latitudes = (
-        _Chords(measure.dim, radius)
-        if measure.axis is None
-        else _Latitudes(measure.dim, radius, measure.axis)
-    )
+    kernel: _Chords | _Latitudes
+    if (axis := measure.axis) is None:
+        kernel, poles = _Chords(measure.dim, radius), np.zeros((0, measure.dim))
+    else:
+        kernel, poles = _Latitudes(measure.dim, radius, axis), np.outer(_ENDS, axis)
     positions = kernel.positions(points)
     places, shares, group = _coarsened(positions, masses, radius)
     neighbours = _Neighbours(places, kernel.width)
@@ -158,7 +158,6 @@ def clusters(measure: Measure, radius: float | None = None, *, min_mass: float =
     own = labels = of_places[group]
     if points is not measure.points:
         own = core.nearest(kernel.positions(measure.points), components, kernel.reach)
-    poles = np.zeros((0, measure.dim)) if measure.axis is None else np.outer(_ENDS, measure.axis)
     caps = core.nearest(kernel.positions(poles), components, kernel.reach)
     return _measured(points, masses, labels, own, min_mass, (poles, caps))
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, TypedDict
 import numpy as np
 
 from meanfield import _checks
-from meanfield._checks import freeze, generator, integer, number, shown
+from meanfield._checks import generator, integer, number, shown
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
 from meanfield.laws.law import Law, check_law
 from meanfield.laws.quantisation import quantised_points
@@ -40,6 +40,18 @@ def _law_and_axis(law_or_density: object, axis: ArrayLike | None) -> tuple[Law, 
     if callable(law_or_density) and not isinstance(law_or_density, type):
         remedy = ": of a function f take mf.FlowMap(mf.Density(space, f))"
     return check_law("law", law_or_density, remedy), axis
+
+
+def check_count(count: float, most: int, refusal: str) -> None:
+    """Refuse what takes too many nodes; the message says how many these are, and the limit.
+
+    Raises
+    ------
+    ValueError
+        Beginning with the refusal.
+    """
+    if count > most:
+        raise ValueError(f"{refusal} some {_checks.tell_apart(count, most)[0]} nodes > {most}")
 
 
 class FlowLimits(TypedDict):
@@ -166,23 +178,16 @@ class FlowMap(Measure):
 
     @classmethod
     def from_arrays(
-        cls,
-        law: object,
-        *,
-        tol: float,
-        max_nodes: int,
-        atom_radius: float,
-        **given: object,
+        cls, law: object, *, tol: float, max_nodes: int, atom_radius: float, **arrays: object
     ) -> Self:
         """The flow map of a law, or its line, with the arrays of its form and nothing computed."""
         flow = object.__new__(cls)
         flow.tol, flow.max_nodes, flow.atom_radius = tol, max_nodes, atom_radius
-        flow._set(law, **given)
+        flow._set(law, **arrays)
         return flow
 
     def _set(self, *_: Any, **arrays: Any) -> None:
         """Take what it is made of; arrays are read-only from now on."""
-        freeze(self, **arrays)
 
     @property
     def run_limits(self) -> FlowLimits:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from meanfield._checks import generator, integer, number, read_only, shown, tell_apart, unit_vector
+from meanfield._checks import freeze, generator, integer, number, read_only, shown, unit_vector
 from meanfield.kernels.direct import latitude_rule, logs, point_log_moment
 from meanfield.laws.law import (
     Law,
@@ -21,7 +21,7 @@ from meanfield.laws.law import (
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.quantisation import lattice, lattice_points
 from meanfield.measures.clusters import RADIUS, Clusters
-from meanfield.measures.flow_map import MOST_NODES, FlowMap
+from meanfield.measures.flow_map import MOST_NODES, FlowMap, check_count
 from meanfield.measures.measure import turned
 from meanfield.spaces import CircleAt, Harmonics, Sphere, ZonalAt, geometry, panels
 from meanfield.typing import Array, ArrayLike, Coefficients, Integers, NDArray, Rng, Steepness
@@ -223,7 +223,7 @@ class LineFlowMap(FlowMap):
 
     def _set(self, line: LabelLine, *, atoms: Array, **arrays: object) -> None:
         self.line, self.law, self.dim, self.axis = line, line.law, line.dim, line.axis
-        super()._set(atom_angles=atoms, **arrays)
+        freeze(self, atom_angles=atoms, **arrays)
 
     def moved_to(self, **given: object) -> LineFlowMap:
         """The same law's flow map with some of its arrays, or its tolerance, replaced."""
@@ -390,12 +390,8 @@ class LineFlowMap(FlowMap):
         """
         beta = number("beta", beta, low=0)
         reach = REACH / max(1.0, beta)
-        if (count := _count_within(self._extents(), reach)) > max_nodes:
-            nodes, _ = tell_apart(count, max_nodes)
-            raise ValueError(
-                f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes "
-                f"some {nodes} nodes > {max_nodes}"
-            )
+        refusal = f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes"
+        check_count(_count_within(self._extents(), reach), max_nodes, refusal)
         finer = self.refine(reach, steepness, max_nodes)
         if steepness is not None and (count := len(finer.angles)) > max_nodes:
             raise ValueError(
@@ -449,11 +445,8 @@ class LineFlowMap(FlowMap):
         if self.axis is not None:
             across = np.linalg.norm(z - np.outer(z @ self.axis, self.axis), axis=1)
             count *= len(latitude_rule(self.dim, float(across.max(initial=0.0)))[0])
-        if count > _MOST_SOURCES:
-            raise ValueError(
-                f"z must be shorter for {self}, got rows of lengths up to {longest:g}, which take "
-                f"some {tell_apart(count, _MOST_SOURCES)[0]} nodes > {_MOST_SOURCES}"
-            )
+        refusal = f"z must be shorter for {self}, got rows of lengths up to {longest:g}, which take"
+        check_count(count, _MOST_SOURCES, refusal)
         while (wide := finer._widths > reach).any():
             finer = finer._split(wide)
         return point_log_moment(finer.points, finer._log_weights, z, finer.axis)
@@ -466,11 +459,8 @@ class LineFlowMap(FlowMap):
         if self.axis is None and radius >= RADIUS:
             return self.quadrature
         reach = panels.width_for(radius, self.dim)
-        if (count := _count_within(self._extents(), reach)) > MOST_NODES:
-            raise ValueError(
-                f"radius must be larger for {self}, got {radius:g}, which takes some "
-                f"{tell_apart(count, MOST_NODES)[0]} nodes > {MOST_NODES}"
-            )
+        refusal = f"radius must be larger for {self}, got {radius:g}, which takes"
+        check_count(_count_within(self._extents(), reach), MOST_NODES, refusal)
         return self.refine(reach).quadrature
 
     def _extents(self) -> Array:

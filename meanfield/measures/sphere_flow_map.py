@@ -7,13 +7,13 @@ from functools import cached_property, partial
 import numpy as np
 import scipy
 
-from meanfield._checks import number, shown, tell_apart
+from meanfield._checks import freeze, number, shown, tell_apart
 from meanfield.kernels.bilinear import SphereBilinear, largest_score
 from meanfield.kernels.harmonics import SphereScoreSums
 from meanfield.laws.law import Law, checked_logpdf, checked_pdf, has_density
 from meanfield.measures.clusters import Clusters, grouped
 from meanfield.measures.density import Density
-from meanfield.measures.flow_map import MOST_NODES, FlowMap
+from meanfield.measures.flow_map import MOST_NODES, FlowMap, check_count
 from meanfield.measures.particles import Particles
 from meanfield.spaces import Harmonics, Sphere, SphereAt, cubed_sphere, geometry
 from meanfield.spaces.cubed_sphere import DRIFT_SHARE, LEAF_SHARES, ORDER, PER_LEAF, drift_missed
@@ -113,7 +113,7 @@ class SphereFlowMap(FlowMap):
             raise ValueError(f"law {shown(law)} is not resolved: {error}") from error
 
     def _set(self, law: Law, t: float, **arrays: Array) -> None:
-        super()._set(**arrays)
+        freeze(self, **arrays)
         self.law, self.t, self.dim = law, t, 3
         self.n_nodes = int((~np.isposinf(self.log_density)).sum())
         self._finer: dict[int, SphereFlowMap] = {}
@@ -203,11 +203,8 @@ class SphereFlowMap(FlowMap):
         n, reach = self.n_nodes, _RADII * radius
         points, masses = [self.points[n:]], [self.weights[n:]]
         counts = np.ceil(np.maximum(self._extents / reach, 1.0))
-        if (total := PER_LEAF * float((counts**2).sum())) > MOST_NODES:
-            raise ValueError(
-                f"radius must be larger for {self}, got {radius:g}, which takes some "
-                f"{tell_apart(total, MOST_NODES)[0]} nodes > {MOST_NODES}"
-            )
+        refusal = f"radius must be larger for {self}, got {radius:g}, which takes"
+        check_count(PER_LEAF * float((counts**2).sum()), MOST_NODES, refusal)
         patches = self.points[:n].reshape(-1, PER_LEAF, 3)
         weights = self.weights[:n].reshape(-1, PER_LEAF)
         for count in np.unique(counts):
