@@ -12,21 +12,11 @@ import numpy as np
 from meanfield import _checks
 from meanfield._checks import freeze, is_single, number, read_only, real_array, shown
 from meanfield._records import Record, key
+from meanfield.dynamics import facts, schedule
 from meanfield.dynamics.causal import MASK, Causal, Maskable, check_mask
-from meanfield.dynamics.facts import MOST_PARTS, Energy, as_matrix, as_tuple, is_multiple
+from meanfield.dynamics.facts import Energy
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA, Isotropic
-from meanfield.dynamics.schedule import (
-    TimeDependent,
-    at_time,
-    coefficient,
-    derivative_of,
-    in_time,
-    largest_of,
-    opposite_of,
-    refuse_schedules,
-    schedules,
-    varying,
-)
+from meanfield.dynamics.schedule import TimeDependent, in_time
 from meanfield.typing import Array, ArrayLike, Listed, Rng, Summable
 
 # a product of matrices is right to this share of it
@@ -57,7 +47,7 @@ def common_form(
     """
     shape, value = np.shape(bilinear) or np.shape(value), np.asarray(value)
     if shape:
-        bilinear, value = as_matrix(bilinear, shape[0]), as_matrix(value, shape[0])
+        bilinear, value = facts.as_matrix(bilinear, shape[0]), facts.as_matrix(value, shape[0])
     size = max(np.abs(bilinear).max(), least)
     if np.abs(bilinear - np.transpose(bilinear)).max() > _ROUNDING * size:
         return None
@@ -107,7 +97,7 @@ class Head(Record, Listed):
            [2., 0.]])
     """
 
-    _for_rooms = ("matrix_slope",)
+    _for_rooms = "dim", "matrix_slope"
 
     Q: ArrayLike = field(default=1.0, metadata=_matrix("query", "(m, d)"))
     K: ArrayLike = field(default=1.0, metadata=_matrix("key", "(m, d)"))
@@ -185,7 +175,7 @@ class Head(Record, Listed):
         return cls(Q=wigner, V=square @ square.T)
 
     @property
-    def _dim(self) -> int | None:
+    def dim(self) -> int | None:
         """Ambient dimension d, None if any fits."""
         widths = [np.shape(m)[1] for m in (self.Q, self.K, self.V) if np.ndim(m)]
         return widths[0] if widths else None
@@ -193,17 +183,17 @@ class Head(Record, Listed):
     @property
     def matrix(self) -> Array | float:
         """KᵀQ, a number if both are."""
-        refuse_schedules("Q and K", (self.Q, self.K), "their product is one matrix")
+        schedule.refuse_schedules("Q and K", (self.Q, self.K), "their product is one matrix")
         queries, keys = np.asarray(self.Q), np.asarray(self.K).T
         product = np.asarray(keys @ queries if queries.ndim and keys.ndim else keys * queries)
         return product if product.ndim else float(product)
 
     def matrix_slope(self, t: float) -> Array | float:
         """d/dt of KᵀQ at a time."""
-        then = at_time(self, t)
+        then = schedule.at_time(self, t)
         slopes = (
-            Head(Q=derivative_of(self.Q, t), K=then.K),
-            Head(Q=then.Q, K=derivative_of(self.K, t)),
+            Head(Q=schedule.derivative_of(self.Q, t), K=then.K),
+            Head(Q=then.Q, K=schedule.derivative_of(self.K, t)),
         )
         return slopes[0].matrix + slopes[1].matrix
 
@@ -285,7 +275,7 @@ class Attention(HeadsDynamics):
 
     beta: Any = field(metadata=in_time(BETA))
     heads: Sequence[Head] = field(
-        metadata=key("a list of tables with Q, K or V", list, minItems=1, maxItems=MOST_PARTS)
+        metadata=key("a list of tables with Q, K or V", list, minItems=1, maxItems=facts.MOST_PARTS)
     )
     normalised: bool = field(default=True, kw_only=True, metadata=key("with softmax", bool))
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
@@ -298,18 +288,15 @@ class Attention(HeadsDynamics):
 
     def __post_init__(self) -> None:
         check_mask(self.mask)
-        beta, noise = coefficient("beta", self.beta), number("noise", self.noise, low=0)
-        heads = as_tuple(self.heads)
+        beta, noise = schedule.coefficient("beta", self.beta), number("noise", self.noise, low=0)
+        heads = facts.as_tuple(self.heads)
         if not heads or not all(isinstance(head, Head) for head in heads):
             raise ValueError(
                 f"heads must be a sequence of at least one Head, got {shown(self.heads)}"
             )
         normalised = _checks.boolean("normalised", self.normalised)
-        dims = {head._dim for head in heads} - {None}
-        if len(dims) > 1:
-            raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
         freeze(self, beta=beta, heads=heads, normalised=normalised, noise=noise)
-        freeze(self, dim=next(iter(dims), None))
+        freeze(self, dim=facts.common_dim("heads", heads))
         if not self.varies:
             with np.errstate(over="ignore", invalid="ignore"):
                 scores = [beta * head.matrix for head in heads]
@@ -322,7 +309,7 @@ class Attention(HeadsDynamics):
             raise ValueError(f"beta KᵀQ of each head must be finite, got {sizes} at most")
         if self.normalised:
             return
-        largest, values = self.reach, sum(largest_of(head.V) for head in self.heads)
+        largest, values = self.reach, sum(schedule.largest_of(head.V) for head in self.heads)
         exponent = largest + max(float(np.log(max(values, 1e-300))), 0.0)
         if exponent > _LARGEST_EXPONENT:
             raise ValueError(
@@ -338,15 +325,16 @@ class Attention(HeadsDynamics):
         )
 
     def opposite(self) -> Attention:
-        return replace(self, heads=[replace(head, V=opposite_of(head.V)) for head in self.heads])
+        opposites = [replace(head, V=schedule.opposite_of(head.V)) for head in self.heads]
+        return replace(self, heads=opposites)
 
     @property
     def reach(self) -> float:
         """The largest |β KᵀQ|, or what bounds it at all times."""
         if not self.varies:
             return super().reach
-        each = (largest_of(head.K) * largest_of(head.Q) for head in self.heads)
-        return largest_of(self.beta) * max(each)
+        each = (schedule.largest_of(head.K) * schedule.largest_of(head.Q) for head in self.heads)
+        return schedule.largest_of(self.beta) * max(each)
 
     @property
     def _form(self) -> Form | None:
@@ -374,7 +362,7 @@ class Attention(HeadsDynamics):
     @cached_property
     def _sign_of_form(self) -> int:
         """±1 of V = ±KᵀQ in time, at a knot or between two, where they are not 0."""
-        each = [np.asarray(schedule.times) for schedule in schedules(self)]
+        each = [np.asarray(weight.times) for weight in schedule.schedules(self)]
         first, last = max(times[0] for times in each), min(times[-1] for times in each)
         knots = np.unique(np.clip(np.concatenate(each), first, last))
         knots = knots[np.isfinite(knots)]
@@ -385,7 +373,7 @@ class Attention(HeadsDynamics):
         return 1
 
     def at(self, t: float) -> Attention:
-        then = at_time(self, t)
+        then = schedule.at_time(self, t)
         if then is not self:
             freeze(then, _whole=self)
         return then
@@ -394,7 +382,7 @@ class Attention(HeadsDynamics):
     def is_gradient(self) -> bool:
         """Each V must be a multiple of QᵀK: P_x Mᵀ ∇G(Mx) is the gradient of G(Mx), M = β KᵀQ."""
         dim = self.dim or 1
-        return all(is_multiple(v, m.T, self.rounding_size) for m, v in self.matrices(dim))
+        return all(facts.is_multiple(v, m.T, self.rounding_size) for m, v in self.matrices(dim))
 
     @property
     def simplest(self) -> Attention | Isotropic:
@@ -446,7 +434,7 @@ def matrix_or_number(name: str, value: ArrayLike) -> Array | float | TimeDepende
     ValueError
         If it is neither.
     """
-    if (weight := varying(name, value)) is not None:
+    if (weight := schedule.varying(name, value)) is not None:
         if weight.ndim == 1:
             raise ValueError(
                 f"{name} must be a Schedule or a function of numbers or of matrices, got {weight}"

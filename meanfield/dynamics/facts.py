@@ -547,6 +547,11 @@ def fact_of(part: str, name: str) -> Any:
     return property(attrgetter(f"{part}.{name}"))
 
 
+def fact_of_each(name: str, combine: Callable[[Iterable[bool]], bool]) -> Any:
+    """A fact that several dynamics have if `all`, or `any`, of them have it."""
+    return property(lambda whole: combine(getattr(part, name) for part in whole._each))
+
+
 # layers, heads and terms of one dynamics
 MOST_PARTS = 4096
 
@@ -575,33 +580,15 @@ class Several(Dynamics):
     def _each(self) -> Sequence[Dynamics]:
         """The dynamics that it is made of."""
 
-    def _of_all(self, name: str) -> bool:
-        return all(getattr(part, name) for part in self._each)
-
-    @property
-    def is_isotropic(self) -> bool:  # type: ignore[override]
-        return self._of_all("is_isotropic")
-
-    @property
-    def stays_in_span(self) -> bool:  # type: ignore[override]
-        return self._of_all("stays_in_span")
-
-    @property
-    def is_smooth(self) -> bool:  # type: ignore[override]
-        return self._of_all("is_smooth")
-
-    @property
-    def known_by_moments(self) -> bool:
-        return self._of_all("known_by_moments")
-
-    @property
-    def is_balanced(self) -> bool:  # type: ignore[override]
-        """Whether one has sources of its own."""
-        return any(part.is_balanced for part in self._each)
-
-    @property
-    def has_kernel_size(self) -> bool:
-        return any(part.has_kernel_size for part in self._each)
+    gathers_clusters = fact_of_each("gathers_clusters", all)
+    is_gradient = fact_of_each("is_gradient", all)
+    is_isotropic = fact_of_each("is_isotropic", all)
+    keeps_clusters = fact_of_each("keeps_clusters", all)
+    stays_in_span = fact_of_each("stays_in_span", all)
+    is_smooth = fact_of_each("is_smooth", all)
+    known_by_moments = fact_of_each("known_by_moments", all)
+    is_balanced = fact_of_each("is_balanced", any)
+    has_kernel_size = fact_of_each("has_kernel_size", any)
 
 
 @dataclass(frozen=True)
@@ -682,10 +669,8 @@ class Sum(Several):
         self._keep(terms, factors, noise)
 
     def _keep(self, terms: Sequence[object], weights: object, noise: float) -> None:
-        dims = {getattr(term, "dim", None) for term in terms} - {None}
-        if len(dims) > 1:
-            raise ValueError(f"terms must be of one dimension, got {sorted(dims, key=str)}")
-        freeze(self, terms=terms, weights=weights, dim=next(iter(dims), None), noise=noise)
+        dim = common_dim("terms", terms)
+        freeze(self, terms=terms, weights=weights, dim=dim, noise=noise)
         freeze(self, normalised=any(getattr(term, "normalised", False) for term in terms))
 
     def _weigh_in_time(self, given: Sequence[object], weights: TimeDependent) -> None:
@@ -783,18 +768,8 @@ class Sum(Several):
         return float(max(term.reach for term in self.terms))
 
     @property
-    def keeps_clusters(self) -> bool:
-        """A sum contracts a cluster if each term does."""
-        return self._of_all("keeps_clusters")
-
-    @property
     def gathers_clusters(self) -> bool:
-        return self._of_all("gathers_clusters") and self.keeps_clusters
-
-    @property
-    def is_gradient(self) -> bool:
-        """A sum of gradients is one."""
-        return self._of_all("is_gradient")
+        return bool(super().gathers_clusters and self.keeps_clusters)
 
     @property
     def why_no_gradient(self) -> str:  # type: ignore[override]
@@ -896,6 +871,20 @@ def _taken_apart(weight: float, term: object) -> Iterator[tuple[float, OwnDynami
     if weight < 0.0 and isinstance(term, Dynamics) and is_of_package(term):
         opposite = term.opposite()
     yield (weight, term) if opposite is None else (-weight, opposite)
+
+
+def common_dim(name: str, parts: Iterable[object]) -> int | None:
+    """The dimension of those that have one; None if any fits all of them.
+
+    Raises
+    ------
+    ValueError
+        If two have different ones.
+    """
+    dims = {getattr(part, "dim", None) for part in parts} - {None}
+    if len(dims) > 1:
+        raise ValueError(f"{name} must be of one dimension, got {sorted(dims, key=str)}")
+    return next(iter(dims), None)
 
 
 def check_dim(dynamics: OwnDynamics, dim: int) -> None:

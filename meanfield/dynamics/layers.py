@@ -13,22 +13,15 @@ from scipy.special import erf
 from meanfield import _checks
 from meanfield._checks import freeze, number, shown, unit_rows
 from meanfield._records import Record, key
+from meanfield.dynamics import facts, schedule
 from meanfield.dynamics.attention import ENSEMBLES, Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import MOST_PARTS, Dynamics, Energy, Sum, as_tuple, is_multiple
+from meanfield.dynamics.facts import Dynamics, Energy, Sum
 from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any, layer_step, tells_facts
-from meanfield.dynamics.schedule import (
-    TimeDependent,
-    at_time,
-    derivative_of,
-    in_time,
-    opposite_of,
-    refuse_schedules,
-    varying,
-)
+from meanfield.dynamics.schedule import TimeDependent, in_time
 from meanfield.kernels.direct import blocks
 from meanfield.typing import Array, ArrayLike, Rng, Steepness, Summable
 
@@ -193,7 +186,7 @@ class FeedForward(Record, Dynamics):
             )
         outer: Any
         if isinstance(omega, TimeDependent):
-            refuse_schedules("A", (inner,), "coefficients do")
+            schedule.refuse_schedules("A", (inner,), "coefficients do")
             outer = omega.map_linear(lambda values: values[..., None, :] * inner.T)
         elif isinstance(inner, TimeDependent):
             outer = inner.map_linear(lambda values: omega * np.swapaxes(values, -1, -2))
@@ -256,10 +249,10 @@ class FeedForward(Record, Dynamics):
 
         Where a_j = 0 at all times it is d/dt of σ(b_j) <w_j, x>.
         """
-        then: FeedForward = at_time(self, t)
+        then: FeedForward = schedule.at_time(self, t)
         outer, inner, shift = np.asarray(then.W).T, np.asarray(then.A), np.asarray(then.b)
-        of_outer, of_inner = derivative_of(self.W, t).T, derivative_of(self.A, t)
-        of_shift, (omega, _) = derivative_of(self.b, t), then.coefficients
+        of_outer, of_inner = schedule.derivative_of(self.W, t).T, schedule.derivative_of(self.A, t)
+        of_shift, (omega, _) = schedule.derivative_of(self.b, t), then.coefficients
         squares = np.einsum("ij,ij->i", inner, inner)
         is_constant = squares == 0.0
         gains = np.einsum("ij,ij->i", of_outer, inner) + np.einsum("ij,ij->i", outer, of_inner)
@@ -280,13 +273,13 @@ class FeedForward(Record, Dynamics):
         return potential
 
     def opposite(self) -> FeedForward:
-        return replace(self, W=opposite_of(self.W))
+        return replace(self, W=schedule.opposite_of(self.W))
 
     @property
     def is_gradient(self) -> bool:
         """W has columns c_j a_j, a_j the rows of A: ψ = Σ_j c_j S(<a_j,x> + b_j), S' = σ."""
         pairs = zip(np.asarray(self.W).T, np.asarray(self.A), strict=True)
-        return all(is_multiple(column, row, self.rounding_size) for column, row in pairs)
+        return all(facts.is_multiple(column, row, self.rounding_size) for column, row in pairs)
 
     def output(self, measure: object, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
@@ -330,7 +323,7 @@ def _weights(name: str, value: ArrayLike, ndim: int) -> Any:
     ValueError
         If it is neither.
     """
-    if (weight := varying(name, value)) is None:
+    if (weight := schedule.varying(name, value)) is None:
         return _checks.real_array(name, value, ndim)
     if weight.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes at each time, got {weight}")
@@ -431,7 +424,7 @@ class Layers(InTurn):
             "a list of tables, each a dynamics without noise",
             list,
             minItems=1,
-            maxItems=MOST_PARTS,
+            maxItems=facts.MOST_PARTS,
         )
     )
     step: float = field(
@@ -441,7 +434,7 @@ class Layers(InTurn):
     )
 
     def __post_init__(self) -> None:
-        layers = as_tuple(self.layers)
+        layers = facts.as_tuple(self.layers)
         if not layers:
             raise ValueError(f"layers must hold at least one layer, got {shown(self.layers)}")
         for layer in layers:
@@ -462,11 +455,8 @@ class Layers(InTurn):
             each.setdefault(layer, layer) if tells_facts(layer) else layer for layer in layers
         )
         freeze(self, layers=layers, step=number("step", self.step, above=0))
-        dims = {layer.dim for layer in self.all_layers} - {None}
-        if len(dims) > 1:
-            raise ValueError(f"layers must be of one dimension, got {sorted(dims, key=str)}")
         smooth = all(layer.is_smooth for layer in self.all_layers)
-        freeze(self, dim=next(iter(dims), None), is_smooth=smooth)
+        freeze(self, dim=facts.common_dim("layers", self.all_layers), is_smooth=smooth)
 
     def __repr__(self) -> str:
         count = _checks.counted(len(self.layers), "layer")

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from meanfield.dynamics.facts import Dynamics, Energy, Several, energy_of
+from meanfield.dynamics.facts import Dynamics, Energy, Several, energy_of, fact_of_each
 from meanfield.dynamics.schedule import TimeDependent, schedules
 from meanfield.typing import Array, Steepness
 
@@ -49,6 +49,7 @@ class Varying(Several):
 
     name = ""
     varies = True
+    known_by_output = fact_of_each("known_by_output", any)
 
     def __init__(self, own: Dynamics) -> None:
         each = [np.asarray(schedule.times) for schedule in schedules(own)]
@@ -119,10 +120,6 @@ class Varying(Several):
         return self.instances
 
     @property
-    def known_by_output(self) -> bool:
-        return any(instance.known_by_output for instance in self.instances)
-
-    @property
     def sum_method(self) -> str:  # type: ignore[override]
         return self.instances[0].sum_method
 
@@ -147,11 +144,11 @@ class Varying(Several):
 
     @property
     def keeps_clusters(self) -> bool:
-        return not self.weights_vary and self._of_all("keeps_clusters")
+        return not self.weights_vary and bool(super().keeps_clusters)
 
     @property
     def gathers_clusters(self) -> bool:
-        return not self.weights_vary and self._of_all("gathers_clusters")
+        return not self.weights_vary and bool(super().gathers_clusters)
 
     @cached_property
     def is_gradient(self) -> bool:

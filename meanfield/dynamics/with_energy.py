@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from meanfield._checks import number, shown
-from meanfield.dynamics.facts import Dynamics, Energy, fact_of
+from meanfield.dynamics.facts import Dynamics, Energy, Several, fact_of, fact_of_each
 from meanfield.dynamics.isotropic import SA
 from meanfield.dynamics.layers import KEPT, Drawn
 from meanfield.dynamics.own import adapt, adapt_any
@@ -17,7 +17,7 @@ from meanfield.dynamics.varying import KEPT_TIMES
 from meanfield.typing import Array, ArrayLike, Summable
 
 
-class WithEnergy(Dynamics):
+class WithEnergy(Several):
     """A dynamics and the energy of another one, which does not move the measure.
 
     Its terms are those that move the measure, and with weight 0 those whose energies are followed:
@@ -44,6 +44,7 @@ class WithEnergy(Dynamics):
     why_no_gradient = fact_of("mover", "why_no_gradient")
     multipliers = fact_of("mover", "multipliers")
     known_by_moments = fact_of("mover", "known_by_moments")
+    varies = fact_of_each("varies", any)
     own_terms = fact_of("_asked", "own_terms")
     own_weights = fact_of("_asked", "own_weights")
     weights_vary = fact_of("_asked", "weights_vary")
@@ -62,13 +63,9 @@ class WithEnergy(Dynamics):
         return self._moves
 
     @property
-    def is_balanced(self) -> bool:  # type: ignore[override]
-        return self._moves.is_balanced or self._asked.is_balanced
-
-    @property
-    def varies(self) -> bool:
-        """Whether what moves the measure does, or the energy."""
-        return self._moves.varies or self._asked.varies
+    def _each(self) -> Sequence[Dynamics]:
+        """The dynamics that moves the measure, and the one with the energy."""
+        return self._moves, self._asked
 
     @cached_property
     def instances(self) -> Sequence[Dynamics]:
@@ -80,7 +77,7 @@ class WithEnergy(Dynamics):
     @property
     def knots(self) -> Array:  # type: ignore[override]
         """The times of all schedules of both, as far as all of them go."""
-        each = [part.knots for part in (self._moves, self._asked) if part.varies]
+        each = [part.knots for part in self._each if part.varies]
         times, first = np.unique(np.concatenate(each)), max(part[0] for part in each)
         return np.asarray(times[(times >= first) & (times <= self.depth)])
 
@@ -88,10 +85,6 @@ class WithEnergy(Dynamics):
     def depth(self) -> float:
         """The last time that both know."""
         return min(self._moves.depth, self._asked.depth)
-
-    @property
-    def stays_in_span(self) -> bool:  # type: ignore[override]
-        return self._moves.stays_in_span and self._asked.stays_in_span
 
     @property
     def reach(self) -> float:

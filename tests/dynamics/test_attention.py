@@ -93,7 +93,7 @@ def test_a_number_times_a_matrix_is_that_multiple():
     assert np.array_equal(mf.Head(2.0, key).matrix, 2.0 * key.T)
     assert np.array_equal(mf.Head(key, 0.5).matrix, 0.5 * key)
     assert mf.Head(2.0, 3.0).matrix == 6.0
-    assert mf.Head()._dim is None
+    assert mf.Head().dim is None
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "tanh"])
