@@ -425,8 +425,8 @@ def _difference(mu: AnyMeasure, nu: AnyMeasure, multipliers: Array) -> tuple[flo
 
 def _signed_atoms(mu: AnyMeasure, nu: AnyMeasure) -> tuple[Array, Array]:
     """Distinct points at which mu or nu has an atom, and the masses of mu - nu there."""
-    (here, own), (there, others) = mu.point_masses, nu.point_masses
-    return merged(np.concatenate([here, there]), np.concatenate([own, -others]))
+    (here, masses), (there, others) = mu.point_masses, nu.point_masses
+    return merged(np.concatenate([here, there]), np.concatenate([masses, -others]))
 
 
 def _by_pairs(

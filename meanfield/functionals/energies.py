@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._checks import number, shown, symmetric
+from meanfield._checks import check_measure, number, shown, symmetric
 from meanfield.dynamics import AnyDynamics, adapt, adapt_any
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
@@ -20,14 +20,7 @@ from meanfield.equations.tendency import check_moved, tendency
 from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.line import LineSums
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
-from meanfield.measures import (
-    AnyMeasure,
-    Density,
-    LineFlowMap,
-    Particles,
-    SphereFlowMap,
-    check_measure,
-)
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.measures.line_flow_map import REACH
 from meanfield.spaces import Space, SphereAt
 from meanfield.spaces.geometry import asymmetry, circle_angles
@@ -235,18 +228,18 @@ def energy_drifts(
     return np.array(drifts)
 
 
-def _drift(measure: AnyMeasure, own: Dynamics, t: float) -> tuple[float, float]:
-    then: Any = own.at(t)
+def _drift(measure: AnyMeasure, dynamics: Dynamics, t: float) -> tuple[float, float]:
+    then: Any = dynamics.at(t)
     energy: Energy | None = then.energy_functional
-    if then is own or energy is None:
+    if then is dynamics or energy is None:
         return 0.0, 0.0
     if energy.potential is not None:
-        part = replace(energy, potential=own.potential_slope(t))  # type: ignore[attr-defined]
+        part = replace(energy, potential=dynamics.potential_slope(t))  # type: ignore[attr-defined]
         return _potential_energy(measure, part), 0.0
-    beta, slope = then.beta, float(derivative_of(own.beta, t))  # type: ignore[attr-defined]
+    beta, beta_rate = then.beta, float(derivative_of(dynamics.beta, t))  # type: ignore[attr-defined]
     if energy.form is None:
-        return _drift_of_beta(measure, energy, beta, slope)
-    (head,) = own.heads  # type: ignore[attr-defined]
+        return _drift_of_beta(measure, energy, beta, beta_rate)
+    (head,) = dynamics.heads  # type: ignore[attr-defined]
     eye = np.eye(measure.dim)
     change = head.matrix_slope(t)
     change = change if np.ndim(change) else change * eye
@@ -254,11 +247,11 @@ def _drift(measure: AnyMeasure, own: Dynamics, t: float) -> tuple[float, float]:
     if beta == 0.0:
         mean = measure.mean()
         return 0.5 * float(mean @ change @ mean), 0.0
-    whole_slope, largest = slope * matrix + beta * change, beta * float(np.linalg.norm(matrix, 2))
+    form_rate, largest = beta_rate * matrix + beta * change, beta * float(np.linalg.norm(matrix, 2))
 
     def weighted(points: Array, mean: Array) -> Array:
-        along = np.einsum("ij,ij->i", points @ whole_slope, mean)
-        return np.asarray(along / (2.0 * beta) - slope / (2.0 * beta * beta))
+        along = np.einsum("ij,ij->i", points @ form_rate, mean)
+        return np.asarray(along / (2.0 * beta) - beta_rate / (2.0 * beta * beta))
 
     if isinstance(measure, Density):
         grid, masses, parts = _signed_moments(
@@ -277,10 +270,10 @@ def _drift(measure: AnyMeasure, own: Dynamics, t: float) -> tuple[float, float]:
 
 
 def _drift_of_beta(
-    measure: AnyMeasure, energy: Energy, beta: float, slope: float
+    measure: AnyMeasure, energy: Energy, beta: float, beta_rate: float
 ) -> tuple[float, float]:
     """β̇ ∂_β of E_β and of E_DS, whose β > 0 unless it is constant."""
-    if slope == 0.0:
+    if beta_rate == 0.0:
         return 0.0, 0.0
     if energy.entropic:
         balanced = measure.balance(beta)
@@ -288,7 +281,7 @@ def _drift_of_beta(
         _, mean = balanced.log_moment(beta * points)
         # u(x) is one over G of u mu
         along = 0.5 * float(masses @ np.einsum("ij,ij->i", points, mean)) / beta
-        return slope * (along + float(masses @ balanced.log_u) / beta**2), 0.0
+        return beta_rate * (along + float(masses @ balanced.log_u) / beta**2), 0.0
     kernel = energy.kernel
     if isinstance(measure, Density | SphereFlowMap):
         power, dim = _power(measure, kernel), measure.dim
@@ -302,12 +295,12 @@ def _drift_of_beta(
         if dim == 2:
             steep[0] = above[0]
         change = steep / beta - here / beta**2
-        return 0.5 * slope * series.size * float(change @ power), series.log_unit
+        return 0.5 * beta_rate * series.size * float(change @ power), series.log_unit
     measure = measure.resolve(beta)
     points, masses = measure.quadrature
     log_g, mean = measure.log_moment(beta * points)
     along = np.einsum("ij,ij->i", points, mean) / beta - 1.0 / beta**2
-    return 0.5 * slope * float(masses @ (np.exp(log_g - beta) * along)), beta
+    return 0.5 * beta_rate * float(masses @ (np.exp(log_g - beta) * along)), beta
 
 
 def _signed_moments(
@@ -495,8 +488,8 @@ def energy(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0
     >>> energy(Particles([[0.0, 1.0]]), Kuramoto(3.0))
     1.5
     """
-    known, own = with_energy(measure, dynamics, t)
-    value, log_unit = energy_in_unit(measure, own)
+    known, stated = with_energy(measure, dynamics, t)
+    value, log_unit = energy_in_unit(measure, stated)
     return whole("energy", known, value, log_unit, ": energy_share does not")
 
 
@@ -522,13 +515,13 @@ def energy_share(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float
     >>> energy_share(Particles([[1.0, 0.0], [-1.0, 0.0]]), 1e4)
     0.5
     """
-    known, own = with_energy(measure, dynamics, t)
-    if not own.dirac:
+    known, stated = with_energy(measure, dynamics, t)
+    if not stated.dirac:
         raise ValueError(
             f"dynamics must have an energy whose value at a Dirac mass is not 0, got {shown(known)}"
         )
-    sign = float(np.copysign(1.0, own.dirac))
-    return sign * own.relative(*energy_in_unit(measure, own))
+    sign = float(np.copysign(1.0, stated.dirac))
+    return sign * stated.relative(*energy_in_unit(measure, stated))
 
 
 def with_energy(
@@ -612,14 +605,14 @@ def with_flow(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dyn
             f"measure must have no frequencies, since with them no energy drives its phases, got "
             f"{shown(measure)}"
         )
-    known, own = with_energy(measure, dynamics, t)
+    known, stated = with_energy(measure, dynamics, t)
     check_moved(measure, known)
     if known.energy_functional is None:
         raise ValueError(
             f"dynamics must have, lest |X|² overflow, beta |D| <= {LARGEST_EXPONENT:g}, got "
             f"{shown(known)}"
         )
-    return known, own
+    return known, stated
 
 
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:

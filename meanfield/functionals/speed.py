@@ -10,15 +10,7 @@ from meanfield._checks import number, shown
 from meanfield.dynamics import SA, USA, AnyDynamics, adapt, adapt_any
 from meanfield.dynamics.facts import Dynamics, Energy, multiplied_out
 from meanfield.equations.tendency import check_moved, tendency
-from meanfield.functionals.energies import (
-    embedded,
-    gain,
-    gain_units,
-    more_than_rounding,
-    resolved,
-    whole,
-    with_flow,
-)
+from meanfield.functionals import energies
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.measures import AnyMeasure, Density, Particles, check_measure
 from meanfield.measures.line_flow_map import REACH
@@ -61,7 +53,7 @@ def rms_velocity(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
     0.446389965897
     """
     known = _moving(measure, dynamics, t)
-    return whole("rms velocity", known, _rms_velocity(measure, known), 0.0)
+    return energies.whole("rms velocity", known, _rms_velocity(measure, known), 0.0)
 
 
 def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
@@ -126,13 +118,13 @@ def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
     elif known.noise == 0.0:
         value = _rms_velocity(measure, known)
     elif measure.degree is not None:
-        value = resolved(measure, known, lambda part: _noisy_speed(part, known), 1.0)
+        value = energies.resolved(measure, known, lambda part: _noisy_speed(part, known), 1.0)
     else:
         raise ValueError(
             f"noise must be 0 for {shown(measure)}, got {known.noise:g}: take a Density or "
             f"Particles"
         )
-    return whole("metric speed", known, value, 0.0)
+    return energies.whole("metric speed", known, value, 0.0)
 
 
 def has_metric_speed(measure: AnyMeasure, dynamics: Dynamics) -> bool:
@@ -182,7 +174,7 @@ def slope(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> floa
     True
     """
     known, energy = _without_noise(measure, dynamics, t)
-    return whole("slope", known, *slope_in_unit(measure, known, energy))
+    return energies.whole("slope", known, *slope_in_unit(measure, known, energy))
 
 
 def slope_in_unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tuple[float, float]:
@@ -194,7 +186,7 @@ def slope_in_unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tu
     beta = dynamics.beta
     potential, log_mass = _potential(measure, beta)
 
-    def steepness(part: AnyMeasure) -> float:
+    def root(part: AnyMeasure) -> float:
         points, masses = part.quadrature
         log_g, mean = potential.log_moment(beta * points)
         across = project(points, mean)
@@ -206,7 +198,8 @@ def slope_in_unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tu
         # a signed density may leave a sum of rounding below 0
         return float(np.sqrt(max(total, 0.0)))
 
-    return resolved(measure, dynamics, steepness, _unit(measure, dynamics, energy)), 0.5 * beta
+    unit = _unit(measure, dynamics, energy)
+    return energies.resolved(measure, dynamics, root, unit), 0.5 * beta
 
 
 def root_mean_square(velocity: Array, masses: Array) -> float:
@@ -242,7 +235,7 @@ def _moving(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> Dynamics:
 
 
 def _without_noise(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dynamics, Energy]:
-    known, energy = with_flow(measure, dynamics, t)
+    known, energy = energies.with_flow(measure, dynamics, t)
     if (len(energy.parts) > 1 or energy.functional) and not energy.in_w2:
         raise ValueError(
             f"dynamics must be a gradient flow in one metric that is known, got {shown(known)}"
@@ -259,13 +252,13 @@ def _root_of_dissipation(
     measure: AnyMeasure, dynamics: Dynamics, energy: Energy
 ) -> tuple[float, float]:
     """e^{-u} times the square root of the dissipation, and u."""
-    log_unit = max(gain_units(measure, energy)) - energy.log_unit
+    log_unit = max(energies.gain_units(measure, energy)) - energy.log_unit
 
     def root(part: AnyMeasure) -> float:
-        return float(np.sqrt(max(multiplied_out(gain(part, dynamics), log_unit), 0.0)))
+        return float(np.sqrt(max(multiplied_out(energies.gain(part, dynamics), log_unit), 0.0)))
 
     unit = _unit(measure, dynamics, energy)
-    return resolved(measure, dynamics, root, unit), 0.5 * energy.log_unit
+    return energies.resolved(measure, dynamics, root, unit), 0.5 * energy.log_unit
 
 
 def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
@@ -279,13 +272,13 @@ def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
 
 def _rms_velocity(measure: AnyMeasure, dynamics: Dynamics) -> float:
     """(∫ |X|² dmu)^{1/2}, on nodes that resolve it."""
-    return resolved(measure, dynamics, lambda part: _speed(part, dynamics), 1.0)
+    return energies.resolved(measure, dynamics, lambda part: _speed(part, dynamics), 1.0)
 
 
 def _noisy_speed(density: AnyMeasure, dynamics: Dynamics) -> float:
     """(∫ |X - τ ∇ log f|² dmu)^{1/2} on the density's own grid."""
     rate: Any = tendency(density, dynamics)
-    with more_than_rounding(density):
+    with energies.more_than_rounding(density):
         return float(rate.noisy_speed(rate.initial_state))
 
 
@@ -298,7 +291,7 @@ def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
         return root_mean_square(dynamics.tangents(measure, points), masses)
     # right-hand sides of densities and flow maps know their speed
     rate: Any = tendency(measure, dynamics)
-    with more_than_rounding(measure):
+    with energies.more_than_rounding(measure):
         rate(rate.initial_state, np.empty_like(rate.initial_state))
     return float(rate.speed())
 
@@ -310,7 +303,7 @@ def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
     circle and on S^2; a measure that is stored by its latitudes itself.
     """
     if isinstance(measure, Density):
-        measure = embedded(measure, measure.space.kmax + bandwidth(beta, measure.dim))
+        measure = energies.embedded(measure, measure.space.kmax + bandwidth(beta, measure.dim))
     if measure.is_ordered or measure.axis is not None:
         return measure, 0.0
     if beta > 0.0:

@@ -9,27 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield._checks import (
-    freeze,
-    generator,
-    integer,
-    is_of_package,
-    rounding,
-    shown,
-    unit_rows,
-    unit_vector,
-    unmasked,
-)
-from meanfield._checks import weights as checked_weights
+from meanfield import _checks
+from meanfield._checks import freeze, integer, is_of_package, shown, unit_rows
 from meanfield._records import Record, key
 from meanfield._shown import ShownFields
 from meanfield.kernels.direct import logs
-from meanfield.spaces.geometry import (
-    are_parallel,
-    difference_of_meridians,
-    line_points,
-    project,
-)
+from meanfield.spaces.geometry import are_parallel, difference_of_meridians, line_points, project
 from meanfield.typing import Array, ArrayLike, NDArray, Rng
 from meanfield.typing import Law as Law  # noqa: PLC0414 (for others)
 
@@ -173,7 +158,7 @@ def symmetry_axis(law: Law) -> Array | None:
     axis = getattr(law, "symmetry_axis", None)
     if axis is None:
         return None
-    axis = unit_vector("symmetry_axis", axis, law.dim)
+    axis = _checks.unit_vector("symmetry_axis", axis, law.dim)
     if not is_of_package(law) and has_density(law) and (gap := asymmetry(law, axis)):
         raise ValueError(
             f"symmetry_axis of {shown(law)} must be one about which it is symmetric, or None, got "
@@ -204,13 +189,13 @@ def checked_pdf(law: Law, points: Array) -> NDArray[Any]:
     ValueError
         If the values are no finite numbers >= 0 of shape (n,).
     """
-    values = unmasked("the pdf of law", law.pdf(points))
+    values = _checks.unmasked("the pdf of law", law.pdf(points))
     if values.shape != (len(points),) or values.dtype.kind not in "fiu":
         raise ValueError(
             f"law must have a pdf of shape (n,) = ({len(points)},), got {shown(law)} with shape "
             f"{values.shape} of {values.dtype}"
         )
-    lowest, off = float(values.min(initial=0.0)), max(_ROUNDING, rounding(values, 1))
+    lowest, off = float(values.min(initial=0.0)), max(_ROUNDING, _checks.rounding(values, 1))
     if not np.isfinite(values).all() or lowest < -off * float(values.max(initial=0.0)):
         raise ValueError(
             f"law must have a finite pdf >= 0, got {shown(law)} with values from {lowest:.6g} to "
@@ -306,7 +291,7 @@ class KnownLaw(ShownFields, Record, ABC):
         ValueError
             If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
         """
-        return self._draw(integer("n", n, low=1), generator("rng", rng))
+        return self._draw(integer("n", n, low=1), _checks.generator("rng", rng))
 
     @abstractmethod
     def _pdf(self, points: Array) -> Array:
@@ -410,7 +395,7 @@ class Mixture(KnownLaw):
                     f"laws must have one dim, got dim = {laws[0].dim} at index 0 "
                     f"and dim = {law.dim} at index {i}"
                 )
-        weights = checked_weights("weights", weights, len(laws), unit_mass)
+        weights = _checks.weights("weights", weights, len(laws), unit_mass)
         freeze(self, laws=tuple(laws), weights=weights, dim=laws[0].dim)
 
     def __repr__(self) -> str:
@@ -440,9 +425,9 @@ class Mixture(KnownLaw):
         for law, weight in zip(self.laws, self.weights, strict=True):
             if weight > 0.0:
                 # a law of a user's own need not have one
-                own = getattr(law, "logpdf", None) or (lambda at, law=law: logs(law.pdf(at)))
+                logpdf = getattr(law, "logpdf", None) or (lambda at, law=law: logs(law.pdf(at)))
                 with np.errstate(under="ignore"):
-                    total = np.logaddexp(total, np.log(weight) + own(points))
+                    total = np.logaddexp(total, np.log(weight) + logpdf(points))
         return total
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:

@@ -10,19 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import scipy
 
-from meanfield._checks import (
-    MASS_TOLERANCE,
-    UNIT_MASS,
-    boolean,
-    freeze,
-    integer,
-    real_array,
-    rounding,
-    snap_to_ends,
-    unit_rows,
-    unit_vector,
-    unmasked,
-)
+from meanfield import _checks
+from meanfield._checks import MASS_TOLERANCE, UNIT_MASS, freeze, integer, real_array, unit_rows
 from meanfield._records import key
 from meanfield.laws.law import KnownLaw, Uniform, drawn, vector
 from meanfield.laws.series import Pieces, fourier_rows
@@ -218,14 +207,14 @@ class _Whole:
 
 def _as_real(complex_: Coefficients, degree: int) -> Array:
     """Coefficients as a real vector of the same norm in L²(σ)."""
-    own, others = complex_[: degree + 1].real, np.sqrt(2.0) * complex_[degree + 1 :]
-    return np.concatenate([own, others.real, others.imag])
+    zonal, others = complex_[: degree + 1].real, np.sqrt(2.0) * complex_[degree + 1 :]
+    return np.concatenate([zonal, others.real, others.imag])
 
 
 def _as_complex(real: Array, degree: int) -> Coefficients:
     """The coefficients of such a vector."""
-    own, (real_part, other) = real[: degree + 1], np.split(real[degree + 1 :], 2)
-    return np.concatenate([own + 0j, np.sqrt(0.5) * (real_part + 1j * other)])
+    zonal, (real_part, other) = real[: degree + 1], np.split(real[degree + 1 :], 2)
+    return np.concatenate([zonal + 0j, np.sqrt(0.5) * (real_part + 1j * other)])
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -307,10 +296,10 @@ class Tabulated(KnownLaw):
         degree: int | None = None,
         unit_mass: bool = False,
     ) -> None:
-        axis = None if axis is None else unit_vector("axis", axis)
+        axis = None if axis is None else _checks.unit_vector("axis", axis)
         points = _checked_points(points, axis)
         values_given, values = values, real_array("values", values, 1)
-        off = rounding(values_given, values.size)
+        off = _checks.rounding(values_given, values.size)
         if values.shape != (len(points),):
             raise ValueError(
                 f"values must have length {len(points)}, one for each of points, got {values.size}"
@@ -320,7 +309,7 @@ class Tabulated(KnownLaw):
             raise ValueError(
                 f"values must be >= 0, got {values[first]:g} at index {first}, at {points[first]}"
             )
-        if boolean("unit_mass", unit_mass):
+        if _checks.boolean("unit_mass", unit_mass):
             # the law is that of the scaled values, to the bit
             mass = _fitted(points, values, axis, degree)[2]
             if mass <= 0.0:
@@ -379,11 +368,11 @@ class Tabulated(KnownLaw):
 
 def _checked_points(points: ArrayLike, axis: Array | None) -> Array:
     """Angles (n,), or unit rows (n, d)."""
-    checked = unmasked("points", points)
+    checked = _checks.unmasked("points", points)
     if checked.ndim <= 1:
         checked = real_array("points", checked, 1)
         if axis is not None:
-            checked = snap_to_ends(checked, points, 0.0, np.pi)
+            checked = _checks.snap_to_ends(checked, points, 0.0, np.pi)
         if axis is not None and (checked.min() < 0.0 or checked.max() > np.pi):
             raise ValueError(
                 f"points must be angles to the axis, in [0, π], got {checked.min():g} to "

@@ -87,9 +87,9 @@ def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
         return -jumps
 
     def integrand(piece: Indices, sigma: Array) -> tuple[Array, Array]:
-        apart, slope = _apart(mu, nu, shift, piece, sigma), mu.slope(piece, sigma)
+        apart, angle_rate = _apart(mu, nu, shift, piece, sigma), mu.slope(piece, sigma)
         signed = np.sign(apart) * np.abs(apart) ** (p - 1.0)
-        return p * signed * slope, np.abs(slope) / mu.turn
+        return p * signed * angle_rate, np.abs(angle_rate) / mu.turn
 
     # the minimum is flat: its place matters to second order
     intervals = _intervals(mu, nu, shift, kinks=True)
@@ -110,7 +110,7 @@ def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
     (own_starts, own_angles), (ahead, angles) = mu.stairs, nu.stairs
     ahead = ahead - shift
     ahead = ahead - np.floor(ahead) if mu.turn else np.clip(ahead, 0.0, 1.0)
-    first, own = int(np.argmin(ahead)), len(own_starts)
+    first, count = int(np.argmin(ahead)), len(own_starts)
     starts = np.concatenate([own_starts, ahead[first:], ahead[:first]])
     # two sorted parts, which a stable sort merges
     order = np.argsort(starts, kind="stable")
@@ -118,7 +118,7 @@ def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
     lengths = np.diff(cuts)
     # between sums of masses that should be equal the quantiles may be far apart
     lengths[lengths < sliver(len(cuts))] = 0.0
-    passed = np.cumsum(order < own)
+    passed = np.cumsum(order < count)
     other = np.arange(1, len(order) + 1) - passed + (first - 1)
     turns = np.floor(cuts[:-1] + 0.5 * lengths + shift)
     at = angles[other % len(angles)] + mu.turn * turns
@@ -254,11 +254,11 @@ class _Shifts(NamedTuple):
     at_low: float
     at_high: float
 
-    def with_one(self, shift: float, slope: float) -> _Shifts:
+    def with_one(self, shift: float, rate: float) -> _Shifts:
         """Narrowed by one more."""
-        if slope > 0.0:
-            return self._replace(high=shift, at_high=slope)
-        return self._replace(low=shift, at_low=slope)
+        if rate > 0.0:
+            return self._replace(high=shift, at_high=rate)
+        return self._replace(low=shift, at_low=rate)
 
     def has_root(self) -> bool:
         """Whether the slope changes its sign."""
@@ -290,16 +290,16 @@ def _first_shifts(mu: Quantiles, nu: Quantiles, p: float) -> _Shifts:
     angles = np.linspace(0.0, mu.turn, _PLACES, endpoint=False)
     shifts = nu.cumulative(angles) - mu.cumulative(angles)
     shift, reach = float(np.median(shifts)), _SHORTEST
-    spread = float(np.abs(shifts - shift).mean())
-    slope = cost_slope(mu, nu, shift, p)
-    bracket = _Shifts(shift, shift, slope, slope)
-    # to where the slope has the other sign
-    while slope != 0.0 and not bracket.has_root() and abs(shift) < _FARTHEST:
-        ahead = shift - reach if slope > 0.0 else shift + reach
+    mean_gap = float(np.abs(shifts - shift).mean())
+    rate = cost_slope(mu, nu, shift, p)
+    bracket = _Shifts(shift, shift, rate, rate)
+    # to where the slope of the cost has the other sign
+    while rate != 0.0 and not bracket.has_root() and abs(shift) < _FARTHEST:
+        ahead = shift - reach if rate > 0.0 else shift + reach
         at_ahead = cost_slope(mu, nu, ahead, p)
-        ends = (ahead, shift, at_ahead, slope) if slope > 0.0 else (shift, ahead, slope, at_ahead)
-        bracket, shift, slope = _Shifts(*ends), ahead, at_ahead
-        reach = max(8.0 * reach, spread)
+        ends = (ahead, shift, at_ahead, rate) if rate > 0.0 else (shift, ahead, rate, at_ahead)
+        bracket, shift, rate = _Shifts(*ends), ahead, at_ahead
+        reach = max(8.0 * reach, mean_gap)
     return bracket
 
 
@@ -318,11 +318,11 @@ def _narrowed(
             return shifts, True
         share = kept_low / (kept_low - kept_high)
         middle = shifts.low + min(max(share, _LEAST_SHARE), 1.0 - _LEAST_SHARE) * width
-        slope = cost_slope(mu, nu, middle, p)
-        side = 1 if slope > 0.0 else -1
-        kept_low = slope if side < 0 else kept_low * (0.5 if last == side else 1.0)
-        kept_high = slope if side > 0 else kept_high * (0.5 if last == side else 1.0)
-        last, shifts = side, shifts.with_one(middle, slope)
+        rate = cost_slope(mu, nu, middle, p)
+        side = 1 if rate > 0.0 else -1
+        kept_low = rate if side < 0 else kept_low * (0.5 if last == side else 1.0)
+        kept_high = rate if side > 0 else kept_high * (0.5 if last == side else 1.0)
+        last, shifts = side, shifts.with_one(middle, rate)
         if enough < 0.0 and open_ < _NEAR:
             enough = _SEARCH_ACCURACY * _size(mu, nu, middle, p)
     return shifts, False

@@ -157,9 +157,9 @@ class _Masses(NamedTuple):
         whole = [above * (finest // below) for above, below in ratios]
         supply, demand = whole[: len(a)], whole[len(a) :]
         if sum(supply) != sum(demand):
-            scale = sum(demand), sum(supply)
-            supply = [scale[0] * mass for mass in supply]
-            demand = [scale[1] * mass for mass in demand]
+            totals = sum(demand), sum(supply)
+            supply = [totals[0] * mass for mass in supply]
+            demand = [totals[1] * mass for mass in demand]
         return cls(supply, demand).reduced()
 
     def reduced(self) -> _Masses:
@@ -387,8 +387,8 @@ def _reduced_costs(costs: Array, parts: list[tuple[Array, Array]]) -> Array:
             if len(parts) == 1:
                 terms.append(term)
                 break
-            for k, own in enumerate(terms):
-                term, terms[k] = _two_sum(term, own)
+            for k, part in enumerate(terms):
+                term, terms[k] = _two_sum(term, part)
             terms.append(term)
         reduced[block] = reduce(np.add, terms)
     return reduced

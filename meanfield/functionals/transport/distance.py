@@ -10,18 +10,8 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from meanfield._checks import (
-    boolean,
-    check_measure,
-    freeze,
-    generator,
-    integer,
-    number,
-    one_of,
-    shown,
-    tell_apart,
-    unit_rows,
-)
+from meanfield import _checks
+from meanfield._checks import check_measure, freeze, integer, number, shown
 from meanfield._records import key
 from meanfield.functionals.distances import mmd_with_error, sobolev
 from meanfield.functionals.transport import ON_SPHERE, Bracket, exact
@@ -112,7 +102,7 @@ def wasserstein(
     p = number("p", p, low=1, high=LARGEST_P)
     gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
     budget = None if budget is None else integer("budget", budget, low=1)
-    progress = boolean("progress", progress)
+    progress = _checks.boolean("progress", progress)
     check_pair(mu, nu)
     for flow, other in (mu, nu), (nu, mu):
         point = _single_point(other)
@@ -343,7 +333,7 @@ def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -
     """
     p = number("p", p, low=1, high=LARGEST_P)
     check_pair(mu, nu)
-    points, axis = unit_rows("at", at, mu.dim), shared_axis(mu, nu)
+    points, axis = _checks.unit_rows("at", at, mu.dim), shared_axis(mu, nu)
     if mu.dim > 2 and axis is None:
         raise ValueError(
             f"mu and nu must lie on the circle or be symmetric about one axis, got {shown(mu)} and "
@@ -431,7 +421,7 @@ def sliced_wasserstein(
     0.0
     """
     p = number("p", p, low=1, high=LARGEST_P)
-    planes, rng = integer("planes", planes, low=2), generator("rng", rng)
+    planes, rng = integer("planes", planes, low=2), _checks.generator("rng", rng)
     check_pair(mu, nu)
     for name, measure in ("mu", mu), ("nu", nu):
         if not measure.is_ordered or measure.dim < 3:
@@ -553,7 +543,7 @@ class DistanceTo:
             raise ValueError(f"to must be one of {TO}, a law or a measure, got {shown(self.to)}")
         if isinstance(self.to, Density | FlowMap | Particles):
             check_measure("to", self.to)
-        one_of("distance", self.distance, list(DISTANCES))
+        _checks.one_of("distance", self.distance, list(DISTANCES))
         checked = {
             "every": integer("every", self.every, low=1),
             "p": number("p", self.p, low=1, high=LARGEST_P),
@@ -682,9 +672,11 @@ def _measure_of(law: Law, axis: Array | None) -> AnyMeasure:
         return Density(_smallest(law.dim, axis), law)
     if law.dim == 2:
         return FlowMap(law)
-    own = symmetry_axis(law)
+    law_axis = symmetry_axis(law)
     # whether a law that does not tell its axis is symmetric about this one, its values tell
-    if axis is not None and (geometry.are_parallel(own, axis) or (own is None and law.dim > 3)):
+    if axis is not None and (
+        geometry.are_parallel(law_axis, axis) or (law_axis is None and law.dim > 3)
+    ):
         return FlowMap(law, axis=axis)
     if law.dim > 3:
         raise ValueError(
@@ -713,6 +705,6 @@ def _density(law: Law) -> Density:
         if space.double().size > space.size_limit:
             raise ValueError(
                 f"to must be a law that {space} resolves to a spectral tail < {_TAIL:g}, got "
-                f"{shown(law)} with {tell_apart(tail, _TAIL)[0]}"
+                f"{shown(law)} with {_checks.tell_apart(tail, _TAIL)[0]}"
             )
         space = space.double()

@@ -83,11 +83,11 @@ class Nearest:
             counts, shift = np.repeat(counts, 4), np.repeat(starts, 4)
             shift -= np.cumsum(counts) - counts
             token = token[np.arange(counts.sum()) + np.repeat(shift, counts)]
-        own = np.argsort(cells)
+        by_cell = np.argsort(cells)
         self.lattice, self.token = lattice, token
-        self.starts, self.counts = starts[own], counts[own]
-        self.near = np.minimum.reduceat(beside[kept], starts)[own]
-        self.far = np.maximum.reduceat(behind[kept], starts)[own]
+        self.starts, self.counts = starts[by_cell], counts[by_cell]
+        self.near = np.minimum.reduceat(beside[kept], starts)[by_cell]
+        self.far = np.maximum.reduceat(behind[kept], starts)[by_cell]
 
 
 class Arcs:
@@ -114,8 +114,8 @@ class Arcs:
         counts = nearest.counts[cell]
         self.starts = np.cumsum(counts) - counts
         self.point = np.repeat(np.arange(len(points)), counts)
-        own = np.arange(len(self.point)) + np.repeat(nearest.starts[cell] - self.starts, counts)
-        self.token = nearest.token[own]
+        place = np.arange(len(self.point)) + np.repeat(nearest.starts[cell] - self.starts, counts)
+        self.token = nearest.token[place]
         self.distance = geodesic_distance(points[self.point], tokens[self.token])
 
 
@@ -166,7 +166,7 @@ class Ascent:
 
     def _newton(self, arcs: Arcs, mass: Array, epsilon: float, goal: float) -> tuple[Plan, bool]:
         """The plan along these arcs, and whether it is best; else weights have left their range."""
-        own, cost, start = mass[arcs.point], arcs.distance**self._p / self._p, self.weights
+        sent, cost, start = mass[arcs.point], arcs.distance**self._p / self._p, self.weights
 
         def look(weights: Array) -> tuple[float, Plan]:
             slack = cost - weights[arcs.token]
@@ -174,7 +174,7 @@ class Ascent:
             shares = np.exp((least[arcs.point] - slack) / epsilon)
             sums = np.add.reduceat(shares, arcs.starts)
             shares /= sums[arcs.point]
-            received = np.bincount(arcs.token, own * shares, len(weights)).astype(np.float64)
+            received = np.bincount(arcs.token, sent * shares, len(weights)).astype(np.float64)
             height = self._masses @ weights + mass @ (least - epsilon * np.log(sums))
             return float(height), Plan(arcs, shares, received)
 
@@ -183,7 +183,7 @@ class Ascent:
             lack = self._masses - plan.received
             if np.abs(lack).sum() <= goal:
                 break
-            step = epsilon * _direction(plan, own, lack)
+            step = epsilon * _direction(plan, sent, lack)
             step *= min(1.0, _MOVE * epsilon / max(float(np.ptp(step)), 1e-300))
             if np.ptp(self.weights + step - start) > _MOVE * epsilon * (1.0 + ROUNDING):
                 return plan, False
@@ -198,11 +198,11 @@ class Ascent:
         return plan, True
 
 
-def _direction(plan: Plan, own: Array, lack: Array) -> Array:
+def _direction(plan: Plan, sent: Array, lack: Array) -> Array:
     """(diag a - Pᵀ diag(g) P) x = lack by conjugate gradients, P the shares, a = Pᵀ g."""
     arcs, n, kept = plan.arcs, len(lack), plan.shares > _LEAST_SHARE
     ends = np.append(0, np.cumsum(np.add.reduceat(kept.astype(np.intp), arcs.starts)))
-    values = (np.sqrt(own) * plan.shares)[kept]
+    values = (np.sqrt(sent) * plan.shares)[kept]
     shares = csr_array((values, arcs.token[kept], ends), shape=(len(ends) - 1, n))
     turned = shares.T.tocsr()
     diagonal = (1.0 + _SHIFT) * plan.received + _DAMPING * np.maximum(lack, 0.0) + 1e-14 / n
@@ -330,10 +330,10 @@ def dual_value(
     is integrated exactly against the density's series.
     """
     lmax, highest = density.series.degree, 1.0 + float(np.abs(weights).max())
-    own = series(density.series, lmax)
+    coefficients = series(density.series, lmax)
     nearest = Nearest(tokens.points, weights, p, rows)
     lattice, step = nearest.lattice, nearest.lattice.step
-    hat_sums, least = hats(lattice, own, lmax), np.empty(len(lattice.corners))
+    hat_sums, least = hats(lattice, coefficients, lmax), np.empty(len(lattice.corners))
     for first in range(0, len(least), _BLOCK):
         arcs = Arcs(lattice.corners[first : first + _BLOCK], tokens.points, nearest)
         slack = arcs.distance**p / p - weights[arcs.token]
@@ -346,8 +346,9 @@ def dual_value(
     wide, turning = (np.maximum(each[:-1], each[1:])[:, None] for each in (sines, turning))
     along = np.minimum(bent, 4.0 * steep / step)
     across = np.minimum(wide**2 * bent + turning * steep, 4.0 * wide * steep / step)
-    bulges = cell_bulges(lattice, own, lmax)
+    bulges = cell_bulges(lattice, coefficients, lmax)
     between = float(np.sum(along * bulges[0] + across * bulges[1]))
-    value = tokens.masses @ weights + (hat_sums.masses @ least - between) / float(own[0].real)
+    of_hats = (hat_sums.masses @ least - between) / float(coefficients[0].real)
+    value = tokens.masses @ weights + of_hats
     lost = 2.0 * (density.negative + hat_sums.error) * np.pi**p
     return float(p * value - lost - p * ROUNDING * highest)

@@ -13,11 +13,7 @@ from meanfield._checks import shown
 from meanfield.functionals.transport import ON_SPHERE, ROUNDING, Bracket, check_order
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.quantiles import check_mass
-from meanfield.functionals.transport.semidiscrete import (
-    Semidiscrete,
-    is_semidiscrete,
-    rows_for,
-)
+from meanfield.functionals.transport.semidiscrete import Semidiscrete, is_semidiscrete, rows_for
 from meanfield.functionals.transport.sphere_dual import DualAscent, Minima, Potential, dual
 from meanfield.functionals.transport.sphere_masses import (
     Cells,
@@ -355,8 +351,8 @@ def _kept_by_mu(mu: Spread, nu: Spread, potential: Potential) -> tuple[Array, Ar
     share[(slack.least_curvature <= 0.0) | (slack.distance >= np.pi)] = 0.0
     # S may bring mass of two places to one: only that of the least slack counts
     some = np.flatnonzero(share > 0.0)
-    own = 0.5 * slack.distance[some] ** 2 - potential.values(mu.points[some])
-    share[some[own - potential.minima(targets[some]).values > _IN_CONTACT]] = 0.0
+    excess = 0.5 * slack.distance[some] ** 2 - potential.values(mu.points[some])
+    share[some[excess - potential.minima(targets[some]).values > _IN_CONTACT]] = 0.0
     return mu.masses * share, slack.distance
 
 

@@ -349,9 +349,9 @@ class Potential:
         lattice = self.lattices[-1]
         order = np.lexsort((low, target))
         target, cell, low = target[order], cell[order], low[order]
-        own, first = np.unique(target, return_index=True)
-        minima = self._descend(lattice.some_points(cell[first]), targets[own])
-        least[own] = np.minimum(least[own], minima.values)
+        distinct, first = np.unique(target, return_index=True)
+        minima = self._descend(lattice.some_points(cell[first]), targets[distinct])
+        least[distinct] = np.minimum(least[distinct], minima.values)
         bent = self.bent.ravel()[lattice.cell_of(minima.sources)]
         far = np.minimum(minima.slack.distance + self.ball, np.pi)
         sideways = np.where(far < np.pi, np.sinc(far / np.pi), 1e-300)
@@ -359,7 +359,7 @@ class Potential:
         floor = minima.values - np.sum(minima.slack.slope**2, axis=0) / (
             2.0 * np.maximum(convex, 1e-300)
         )
-        within = np.searchsorted(own, target)
+        within = np.searchsorted(distinct, target)
         reach = geodesic_distance(minima.sources[within], lattice.some_points(cell))
         inside = (convex[within] > 0.0) & (reach + lattice.radii[cell // lattice.n_lon] < self.ball)
         np.minimum.at(held, target, np.where(inside, floor[within], low))
@@ -467,12 +467,12 @@ def _under_hats(
 ) -> tuple[float, float]:
     """A lower bound and an estimate of ∫ ψ over a density."""
     lmax = measure.degree
-    own = series(measure, lmax)
+    coefficients = series(measure, lmax)
     while rows <= lmax + 1:
         rows *= 2
     lattice = Lattice(rows)
-    hat_sums = hats(lattice, own, lmax)
-    masses, mass = hat_sums.masses, float(own[0].real)
+    hat_sums = hats(lattice, coefficients, lmax)
+    masses, mass = hat_sums.masses, float(coefficients[0].real)
     order = np.argsort(np.abs(masses))
     left = np.zeros(len(masses), dtype=np.bool_)
     left[order] = np.cumsum(np.abs(masses[order])) < _LEFT * tolerance
@@ -558,8 +558,8 @@ class DualAscent:
         """From a potential to a better one, until D reaches the goal, or no longer grows."""
 
         def fall(place: Array) -> tuple[float, Array]:
-            height, slope = self._dual(self._unit * place.view(np.complex128))
-            return -height, (-self._multiplicity * self._unit * slope).view(np.float64)
+            height, derivative = self._dual(self._unit * place.view(np.complex128))
+            return -height, (-self._multiplicity * self._unit * derivative).view(np.float64)
 
         def end(intermediate_result: OptimizeResult) -> None:
             if -intermediate_result.fun >= goal:
@@ -592,10 +592,10 @@ class DualAscent:
         step = slack.step(np.pi / len(self._search.colatitudes))
         conjugate = 0.5 * distance**2 - values[nearest] + np.minimum(slack.change(step), 0.0)
         moved = exponential(sources, np.einsum("ij,ijk->jk", step, at))
-        slope = self._moments - self._at.moments(Places.of(moved), self._masses)
-        slope[0] = 0.0
+        derivative = self._moments - self._at.moments(Places.of(moved), self._masses)
+        derivative[0] = 0.0
         mean = self._multiplicity @ (potential.conj() * self._moments).real
-        return float(mean) + float(self._masses @ conjugate), slope
+        return float(mean) + float(self._masses @ conjugate), derivative
 
     def _least(self, values: NDArray[np.float32]) -> Indices:
         nearest = np.empty(len(self._targets), dtype=np.intp)

@@ -67,8 +67,8 @@ _Part = tuple[float, int, Indices, Array]
 
 def _part(number: int, points: Array, masses: Array, inside: Indices) -> _Part:
     """Rank (the largest mass times spread first), number, members and offsets from the mean."""
-    own, mass = points[inside], masses[inside]
-    offsets = own - (mass @ own) / mass.sum()
+    inner, mass = points[inside], masses[inside]
+    offsets = inner - (mass @ inner) / mass.sum()
     squares = np.einsum("ij,ij->i", offsets, offsets)
     # a cell of points that differ by rounding is not halved
     rank = -float(mass @ squares) if squares.max() > _ROUNDING else 0.0
@@ -257,16 +257,16 @@ class DensitySpread(Spread):
 
     def moments(self, lmax: int) -> Coefficients:
         """∫ conj(Y_lm) dmu of the degrees up to lmax, in the layout of Sphere(lmax)."""
-        own = max(lmax, self.series.degree)
-        wide = series(self.series, own)
-        return np.asarray(Sphere(own).embed(wide, Sphere(lmax)) / wide[0].real)
+        largest = max(lmax, self.series.degree)
+        wide = series(self.series, largest)
+        return np.asarray(Sphere(largest).embed(wide, Sphere(lmax)) / wide[0].real)
 
     def mean(self, coefficients: Coefficients, lmax: int) -> float:
         """∫ φ dmu, a product of series."""
         largest = max(lmax, self.series.degree)
-        own, space = series(self.series, largest), Sphere(largest)
+        density, space = series(self.series, largest), Sphere(largest)
         wide = Sphere(lmax).embed(coefficients, space)
-        return SphereFields(space).inner(own, wide) / float(own[0].real)
+        return SphereFields(space).inner(density, wide) / float(density[0].real)
 
 
 def spread_of(measure: AnyMeasure) -> Spread:
@@ -311,10 +311,12 @@ def atoms_of(measure: Density, rows: int) -> Atoms:
         More than the degree of the density.
     """
     lmax, lattice = measure.degree, Lattice(rows)
-    own = series(measure, lmax)
-    highest = lattice.overshoot(lmax) * float(np.abs(lattice.at_corners(own, lmax)).max())
-    integrals, error = cell_integrals(lattice, own, lmax, highest)
-    means = [cell_integrals(lattice, of, lmax + 1, highest)[0] for of in moments_of(own, lmax)]
+    coefficients = series(measure, lmax)
+    highest = lattice.overshoot(lmax) * float(np.abs(lattice.at_corners(coefficients, lmax)).max())
+    integrals, error = cell_integrals(lattice, coefficients, lmax, highest)
+    means = [
+        cell_integrals(lattice, of, lmax + 1, highest)[0] for of in moments_of(coefficients, lmax)
+    ]
     masses, vectors = integrals.ravel(), np.stack(means, axis=-1).reshape(-1, 3)
     lengths = np.linalg.norm(vectors, axis=1)
     # between two points of a cell, or one and its centre of mass
