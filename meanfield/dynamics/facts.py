@@ -12,26 +12,12 @@ from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 
-from meanfield._checks import (
-    check_measure,
-    freeze,
-    is_number,
-    is_of_package,
-    number,
-    real_array,
-    shown,
-    unit_rows,
-)
+from meanfield import _checks
+from meanfield._checks import freeze, number, real_array, shown
 from meanfield._records import key
 from meanfield._shown import ShownFields
-from meanfield.dynamics.schedule import (
-    Schedule,
-    TimeDependent,
-    at_time,
-    in_time,
-    schedules,
-    varying,
-)
+from meanfield.dynamics import schedule
+from meanfield.dynamics.schedule import Schedule, TimeDependent, at_time, in_time
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike, NDArray, OwnDynamics, Steepness, Summable
 
@@ -319,9 +305,9 @@ class Dynamics(ShownFields, ABC):
             If `measure` is none, its dimension is not that of the dynamics, the points are not unit
             rows of it, t < 0, a schedule does not know t, or no token is at a position or before.
         """
-        check_measure("measure", measure)
+        _checks.check_measure("measure", measure)
         check_dim(self, measure.dim)
-        points = unit_rows("at", at, measure.dim)
+        points = _checks.unit_rows("at", at, measure.dim)
         then = self.at(number("t", t, low=0)).under_mask
         return then.tangents(measure, points, then._checked_position(position, len(points)))
 
@@ -449,7 +435,7 @@ class Dynamics(ShownFields, ABC):
     @cached_property
     def varies(self) -> bool:
         """Whether it has weights in time; equations then know it as one that is `Varying`."""
-        return next(schedules(self), None) is not None
+        return next(schedule.schedules(self), None) is not None
 
     @property
     def own_terms(self) -> Sequence[Dynamics]:
@@ -482,7 +468,7 @@ class Dynamics(ShownFields, ABC):
 
     def __radd__(self, other: object) -> Dynamics:
         """Both at once; nothing is added by 0, with which `sum` begins."""
-        if is_number(other) and other == 0:
+        if _checks.is_number(other) and other == 0:
             return self
         return _single([other, self]) if _may_be_term(other) else NotImplemented
 
@@ -496,13 +482,13 @@ class Dynamics(ShownFields, ABC):
 
     def __mul__(self, factor: float) -> Dynamics:
         """X and the noise, a number of times."""
-        return _single([self], [factor]) if is_number(factor) else NotImplemented
+        return _single([self], [factor]) if _checks.is_number(factor) else NotImplemented
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: object) -> Dynamics:
         """X and the noise, divided by a number."""
-        if not is_number(divisor):
+        if not _checks.is_number(divisor):
             return NotImplemented
         value = number(f"divisor of {shown(self)}", divisor)
         if value == 0.0:
@@ -647,8 +633,8 @@ class Sum(Several):
     def __post_init__(self) -> None:
         given: Any = self.weights
         whole = as_tuple(self.terms)
-        if (schedule := varying("weights", given)) is not None:
-            self._weigh_in_time(whole, schedule)
+        if (varied := schedule.varying("weights", given)) is not None:
+            self._weigh_in_time(whole, varied)
             return
         weights = np.ones(len(whole)) if given is None else real_array("weights", given, 1)
         if not whole:
@@ -868,7 +854,7 @@ def _taken_apart(weight: float, term: object) -> Iterator[tuple[float, OwnDynami
         return
     # a class that a user made from one of these need not have -X by the other sign
     opposite = None
-    if weight < 0.0 and isinstance(term, Dynamics) and is_of_package(term):
+    if weight < 0.0 and isinstance(term, Dynamics) and _checks.is_of_package(term):
         opposite = term.opposite()
     yield (weight, term) if opposite is None else (-weight, opposite)
 

@@ -258,11 +258,11 @@ class FeedForward(Record, Dynamics):
         gains = np.einsum("ij,ij->i", of_outer, inner) + np.einsum("ij,ij->i", outer, of_inner)
         gains -= 2.0 * omega * np.einsum("ij,ij->i", inner, of_inner)
         of_omega = gains / np.where(is_constant, 1.0, squares)
-        primitive, activation, slope = (
+        primitive, activation, derivative = (
             table[self.activation] for table in (_PRIMITIVES, _ACTIVATIONS, _SLOPES)
         )
         of_constant = activation(shift)[:, None] * of_outer
-        of_constant += (slope(shift) * of_shift)[:, None] * outer
+        of_constant += (derivative(shift) * of_shift)[:, None] * outer
         turned = np.where(is_constant[:, None], of_constant, 0.0).sum(axis=0)
 
         def potential(points: Array) -> Array:
@@ -691,9 +691,9 @@ class LayerMap(Dynamics):
             )
         step = number("step", self.step, above=0)
         if isinstance(known, RandomLayers) and abs(step - known.step) > _ROUNDING * step:
-            got, own = _checks.tell_apart(step, known.step)
+            got, needed = _checks.tell_apart(step, known.step)
             raise ValueError(
-                f"step must be that of the random layers, {own}, on which the scale of their "
+                f"step must be that of the random layers, {needed}, on which the scale of their "
                 f"values hangs, got {got}"
             )
         freeze(self, step=step, layer_step=step, dim=known.dim)

@@ -10,16 +10,8 @@ from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 
-from meanfield._checks import (
-    boolean,
-    check_type,
-    is_number,
-    is_of_package,
-    number,
-    shown,
-    shown_class,
-    unmasked,
-)
+from meanfield import _checks
+from meanfield._checks import boolean, is_of_package, number, shown, unmasked
 from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.facts import Dynamics, Energy, Sum, known_term
 from meanfield.dynamics.interaction import Interaction
@@ -56,8 +48,8 @@ class ForgottenDynamics:
 
     def __post_init__(self) -> None:
         for name in ("name", "text", "title"):
-            check_type(f"{name} of a dynamics", getattr(self, name), str, "a text")
-        check_type("has_mask of a dynamics", self.has_mask, bool, "true or false")
+            _checks.check_type(f"{name} of a dynamics", getattr(self, name), str, "a text")
+        _checks.check_type("has_mask of a dynamics", self.has_mask, bool, "true or false")
 
     def __repr__(self) -> str:
         return self.text
@@ -107,19 +99,19 @@ class Adapted(Dynamics):
 
     Parameters
     ----------
-    own : OwnDynamics
+    dynamics : OwnDynamics
     t : float, optional
         The time, which its methods with an argument t get; without it, it varies if one has that.
     """
 
     name = ""
 
-    def __init__(self, own: Any, t: float | None = None) -> None:
-        self._own, self.name, self.noise, self._t = own, own.name, own.noise, t
+    def __init__(self, dynamics: Any, t: float | None = None) -> None:
+        self._own, self.name, self.noise, self._t = dynamics, dynamics.name, dynamics.noise, t
         # a dynamics without a dimension fits any
-        self.dim = getattr(own, "dim", None)
-        reads = getattr(own, "reads_measure", True)
-        self._reads = boolean(f"reads_measure of {shown(own)}", reads)
+        self.dim = getattr(dynamics, "dim", None)
+        reads = getattr(dynamics, "reads_measure", True)
+        self._reads = boolean(f"reads_measure of {shown(dynamics)}", reads)
 
     @cached_property
     def _timed(self) -> frozenset[str]:
@@ -153,25 +145,25 @@ class Adapted(Dynamics):
 
     @property
     def divergence_at(self) -> Callable[[Summable, Array], Array] | None:
-        return self._spread if callable(getattr(self._own, "divergence", None)) else None
+        return self._divergence if callable(getattr(self._own, "divergence", None)) else None
 
-    def _spread(self, measure: object, points: Array) -> Array:
+    def _divergence(self, measure: object, points: Array) -> Array:
         return self._asked("divergence", measure, points, points.shape[:1])
 
     @cached_property
     def energy_functional(self) -> Energy | None:
         """The energy that a user states, if its gradient is stated, too, and nothing varies."""
-        own = self._own
-        methods = (getattr(own, name, None) for name in ("energy", "energy_gradient"))
+        dynamics = self._own
+        methods = (getattr(dynamics, name, None) for name in ("energy", "energy_gradient"))
         if self._timed or not all(map(callable, methods)):
             return None
-        size = number(f"energy_dirac of {shown(own)}", getattr(own, "energy_dirac", 0.0))
+        size = number(f"energy_dirac of {shown(dynamics)}", getattr(dynamics, "energy_dirac", 0.0))
         formula = f"energy(mu) of {self.name}"
         return Energy("E", formula, 1, in_w2=False, dirac=size, functional=self._functional)
 
     def _functional(self, measure: object) -> float:
         value = self._own.energy(measure)
-        if not is_number(value) or not np.isfinite(value):
+        if not _checks.is_number(value) or not np.isfinite(value):
             raise OutputError(
                 f"energy of {shown(self._own)} must be a finite number, got {shown(value)}"
             )
@@ -346,8 +338,8 @@ def _as_told(dynamics: Any) -> Dynamics:
             if not _has_own_output(dynamics):
                 raise ValueError(
                     f"dynamics must not be of a class made from one of the package, without an "
-                    f"output of its own, got {shown_class(dynamics)}: a class of your own needs no "
-                    f"parent"
+                    f"output of its own, got {_checks.shown_class(dynamics)}: a class of your own "
+                    f"needs no parent"
                 )
             return Adapted(dynamics)
         return dynamics.under_mask

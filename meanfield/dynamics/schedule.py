@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from meanfield._checks import (
-    freeze,
-    number,
-    read_only,
-    real_array,
-    shown,
-    tell_apart,
-    time_tolerance,
-    unmasked,
-)
+from meanfield import _checks
+from meanfield._checks import freeze, number, read_only, real_array, shown
 from meanfield._records import Record, key
 from meanfield.typing import Array, ArrayLike, Listed
 
@@ -109,9 +101,9 @@ class TimeDependent(Record, Listed, ABC):
         """
         times, t = np.asarray(self.times), number("t", t)
         first, last = float(times[0]), float(times[-1])
-        slack = time_tolerance(self.times) * max(abs(first), abs(last))
+        slack = _checks.time_tolerance(self.times) * max(abs(first), abs(last))
         if not first - slack <= t <= last + slack:
-            got = tell_apart(t, first if t < first else last)[0]
+            got = _checks.tell_apart(t, first if t < first else last)[0]
             raise ValueError(f"t must be in [{first:g}, {last:g}], the times of {self}, got {got}")
         return min(max(t, first), last)
 
@@ -250,8 +242,8 @@ class Schedule(TimeDependent):
         steps = np.diff(times)
         fine = np.append((times[:-1, None] + steps[:, None] * shares).ravel(), times[-1])
         third = np.diff(fine).reshape(-1, *(1 for _ in self.shape)) / 3.0
-        value, slope = self._spline(fine), self._spline(fine, 1)
-        inner = value[:-1] + third * slope[:-1], value[1:] - third * slope[1:]
+        value, change = self._spline(fine), self._spline(fine, 1)
+        inner = value[:-1] + third * change[:-1], value[1:] - third * change[1:]
         points = np.concatenate([value, *inner])
         order = 2 if self.ndim == 2 else None
         return max(float(np.linalg.norm(point, order)) for point in points)
@@ -289,7 +281,7 @@ class FunctionOfTime(TimeDependent):
 
     def __post_init__(self) -> None:
         with np.errstate(all="ignore"):
-            value = unmasked(f"a function of t, {shown(self.function)},", self._asked(0.0))
+            value = _checks.unmasked(f"a function of t, {shown(self.function)},", self._asked(0.0))
         if value.dtype.kind not in "iuf" or value.ndim > 2 or value.size == 0:
             raise ValueError(
                 f"a function of t must return a number, vector or matrix, got {shown(value)} at "

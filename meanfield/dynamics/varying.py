@@ -33,7 +33,7 @@ class Varying(Several):
 
     Parameters
     ----------
-    own : Dynamics
+    dynamics : Dynamics
         With schedules, or a user's own that gets the time.
 
     Attributes
@@ -51,21 +51,21 @@ class Varying(Several):
     varies = True
     known_by_output = fact_of_each("known_by_output", any)
 
-    def __init__(self, own: Dynamics) -> None:
-        each = [np.asarray(schedule.times) for schedule in schedules(own)]
+    def __init__(self, dynamics: Dynamics) -> None:
+        each = [np.asarray(schedule.times) for schedule in schedules(dynamics)]
         # one of a user's own may know all times
         first = max((own_times[0] for own_times in each), default=0.0)
         last = min((own_times[-1] for own_times in each), default=np.inf)
         if not first < last:
-            raise ValueError(f"schedules must have times in common, got {own!r}")
+            raise ValueError(f"schedules must have times in common, got {dynamics!r}")
         times = np.unique(np.concatenate([[first], *each]))
         times = times[np.isfinite(times)]
-        self._own, self.knots = own, times[(times >= first) & (times <= last)]
+        self._own, self.knots = dynamics, times[(times >= first) & (times <= last)]
         self._last = float(last)
-        self.name, self.dim, self.noise = own.name, own.dim, own.noise
-        self.sign, self.normalised = own.sign, own.normalised
+        self.name, self.dim, self.noise = dynamics.name, dynamics.dim, dynamics.noise
+        self.sign, self.normalised = dynamics.sign, dynamics.normalised
         # several ask for the same time; it hangs on nothing else, so that threads may share them
-        self._of = lru_cache(maxsize=KEPT_TIMES)(own.at)
+        self._of = lru_cache(maxsize=KEPT_TIMES)(dynamics.at)
 
     def __repr__(self) -> str:
         return repr(self._own)
