@@ -26,7 +26,7 @@ from meanfield.studies.executors import labelled, run_tasks
 from meanfield.theory import check_attention, critical_noise, energy_uniform
 from meanfield.typing import Array, ArrayLike, NDArray
 
-# of matrices that need not be symmetric
+# a matrix that is not symmetric may have complex ones
 Eigenvalues = Array | NDArray[np.complex128]
 
 # W * mu has no digits left here, and its density far fewer than none
