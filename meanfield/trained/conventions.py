@@ -159,7 +159,7 @@ def _changes(norm: Norm, matrices: LayerMatrices) -> Iterator[Change]:
         yield Change("bias", "no biases of queries and keys", of_matrices=plain)
     if 1 < groups < heads:
         turn = np.arange(heads) % groups
-        keys: dict[str, Any] = {"key": matrices.key[turn], "value": None}
+        keys: dict[str, Array | None] = {"key": matrices.key[turn], "value": None}
         if matrices.key_bias is not None:
             keys |= {"key_bias": matrices.key_bias[turn]}
         yield Change("groups", "head h in group h mod G", of_matrices=keys | {"value_bias": None})

@@ -12,14 +12,16 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from meanfield._checks import shown, unmasked
 from meanfield.evolution.netcdf import refusals
-from meanfield.typing import NDArray
+from meanfield.typing import ArrayLike, NDArray
 
+# numbers or words of any type
+AnyArray = NDArray[np.generic]
 # opens what has the numbers of an array: a file, or a member of an archive
 Stream = Callable[[], AbstractContextManager[IO[bytes]]]
 
@@ -28,27 +30,41 @@ class Stored(ABC):
     """An array of which parts are read when they are asked for."""
 
     shape: tuple[int, ...]
+    in_memory = False
 
     @abstractmethod
-    def __getitem__(self, index: tuple[int, ...]) -> NDArray[Any]:
+    def __getitem__(self, index: tuple[int, ...]) -> AnyArray:
         """The part at an index into the first axes; all of it at ``()``."""
 
     @abstractmethod
-    def parts(self, index: tuple[int, ...]) -> Iterator[NDArray[Any]]:
+    def parts(self, index: tuple[int, ...]) -> Iterator[AnyArray]:
         """The parts along the axis behind an index, of which one is read after the other."""
 
 
-def parts_of(values: Any, index: tuple[int, ...]) -> Iterator[NDArray[Any]]:
-    """The parts of an array along the axis behind an index, in memory or in a file."""
-    if isinstance(values, Stored):
-        return values.parts(index)
-    return iter(unmasked("values", values[index]))
+class InMemory(Stored):
+    """An array whose numbers are there already."""
+
+    in_memory = True
+
+    def __init__(self, values: AnyArray) -> None:
+        self._values, self.shape = values, values.shape
+
+    def __getitem__(self, index: tuple[int, ...]) -> AnyArray:
+        return np.asarray(self._values[index])
+
+    def parts(self, index: tuple[int, ...]) -> Iterator[AnyArray]:
+        return iter(self._values[index])
+
+
+def as_stored(name: str, values: Stored | ArrayLike) -> Stored:
+    """An array of a file as it is, any other as one of numpy, if nothing in it is masked."""
+    return values if isinstance(values, Stored) else InMemory(unmasked(name, values))
 
 
 class Stack(Stored):
     """Arrays of one shape, one for each layer, as one array."""
 
-    def __init__(self, layers: Sequence[Any]) -> None:
+    def __init__(self, layers: Sequence[Stored | AnyArray]) -> None:
         self._layers = layers
         self.shape = (len(layers), *map(int, layers[0].shape))
         for layer, part in enumerate(layers):
@@ -58,12 +74,15 @@ class Stack(Stored):
                     f"{tuple(part.shape)} in layer {layer}"
                 )
 
-    def __getitem__(self, index: tuple[int, ...]) -> NDArray[Any]:
-        return unmasked(f"layer {index[0]}", self._layers[index[0]][index[1:]])
+    def _layer(self, index: int) -> Stored:
+        return as_stored(f"layer {index}", self._layers[index])
 
-    def parts(self, index: tuple[int, ...]) -> Iterator[NDArray[Any]]:
+    def __getitem__(self, index: tuple[int, ...]) -> AnyArray:
+        return self._layer(index[0])[index[1:]]
+
+    def parts(self, index: tuple[int, ...]) -> Iterator[AnyArray]:
         """The parts of the layer that the index begins with."""
-        return parts_of(self._layers[index[0]], index[1:])
+        return self._layer(index[0]).parts(index[1:])
 
 
 @dataclass(frozen=True)
@@ -90,24 +109,24 @@ class FileArray(Stored):
     name: str
     stream: Stream
     start: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     shape: tuple[int, ...]
     by_column: bool = False
     is_bfloat16: bool = False
 
-    def __getitem__(self, index: tuple[int, ...]) -> NDArray[Any]:
+    def __getitem__(self, index: tuple[int, ...]) -> AnyArray:
         if self.by_column and index:
             return np.asarray(self[()][index])
         (part,) = self._read(index, 1)
         return part
 
-    def parts(self, index: tuple[int, ...]) -> Iterator[NDArray[Any]]:
+    def parts(self, index: tuple[int, ...]) -> Iterator[AnyArray]:
         """The parts along an axis; a compressed member is unpacked once for all of them."""
         if self.by_column:
             return iter(self[index])
         return self._read((*index, 0), self.shape[len(index)])
 
-    def _read(self, index: tuple[int, ...], count: int) -> Iterator[NDArray[Any]]:
+    def _read(self, index: tuple[int, ...], count: int) -> Iterator[AnyArray]:
         """So many parts behind one another, the first of them at an index."""
         shape = self.shape[len(index) :]
         size = math.prod(shape) * self.dtype.itemsize
@@ -122,7 +141,7 @@ class FileArray(Stored):
                     raise ValueError(f"it is cut short within {self.name}")
                 yield self._numbers(data).reshape(shape, order="F" if self.by_column else "C")
 
-    def _numbers(self, data: bytes) -> NDArray[Any]:
+    def _numbers(self, data: bytes) -> AnyArray:
         array = np.frombuffer(data, self.dtype)
         if self.is_bfloat16:
             wide = array.astype(np.uint32)
@@ -295,7 +314,7 @@ def _in_safetensors(path: Path) -> dict[str, FileArray | str]:
     return arrays
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
     content = dict(pairs)
     if len(content) < len(pairs):
         twice = next(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)
@@ -303,13 +322,13 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _words(content: Any) -> dict[str, str]:
+def _words(content: object) -> dict[str, str]:
     if not isinstance(content, dict) or not all(isinstance(v, str) for v in content.values()):
         raise ValueError(f"its __metadata__ must be words by name, got {shown(content)}")
     return content
 
 
-def _first_byte(item: tuple[str, Any]) -> int:
+def _first_byte(item: tuple[str, object]) -> int:
     name, about = item
     match about:
         case {"dtype": str(), "shape": _, "data_offsets": [int(first), int(last)]} if first <= last:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import stdtrit
@@ -30,7 +30,7 @@ from meanfield.trained.clusters import (
     modes,
 )
 from meanfield.trained.energy import attribute_energy, energy_shares, least_shares
-from meanfield.trained.matrices import Norm
+from meanfield.trained.matrices import LayerMatrices, Norm
 from meanfield.trained.nulls import drift_to_mean, other_layers, shuffle_coordinates
 from meanfield.trained.sinks import sinks_of
 from meanfield.trained.temperature import LEAST_R2, EffectiveBeta, effective_beta, symmetric_form
@@ -49,8 +49,9 @@ _BINS = 80
 # this share of the pairs of tokens has inner products below the upper cosine
 _UPPER = 0.9
 
-# arrays by the names of variables
-Numbers = dict[str, NDArray[Any]]
+# arrays by the names of variables, and with the names of their axes
+Numbers = dict[str, NDArray[np.number]]
+Variables = dict[str, tuple[str | tuple[str, ...], ArrayLike]]
 # the role of each variable, its name on an axis, and how it is computed
 VARIABLES = {
     "effective_beta": (
@@ -143,7 +144,7 @@ class Layered(Protocol):
         """Ambient dimension d."""
 
     @property
-    def norm(self) -> Any:
+    def norm(self) -> Norm | None:
         """The model's norm, with a `kind`, or None."""
 
     @property
@@ -166,7 +167,7 @@ class Layered(Protocol):
     def heads_at(self, layer: int) -> Iterable[Array]:
         """The attention of a layer, shape (n, n) of each head; none if it is not known."""
 
-    def matrices_at(self, layer: int) -> Any:
+    def matrices_at(self, layer: int) -> LayerMatrices | None:
         """The matrices of a layer, or None."""
 
 
@@ -245,8 +246,7 @@ def measure_layers(
         betas = ascending("beta", np.atleast_1d(real_array("beta", beta, None)))
         if betas[0] == 0.0:
             raise ValueError(f"beta must be > 0, got {betas[0]:g}")
-    data = _sinks(states, progress)
-    sink = data["is_sink"][1]
+    data, sink = _sinks(states, progress)
     others = np.flatnonzero(~sink)
     if len(others) < _FEWEST:
         raise ValueError(
@@ -270,7 +270,7 @@ def measure_layers(
     data |= _states(sample, kept, betas, repeats, random, progress)
     data |= _moves(sample, kept, betas, progress)
     edges = np.linspace(-1.0, 1.0, _BINS + 1)
-    coordinates: dict[str, Any] = {
+    coordinates: dict[str, object] = {
         "state": np.arange(states.n_layers + 1),
         "layer": np.arange(states.n_layers),
         "token": np.arange(states.n_tokens),
@@ -343,8 +343,8 @@ def _about(name: str) -> dict[str, str]:
     return about | ({"units": _UNITS[name]} if name in _UNITS else {})
 
 
-def _sinks(states: Layered, progress: bool) -> dict[str, Any]:
-    """Shares of attention, norms, and which tokens are sinks of any layer."""
+def _sinks(states: Layered, progress: bool) -> tuple[Variables, NDArray[np.bool_]]:
+    """Shares of attention, norms, and which tokens are sinks of any layer, these once more."""
     shares, ratios, sink = [], [], np.zeros(states.n_tokens, dtype=bool)
     for layer in tqdm(range(states.n_layers + 1), "sinks", disable=not progress):
         heads = states.heads_at(layer) if layer < states.n_layers else []
@@ -353,18 +353,18 @@ def _sinks(states: Layered, progress: bool) -> dict[str, Any]:
         sink |= sinks.is_sink
         if sinks.attention_share is not None:
             shares.append(sinks.attention_share)
-    data: dict[str, Any] = {
+    data: Variables = {
         "norm_ratio": (("state", "token"), np.array(ratios)),
         "is_sink": ("token", sink),
     }
     if shares:
         data["attention_share"] = (("layer", "token"), np.array(shares))
-    return data
+    return data, sink
 
 
 def _heads(
     sample: _Sample, kept: list[Indices], random: np.random.Generator, progress: bool
-) -> tuple[list[EffectiveBeta], dict[str, Any]]:
+) -> tuple[list[EffectiveBeta], Variables]:
     """Fits of all heads, with and without sinks, and of their nulls."""
     states = sample.states
     others = other_layers(states.n_layers, random) if states.n_layers > 1 else None
@@ -423,7 +423,11 @@ def _forms(weights: Array, points: Array, mask: NDArray[np.bool_]) -> Numbers:
 
 
 def _of_matrices(
-    matrices: Any, weights: Array, points: Array, mask: NDArray[np.bool_], absent: Array
+    matrices: LayerMatrices | None,
+    weights: Array,
+    points: Array,
+    mask: NDArray[np.bool_],
+    absent: Array,
 ) -> Array:
     """R² of <M x_i, x_j> for the M = KᵀQ of each head, the norm's gains in it; nan if not known."""
     if matrices is None:
@@ -521,7 +525,7 @@ def _states(
     repeats: int,
     random: np.random.Generator,
     progress: bool,
-) -> dict[str, Any]:
+) -> Variables:
     """The figures of every state, of halves of its tokens, and of its nulls."""
     halves = [
         [random.permutation(len(own))[: len(own) // 2] for _ in range(repeats)] for own in kept
@@ -535,7 +539,7 @@ def _states(
             for own, some in zip(kept, halves, strict=True)
         ]
         rows.append(_stacked(parts))
-    values, data = _stacked(rows), dict[str, Any]()
+    values, data = _stacked(rows), Variables()
     for name, dims in _DIMS.items():
         for suffix in VARIANTS:
             repeat = ("repeat",) if suffix in _REPEATED else ()
@@ -545,12 +549,12 @@ def _states(
     return data | {"energy_share_lower": (("subset", "beta"), np.array(lower))}
 
 
-def _moves(sample: _Sample, kept: list[Indices], betas: Array, progress: bool) -> dict[str, Any]:
+def _moves(sample: _Sample, kept: list[Indices], betas: Array, progress: bool) -> Variables:
     """The effect of each part of each layer on the energy, and how far it moved the tokens."""
     states = sample.states
     has_halves = states.after_attention_at(0) is not None
     names = ("change", "residual", "tokens", "own", "optimal")
-    values: dict[str, list[Any]] = {name: [] for name in names}
+    values: dict[str, list[object]] = {name: [] for name in names}
     for layer in tqdm(range(states.n_layers), "moves", disable=not progress):
         between = sample.points_after_attention(layer)
         stages = [sample.points(layer), *([] if between is None else [between])]

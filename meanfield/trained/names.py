@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from meanfield._checks import number, one_of, real_array, shown, unmasked
 from meanfield.trained.files import Stack, Stored
 from meanfield.trained.matrices import KINDS, PAIRINGS, POSITIONS, LayerMatrices, Norm, Rotary
-from meanfield.typing import Array, NDArray
+from meanfield.typing import Array, ArrayLike
 
+# arrays, of numpy or of any library that numpy can read, and words
 Arrays = Mapping[str, Any]
+
+
+class Arguments(TypedDict, total=False):
+    """The arguments of `LayerStates` that a mapping of arrays has."""
+
+    states: Stored | ArrayLike
+    after_attention: Stored | ArrayLike | None
+    attention: Stored | ArrayLike | None
+    matrices: Sequence[LayerMatrices | None]
+    norm: Norm | None
+    mask: ArrayLike | None
+    tokens: ArrayLike | None
+
 
 # arrays of layer l in a file of the package's own names, and of Llama's in the format GGUF
 _OWN = {name: f"{name}_{{}}" for name in ("query", "key", "value", "output", "gain", "shift")}
@@ -35,7 +49,7 @@ _LENS = {
 }
 
 
-class LayerwiseMatrices(Sequence[Any]):
+class LayerwiseMatrices(Sequence[LayerMatrices | None]):
     """The matrices of each layer, made when they are asked for; None where there are none."""
 
     def __init__(self, n_layers: int, make: Callable[[int], LayerMatrices | None]) -> None:
@@ -50,7 +64,7 @@ class LayerwiseMatrices(Sequence[Any]):
         return self._make(layer)
 
 
-def arguments_from(arrays: Arrays) -> dict[str, Any]:
+def arguments_from(arrays: Arrays) -> Arguments:
     """The arguments of `LayerStates` in a mapping of arrays and words by name.
 
     Raises
@@ -83,18 +97,19 @@ def arguments_from(arrays: Arrays) -> dict[str, Any]:
     return _from_stacks(arrays)
 
 
-def _from_stacks(arrays: Arrays) -> dict[str, Any]:
+def _from_stacks(arrays: Arrays) -> Arguments:
     """The arguments in arrays whose first axis is that of layers."""
-    gain, shift = (_whole(arrays, name) for name in ("norm_gain", "norm_shift"))
-    names = "states", "after_attention", "attention"
-    return {name: arrays.get(name) for name in names} | {
-        "norm": _norm(arrays, gain, shift),
+    return {
+        "states": arrays["states"],
+        "after_attention": arrays.get("after_attention"),
+        "attention": arrays.get("attention"),
+        "norm": _norm(arrays, _whole(arrays, "norm_gain"), _whole(arrays, "norm_shift")),
         "mask": _mask(arrays),
-        "tokens": _words(arrays, "tokens"),
+        "tokens": _in_memory(arrays, "tokens"),
     }
 
 
-def _from_layers(arrays: Arrays, names: Mapping[str, str]) -> dict[str, Any]:
+def _from_layers(arrays: Arrays, names: Mapping[str, str]) -> Arguments:
     """The same with matrices (out, in) of each layer, heads one below the other."""
     attention, count = arrays.get("attention"), _number(arrays, "n_heads")
     if attention is not None:
@@ -103,13 +118,11 @@ def _from_layers(arrays: Arrays, names: Mapping[str, str]) -> dict[str, Any]:
         raise ValueError(
             f"arrays must have attention or n_heads where they have matrices, got {sorted(arrays)}"
         )
-    heads, conventions = int(count), _conventions(arrays)
+    heads, (scale, rotary) = int(count), _conventions(arrays)
 
     def make(layer: int) -> LayerMatrices | None:
-        parts: dict[str, Any] = {
-            part: _whole(arrays, name.format(layer)) for part, name in names.items()
-        }
-        query, key = parts["query"], parts["key"]
+        parts = {part: _whole(arrays, name.format(layer)) for part, name in names.items()}
+        query, key = parts.pop("query"), parts.pop("key")
         if query is None or key is None:
             return None
         width = len(query) // heads
@@ -118,18 +131,22 @@ def _from_layers(arrays: Arrays, names: Mapping[str, str]) -> dict[str, Any]:
                 f"query and key of layer {layer} must have rows of {heads} heads, got shapes "
                 f"{query.shape} and {key.shape}"
             )
+
+        def by_head(rows: Array) -> Array:
+            return rows.reshape(-1, width, *rows.shape[1:])
+
         for part, array in parts.items():
-            if array is not None and part.partition("_")[0] in ("query", "key", "value"):
-                parts[part] = array.reshape(-1, width, *array.shape[1:])
-        if parts["output"] is not None:
-            parts["output"] = parts["output"].reshape(-1, heads, width).swapaxes(0, 1)
-        return LayerMatrices(**parts, **conventions)
+            if array is not None and part in ("value", "query_bias", "key_bias", "value_bias"):
+                parts[part] = by_head(array)
+        if (output := parts["output"]) is not None:
+            parts["output"] = output.reshape(-1, heads, width).swapaxes(0, 1)
+        return LayerMatrices(by_head(query), by_head(key), scale=scale, rotary=rotary, **parts)
 
     n_layers = np.shape(arrays["states"])[0] - 1
     return _from_stacks(arrays) | {"matrices": LayerwiseMatrices(n_layers, make)}
 
 
-def _from_lens(arrays: Arrays) -> dict[str, Any]:
+def _from_lens(arrays: Arrays) -> Arguments:
     """The arguments in a cache of TransformerLens, with or without the weights of its model."""
     numbers = [re.match(r"blocks\.(\d+)\.", str(name)) for name in arrays]
     n_layers = 1 + max(int(number[1]) for number in numbers if number)
@@ -140,24 +157,27 @@ def _from_lens(arrays: Arrays) -> dict[str, Any]:
         raise ValueError(f"arrays must have {missing[0]}, got {shown(list(arrays))}")
 
     def stack(name: str) -> Stack | None:
-        layers = [arrays.get(block + name) for block in blocks]
-        return None if any(layer is None for layer in layers) else Stack(layers)
+        layers = [arrays[block + name] for block in blocks if arrays.get(block + name) is not None]
+        return Stack(layers) if len(layers) == n_layers else None
 
     def make(layer: int) -> LayerMatrices | None:
-        parts: dict[str, Any] = {
+        parts = {
             part: next((_whole(arrays, blocks[layer] + n) for n in names if _has(layer, n)), None)
             for part, names in _LENS.items()
         }
-        if parts["query"] is None or parts["key"] is None:
+        query, key = parts.pop("query"), parts.pop("key")
+        if query is None or key is None:
             return None
-        for part in ("query", "key", "value", "output"):
-            parts[part] = None if parts[part] is None else np.swapaxes(parts[part], 1, 2)
-        return LayerMatrices(**parts, **conventions)
+        for part in ("value", "output"):
+            if (array := parts[part]) is not None:
+                parts[part] = array.swapaxes(1, 2)
+        query, key = query.swapaxes(1, 2), key.swapaxes(1, 2)
+        return LayerMatrices(query, key, scale=scale, rotary=rotary, **parts)
 
     def _has(layer: int, name: str) -> bool:
         return blocks[layer] + name in arrays
 
-    conventions, words = _conventions(arrays), {"mask": "causal"} | dict(arrays)
+    (scale, rotary), words = _conventions(arrays), {"mask": "causal"} | dict(arrays)
     if _has(0, "ln1.w"):
         words = {"norm": "layer" if _has(0, "ln1.b") else "rms"} | words
     return {
@@ -167,7 +187,7 @@ def _from_lens(arrays: Arrays) -> dict[str, Any]:
         "matrices": LayerwiseMatrices(n_layers, make),
         "norm": _norm(words, _whole(arrays, "ln_final.w"), _whole(arrays, "ln_final.b")),
         "mask": _mask(words),
-        "tokens": _words(arrays, "tokens"),
+        "tokens": _in_memory(arrays, "tokens"),
     }
 
 
@@ -175,44 +195,38 @@ def _norm(arrays: Arrays, gain: Array | None, shift: Array | None) -> Norm | Non
     kind = _word(arrays, "norm", KINDS)
     if kind is None:
         return None
+    position = _word(arrays, "norm_position", POSITIONS) or "before"
     eps = _number(arrays, "norm_eps")
-    return Norm(
-        kind,
-        _word(arrays, "norm_position", POSITIONS) or "before",
-        1e-5 if eps is None else eps,
-        gain,
-        shift,
-    )
+    return Norm(kind, position, 1e-5 if eps is None else eps, gain, shift)
 
 
-def _conventions(arrays: Arrays) -> dict[str, Any]:
+def _conventions(arrays: Arrays) -> tuple[float, Rotary | None]:
     """How scores are made: their scale, and the rotary angles if there are any."""
     base, dim = _number(arrays, "rotary_base"), _number(arrays, "rotary_dim")
     scale = _number(arrays, "scale") or 0.0
     if base is None:
-        return {"scale": scale, "rotary": None}
+        return scale, None
     pairing = _word(arrays, "rotary_pairing", PAIRINGS) or "halves"
-    rotary = Rotary(base, pairing, None if dim is None else int(dim))
-    return {"scale": scale, "rotary": rotary}
+    return scale, Rotary(base, pairing, None if dim is None else int(dim))
 
 
-def _mask(arrays: Arrays) -> Any:
+def _mask(arrays: Arrays) -> ArrayLike | None:
     """A word or an array of True and False."""
-    mask = arrays.get("mask")
-    if mask is None or np.shape(mask):
-        return mask[()] if isinstance(mask, Stored) else mask
+    mask = _in_memory(arrays, "mask")
+    if mask is not None and np.shape(mask):
+        return mask
     word = _word(arrays, "mask")
     return None if word == "none" else word
 
 
-def _words(arrays: Arrays, name: str) -> NDArray[Any] | None:
-    words = arrays.get(name)
-    return words[()] if isinstance(words, Stored) else words
+def _in_memory(arrays: Arrays, name: str) -> ArrayLike | None:
+    values = arrays.get(name)
+    return values[()] if isinstance(values, Stored) else values
 
 
 def _word(arrays: Arrays, name: str, allowed: Sequence[str] = ()) -> str | None:
     """A word, one of those that are allowed where there are any."""
-    if (words := _words(arrays, name)) is None:
+    if (words := _in_memory(arrays, name)) is None:
         return None
     word = str(unmasked(name, words)[()])
     return one_of(name, word, allowed) if allowed else word
@@ -220,7 +234,7 @@ def _word(arrays: Arrays, name: str, allowed: Sequence[str] = ()) -> str | None:
 
 def _number(arrays: Arrays, name: str) -> float | None:
     """A number, which the words of a safetensors file write out."""
-    value = _words(arrays, name)
+    value = _in_memory(arrays, name)
     if isinstance(value, str):
         try:
             value = float(value)
@@ -231,5 +245,5 @@ def _number(arrays: Arrays, name: str) -> float | None:
 
 def _whole(arrays: Arrays, name: str) -> Array | None:
     """An array as float64."""
-    values = _words(arrays, name)
+    values = _in_memory(arrays, name)
     return None if values is None else real_array(name, values, None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import xarray as xr
@@ -17,9 +17,9 @@ import xarray as xr
 from meanfield._checks import check_type, counted, integer, one_of, real_array, shown, unmasked
 from meanfield.evolution.netcdf import refusals
 from meanfield.trained.conventions import compare_attention, compare_residual
-from meanfield.trained.files import Stored, open_arrays, parts_of
+from meanfield.trained.files import AnyArray, Stored, as_stored, open_arrays
 from meanfield.trained.matrices import LayerMatrices, Norm, softmax
-from meanfield.trained.names import arguments_from
+from meanfield.trained.names import Arrays, arguments_from
 from meanfield.typing import Array, ArrayLike, NDArray
 
 # twice what rounding of a row to bfloat16 makes of its sum
@@ -84,7 +84,7 @@ class LayerStates:
         mask: ArrayLike | None = None,
         tokens: ArrayLike | None = None,
     ) -> None:
-        self._states = _array("states", states)
+        self._states = as_stored("states", states)
         shape = self._states.shape
         if len(shape) not in (3, 4) or shape[0] < 2 or min(shape) < 1 or shape[-1] < 2:
             raise ValueError(
@@ -96,10 +96,10 @@ class LayerStates:
         self.n_prompts, self._prompt = math.prod(self._prompts), 0
         self._after = self._attention = self._tokens = None
         if after_attention is not None:
-            self._after = _array("after_attention", after_attention)
+            self._after = as_stored("after_attention", after_attention)
             _check_shape("after_attention", self._after.shape, (self.n_layers, *shape[1:]))
         if attention is not None:
-            self._attention = _array("attention", attention)
+            self._attention = as_stored("attention", attention)
             heads = (*self._attention.shape[-3:-2], 1)[0]
             wanted = self.n_layers, *self._prompts, heads, self._n, self._n
             _check_shape("attention", self._attention.shape, wanted)
@@ -158,7 +158,7 @@ class LayerStates:
             return cls.from_mapping(arrays)
 
     @classmethod
-    def from_mapping(cls, arrays: Mapping[str, Any]) -> Self:
+    def from_mapping(cls, arrays: Arrays) -> Self:
         """The states in a mapping of arrays and words by name.
 
         Parameters
@@ -326,10 +326,10 @@ class LayerStates:
         layer = integer("layer", layer, low=0, high=self.n_layers - 1)
         if self._attention is None:
             return iter(())
-        heads = parts_of(self._attention, (layer, *self._place()))
+        heads = self._attention.parts((layer, *self._place()))
         return map(partial(self._checked_head, layer), heads, count())
 
-    def _checked_head(self, layer: int, rows: NDArray[Any], head: int) -> Array:
+    def _checked_head(self, layer: int, rows: AnyArray, head: int) -> Array:
         mask, kept = self._masks()
         name = f"attention of head {head} in layer {layer}"
         # attention of padding is nobody's, and may be nan
@@ -498,7 +498,7 @@ class LayerStates:
         if unused.any():
             is_causal = np.array_equal(unused, allowed & ~np.tri(len(unused), dtype=bool))
             # the word alone would take padding for tokens
-            is_padded = np.shape(self._mask)[:1] == self._prompts != ()
+            is_padded = np.asarray(self._mask).shape[:1] == self._prompts != ()
             mask = "padding[:, None, :] & np.tri(n, dtype=bool)" if is_padded else "mask='causal'"
             remedy = f": {mask} forbids them" if is_causal else ""
             findings.append(
@@ -527,12 +527,12 @@ class LayerStates:
         square = np.broadcast_to(mask[place], (n, n))
         return square, square.diagonal()
 
-    def _checked_mask(self, mask: Any) -> Any:
+    def _checked_mask(self, mask: ArrayLike | None) -> NDArray[np.bool_] | str | None:
         if mask is None or isinstance(mask, str):
             return None if mask is None else one_of("mask", mask, ("causal",))
         array, n = unmasked("mask", mask), self._n
         # n prompts of n tokens have masks that could be either
-        shapes = [(n, n)] if self._prompts != (n,) else []
+        shapes: list[tuple[int, ...]] = [(n, n)] if self._prompts != (n,) else []
         if self._prompts:
             shapes += [shape for shape in [(*self._prompts, n)] if shape != (n, n)]
             shapes.append((*self._prompts, n, n))
@@ -552,7 +552,7 @@ class LayerStates:
             )
         return array
 
-    def _rows(self, name: str, values: NDArray[Any] | Stored, layer: int) -> Array:
+    def _rows(self, name: str, values: Stored, layer: int) -> Array:
         """States of one layer, without padding."""
         kept = self._masks()[1]
         rows = values[(layer, *self._place())]
@@ -562,12 +562,12 @@ class LayerStates:
         """Look at what is in memory already: the first error is raised before work starts."""
         for prompt in map(self.prompt, range(self.n_prompts)):
             for layer in range(self.n_layers):
-                if isinstance(self._after, np.ndarray):
+                if self._after is not None and self._after.in_memory:
                     prompt.after_attention_at(layer)
-                if isinstance(self._attention, np.ndarray):
+                if self._attention is not None and self._attention.in_memory:
                     for _ in prompt.heads_at(layer):
                         pass
-            if isinstance(self._states, np.ndarray):
+            if self._states.in_memory:
                 for layer in range(self.n_layers + 1):
                     prompt.state(layer)
         if isinstance(self._matrices, (list, tuple)):
@@ -575,17 +575,12 @@ class LayerStates:
                 self.matrices_at(layer)
 
 
-def _array(name: str, values: Any) -> NDArray[Any] | Stored:
-    """An array of a file as it is, any other as one of numpy."""
-    return values if isinstance(values, Stored) else unmasked(name, values)
-
-
 def _check_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
     if shape != wanted:
         raise ValueError(f"{name} must have shape {wanted}, got {shape}")
 
 
-def _finite(name: str, values: NDArray[Any]) -> Array:
+def _finite(name: str, values: AnyArray) -> Array:
     """The numbers as float64, or a refusal that says where they end."""
     try:
         return real_array(name, values, None)
