@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import struct
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -172,7 +173,8 @@ def open_arrays(path: str | os.PathLike[str]) -> dict[str, FileArray | str]:
         with path.open("rb") as file:
             head = file.read(9)
         if head.startswith(b"\x93NUMPY"):
-            return {"states": _in_npy(path, "states", partial(_open, path), 0, _size(path))}
+            size = path.stat().st_size
+            return {"states": _in_npy(path, "states", partial(_open, path), 0, size)}
         # before others: the length of a header may begin with any bytes
         if head[8:] == b"{":
             return _in_safetensors(path)
@@ -185,10 +187,6 @@ def open_arrays(path: str | os.PathLike[str]) -> dict[str, FileArray | str]:
 
 def _open(path: Path) -> IO[bytes]:
     return path.open("rb")
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size
 
 
 def _advice(path: Path) -> str:
@@ -226,13 +224,8 @@ def _first_of(path: Path, header: int) -> int:
     """The first byte of the content of a member of an archive: behind its name and extra fields."""
     with path.open("rb") as file:
         file.seek(header)
-        local = file.read(30)
-    return (
-        header
-        + 30
-        + int.from_bytes(local[26:28], "little")
-        + int.from_bytes(local[28:30], "little")
-    )
+        name, extra = struct.unpack("<HH", file.read(30)[26:])
+    return header + 30 + int(name) + int(extra)
 
 
 _HEADERS = {
@@ -278,7 +271,7 @@ _LONGEST_HEADER = 100_000_000
 
 def _in_safetensors(path: Path) -> dict[str, FileArray | str]:
     """The arrays that the header lists: its length in 8 bytes, a JSON object, and the numbers."""
-    size = _size(path)
+    size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         start = 8 + length

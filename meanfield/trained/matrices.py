@@ -9,7 +9,7 @@ import numpy as np
 
 from meanfield._checks import check_type, freeze, integer, number, one_of, real_array, shown
 from meanfield._records import Record
-from meanfield.typing import Array, ArrayLike, NDArray
+from meanfield.typing import Array, NDArray
 
 KINDS = "layer", "rms", "none"
 POSITIONS = "before", "after"
@@ -210,7 +210,9 @@ class LayerMatrices(Record):
         }
         for name, shape in shapes.items():
             if getattr(self, name) is not None:
-                freeze(self, **{name: _of_shape(name, getattr(self, name), shape)})
+                array = real_array(name, getattr(self, name), len(shape))
+                check_shape(name, array.shape, shape)
+                freeze(self, **{name: array})
         scale = number("scale", self.scale, low=0) or width**-0.5
         freeze(self, query=query, key=key, scale=scale)
         if self.rotary is not None:
@@ -289,8 +291,13 @@ def _by_head(inputs: Array, matrices: Array, biases: Array | None) -> Array:
     return np.asarray(vectors if biases is None else vectors + biases[:, None])
 
 
-def _of_shape(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
-    array = real_array(name, values, len(shape))
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-    return array
+def check_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Check that an array has the shape that others ask for.
+
+    Raises
+    ------
+    ValueError
+        Naming both.
+    """
+    if shape != wanted:
+        raise ValueError(f"{name} must have shape {wanted}, got {shape}")

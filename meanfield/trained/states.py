@@ -18,7 +18,7 @@ from meanfield._checks import check_type, counted, integer, one_of, real_array, 
 from meanfield.evolution.netcdf import refusals
 from meanfield.trained.conventions import compare_attention, compare_residual
 from meanfield.trained.files import AnyArray, Stored, as_stored, open_arrays
-from meanfield.trained.matrices import LayerMatrices, Norm, softmax
+from meanfield.trained.matrices import LayerMatrices, Norm, check_shape, softmax
 from meanfield.trained.names import Arrays, arguments_from
 from meanfield.typing import Array, ArrayLike, NDArray
 
@@ -97,23 +97,23 @@ class LayerStates:
         self._after = self._attention = self._tokens = None
         if after_attention is not None:
             self._after = as_stored("after_attention", after_attention)
-            _check_shape("after_attention", self._after.shape, (self.n_layers, *shape[1:]))
+            check_shape("after_attention", self._after.shape, (self.n_layers, *shape[1:]))
         if attention is not None:
             self._attention = as_stored("attention", attention)
             heads = (*self._attention.shape[-3:-2], 1)[0]
             wanted = self.n_layers, *self._prompts, heads, self._n, self._n
-            _check_shape("attention", self._attention.shape, wanted)
+            check_shape("attention", self._attention.shape, wanted)
         if norm is not None:
             check_type("norm", norm, Norm, "a Norm")
             for name in ("gain", "shift"):
                 values = getattr(norm, name)
                 if values is not None:
-                    _check_shape(f"{name} of norm", values.shape, (self.dim,))
+                    check_shape(f"{name} of norm", values.shape, (self.dim,))
         self._norm = norm or Norm("none")
         self._mask = self._checked_mask(mask)
         if tokens is not None:
             self._tokens = unmasked("tokens", tokens)
-            _check_shape("tokens", self._tokens.shape, (*self._prompts, self._n))
+            check_shape("tokens", self._tokens.shape, (*self._prompts, self._n))
             # an array of words and numbers has made words of all
             if not all(isinstance(word, str) for word in np.ravel(np.array(tokens, dtype=object))):
                 raise ValueError(f"tokens must be words, got {shown(tokens)}")
@@ -357,7 +357,7 @@ class LayerStates:
         check_type(name, matrices, LayerMatrices, "LayerMatrices")
         heads = len(matrices.query) if self._attention is None else self._attention.shape[-3]
         wanted = heads, matrices.query.shape[1], self.dim
-        _check_shape(f"query in {name}", matrices.query.shape, wanted)
+        check_shape(f"query in {name}", matrices.query.shape, wanted)
         return matrices
 
     def points(self, layer: int) -> Array:
@@ -573,11 +573,6 @@ class LayerStates:
         if isinstance(self._matrices, (list, tuple)):
             for layer in range(self.n_layers):
                 self.matrices_at(layer)
-
-
-def _check_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    if shape != wanted:
-        raise ValueError(f"{name} must have shape {wanted}, got {shape}")
 
 
 def _finite(name: str, values: AnyArray) -> Array:

@@ -275,18 +275,21 @@ def symmetric_form(
         reason = "the entries of each row are alike: there is nothing to fit"
         return SymmetricForm(None, None, None, n_parameters, n_entries, reason)
     # entries above the diagonal count twice, so that the parametrisation keeps lengths
-    scale = np.where(upper[0] == upper[1], 1.0, np.sqrt(0.5))
+    factors = np.where(upper[0] == upper[1], 1.0, np.sqrt(0.5))
+
+    def form_of(parameters: Array) -> Array:
+        form = np.zeros((rank, rank))
+        form[upper] = factors * parameters
+        form += np.triu(form, 1).T
+        return form
 
     def scores(parameters: Array) -> Array:
-        form = np.zeros((rank, rank))
-        form[upper] = scale * parameters
-        form += np.triu(form, 1).T
-        return np.asarray(_demeaned(left @ form @ left.T, is_entry).ravel())
+        return np.asarray(_demeaned(left @ form_of(parameters) @ left.T, is_entry).ravel())
 
     def transposed(values: Array) -> Array:
         form = left.T @ _demeaned(values.reshape(weights.shape), is_entry) @ left
         form += form.T
-        return np.asarray(np.where(upper[0] == upper[1], 0.5, scale) * form[upper])
+        return np.asarray(np.where(upper[0] == upper[1], 0.5, factors) * form[upper])
 
     shape = (weights.size, len(upper[0]))
     operator = LinearOperator(shape, matvec=scores, rmatvec=transposed, dtype=np.float64)
@@ -297,10 +300,7 @@ def symmetric_form(
         raise ArithmeticError(f"the least squares of a form did not end in {iterations} iterations")
     rest = float(np.sum((logs.ravel() - scores(parameters)) ** 2))
     unexplained = rest / float(np.sum(logs**2))
-    form = np.zeros((rank, rank))
-    form[upper] = scale * parameters
-    form += np.triu(form, 1).T
-    back = right.T / singular
+    back, form = right.T / singular, form_of(parameters)
     adjusted = 1.0 - unexplained * n_entries / (n_entries - n_parameters)
     return SymmetricForm(
         back @ form @ back.T, 1.0 - unexplained, adjusted, n_parameters, n_entries, ""
@@ -310,13 +310,7 @@ def symmetric_form(
 def _checked(
     attention: ArrayLike, points: ArrayLike, allowed: ArrayLike | None
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Attention, points and mask that fit each other.
-
-    Raises
-    ------
-    ValueError
-        If they do not.
-    """
+    """Attention, points and mask, if they fit each other."""
     unit = unit_rows("points", points)
     weights, n = real_array("attention", attention, None), len(unit)
     if weights.shape[-2:] != (n, n):
@@ -340,13 +334,7 @@ def _checked(
 
 
 def _bilinear(points: Array, matrix: ArrayLike | None) -> Array:
-    """<M x_i, x_j>, shape (..., n, n).
-
-    Raises
-    ------
-    ValueError
-        If the matrix does not fit the points.
-    """
+    """<M x_i, x_j>, shape (..., n, n), of a matrix that fits the points."""
     if matrix is None:
         return points @ points.T
     form, dim = real_array("matrix", matrix, None), points.shape[1]
