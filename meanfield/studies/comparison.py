@@ -10,27 +10,15 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from meanfield._checks import (
-    boolean,
-    check_type,
-    number,
-    one_line,
-    some_of,
-    symmetric,
-    time_tolerance,
-)
+from meanfield import _checks
+from meanfield._checks import check_type, number
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.dynamics.facts import multiplied_out
 from meanfield.dynamics.with_energy import adapt_with, why_no_energy
 from meanfield.evolution import Solution
 from meanfield.evolution.loop import save_times
 from meanfield.functionals.distances import mmd_with_error
-from meanfield.functionals.energies import (
-    dissipation,
-    dissipation_in_unit,
-    energy,
-    energy_share,
-)
+from meanfield.functionals.energies import dissipation, dissipation_in_unit, energy, energy_share
 from meanfield.functionals.transport.distance import LEAST_GAP, wasserstein
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.studies.executors import labelled
@@ -124,12 +112,12 @@ def compare(
         raise ValueError(
             f"b must be on the sphere of a, in dim = {a.final.dim}, got dim = {b.final.dim}"
         )
-    names = some_of("distances", distances, DISTANCES)
+    names = _checks.some_of("distances", distances, DISTANCES)
     known = (getattr(layer, "beta", 0.0) for layer in adapt(a.dynamics).representatives)
     default = next((reason for reason in known if reason), 1.0)
     beta = default if beta is None else number("beta", beta, above=0)
     gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
-    boolean("progress", progress)
+    _checks.boolean("progress", progress)
     times = _common_times(a, b) if save_at is None else _asked_times(a, b, save_at)
     rows: list[dict[str, object]] = []
     gaps: dict[str, list[tuple[float, str]]] = {name: [] for name in names}
@@ -143,7 +131,7 @@ def compare(
             try:
                 row |= _distance(name, mu, nu, beta, gap)
             except ValueError as error:
-                gaps[name].append((t, one_line(str(error))))
+                gaps[name].append((t, _checks.one_line(str(error))))
         rows.append(row)
     ds = _dataset(times, rows, beta)
     energies = [_energy_of(adapt(_owner(run)), a.final.dim) for run in (a, b)]
@@ -164,7 +152,7 @@ def compare(
 def _common_times(a: Solution, b: Solution) -> Array:
     """The times of `a` that `b` has saved, too, to last bits."""
     apart = np.abs(a.t[:, None] - b.t).min(axis=1)
-    times: Array = a.t[apart <= time_tolerance(b.t) * max(a.t[-1], b.t[-1])]
+    times: Array = a.t[apart <= _checks.time_tolerance(b.t) * max(a.t[-1], b.t[-1])]
     if not times.size or times[-1] == a.t[0] < a.t[-1]:
         raise ValueError(
             f"a and b must have saved at common times after the start, got {len(a.t)} saves from "
@@ -199,7 +187,7 @@ def _energy_of(dynamics: Any, dim: int) -> tuple[object, ...]:
         return energy.symbol, replace(dynamics, noise=0.0)
     if energy.functional is not None:
         return energy.symbol, repr(dynamics)
-    form = None if energy.form is None else symmetric("form", energy.form, dim).tolist()
+    form = None if energy.form is None else _checks.symmetric("form", energy.form, dim).tolist()
     return energy.symbol, energy.kernel, energy.beta, form
 
 

@@ -14,16 +14,8 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq, minimize
 from scipy.special import sph_harm_y
 
-from meanfield._checks import (
-    EPS,
-    generator,
-    integer,
-    number,
-    real_array,
-    symmetric,
-    tell_apart,
-    unmasked,
-)
+from meanfield import _checks
+from meanfield._checks import EPS, number
 from meanfield.kernels.direct import latitude_log_moment, log_moment, logs
 from meanfield.kernels.multipliers import bandwidth, eigenvalues, log_eigenvalues, ratio_bound
 from meanfield.laws.law import Uniform
@@ -141,7 +133,7 @@ def energy_minimiser(matrix: ArrayLike, beta: float = 1.0) -> Extremiser:
 def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array) -> Extremiser:
     basis = _basis(values, vectors, 2)
     if beta * values[-1] < basis.least_exponent:
-        product, bound = tell_apart(beta * values[-1], basis.least_exponent)
+        product, bound = _checks.tell_apart(beta * values[-1], basis.least_exponent)
         raise ValueError(
             f"beta |matrix| must be >= {bound} for three different eigenvalues, got {product}: "
             f"below, functions of one degree can't be told apart"
@@ -559,7 +551,7 @@ def energy_maximiser(matrix: ArrayLike, beta: float = 1.0) -> Extremiser:
 
 def _checked(matrix: ArrayLike, beta: float) -> tuple[Array, float, Array, Array]:
     """D, β, and D's eigenvalues, ascending, with eigenvectors in columns."""
-    matrix, beta = symmetric("matrix", matrix), number("beta", beta, above=0)
+    matrix, beta = _checks.symmetric("matrix", matrix), number("beta", beta, above=0)
     values, vectors = np.linalg.eigh(matrix)
     largest = beta * float(np.abs(values).max())
     # below, all energies are 1/(2β) to rounding
@@ -567,7 +559,7 @@ def _checked(matrix: ArrayLike, beta: float) -> tuple[Array, float, Array, Array
         bound = _LARGEST_EXPONENT if largest > 1.0 else _LEAST_EXPONENT
         raise ValueError(
             f"beta |matrix| must be >= {_LEAST_EXPONENT:g} and <= {_LARGEST_EXPONENT:g}, got "
-            f"{tell_apart(largest, bound)[0]}"
+            f"{_checks.tell_apart(largest, bound)[0]}"
         )
     return matrix, beta, values, vectors
 
@@ -685,12 +677,12 @@ def energy_extremisers(
     >>> str(ds["least_kind"].values[0]), round(float(ds["least_energy"][0]), 6)
     ('dirac', 0.067668)
     """
-    raw = unmasked("matrices", matrices)
+    raw = _checks.unmasked("matrices", matrices)
     raw = raw[None] if raw.ndim == 2 else raw
-    real_array("matrices", raw, 3)
-    forms = np.array([symmetric(f"matrices[{i}]", matrix) for i, matrix in enumerate(raw)])
+    _checks.real_array("matrices", raw, 3)
+    forms = np.array([_checks.symmetric(f"matrices[{i}]", matrix) for i, matrix in enumerate(raw)])
     beta = number("beta", beta, above=0)
-    repeats, rng = integer("repeats", repeats, low=0), generator("rng", rng)
+    repeats, rng = _checks.integer("repeats", repeats, low=0), _checks.generator("rng", rng)
     largest = [energy_maximiser(matrix, beta) for matrix in forms]
     least = [energy_minimiser(matrix, beta) for matrix in forms]
     values = np.array([np.linalg.eigvalsh(matrix) for matrix in forms])

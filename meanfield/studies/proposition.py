@@ -916,10 +916,7 @@ def flows(energy: PairEnergy, repeats: int, rng: np.random.Generator) -> Evidenc
     if astray:
         status, finding = DIFFERS, f"{finding}; energies go the wrong way in {astray}"
     data = xr.Dataset(
-        {
-            "flow_time": (("flow", "save"), times),
-            "flow_gap": (("flow", "save"), gaps),
-        },
+        {"flow_time": (("flow", "save"), times), "flow_gap": (("flow", "save"), gaps)},
         coords={"flow": [*runs], "save": np.arange(times.shape[1])},
     )
     return Evidence(status, finding, data)

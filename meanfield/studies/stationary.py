@@ -224,10 +224,7 @@ class _Unresolved(ArithmeticError):
 
 
 def follow(
-    equation: Equation,
-    direction: int,
-    last: float,
-    events: Mapping[str, Callable[[Point], float]],
+    equation: Equation, direction: int, last: float, events: Mapping[str, Callable[[Point], float]]
 ) -> tuple[list[Point], str]:
     """The branch that leaves the uniform state at ρ κ_k = 1, until log ρ rises past `last`.
 

@@ -1,13 +1,6 @@
 """What `meanfield.trained` offers, and where it is: types for checkers, homes for `__init__`."""
 
-from .clusters import (
-    Couplings,
-    Modes,
-    couplings,
-    effective_rank,
-    inner_products,
-    modes,
-)
+from .clusters import Couplings, Modes, couplings, effective_rank, inner_products, modes
 from .energy import Attribution, attribute_energy, energy_gradient, energy_shares, least_shares
 from .matrices import LayerMatrices, Norm, Rotary
 from .measure import Claim, claims, measure_layers

@@ -99,11 +99,7 @@ def compare_attention(
 
 
 def _remedy(
-    wanted: Array,
-    states: Array,
-    matrices: LayerMatrices,
-    norm: Norm,
-    allowed: NDArray[np.bool_],
+    wanted: Array, states: Array, matrices: LayerMatrices, norm: Norm, allowed: NDArray[np.bool_]
 ) -> str:
     """The one or two changes that agree best, on the first tokens: softmax keeps their ratios."""
     seen, rows = allowed[:_TOKENS, :_TOKENS], states[:_TOKENS]

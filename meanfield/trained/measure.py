@@ -11,24 +11,12 @@ import numpy as np
 from scipy.special import stdtrit
 from tqdm import tqdm
 
-from meanfield._checks import (
-    ascending,
-    boolean,
-    check_type,
-    counted,
-    generator,
-    integer,
-    real_array,
-)
+from meanfield import _checks
+from meanfield._checks import counted
 from meanfield.functionals.energies import mean_cosine
 from meanfield.measures import Particles
 from meanfield.measures.clusters import clusters
-from meanfield.trained.clusters import (
-    couplings,
-    effective_rank,
-    inner_products,
-    modes,
-)
+from meanfield.trained.clusters import couplings, effective_rank, inner_products, modes
 from meanfield.trained.energy import attribute_energy, energy_shares, least_shares
 from meanfield.trained.matrices import LayerMatrices, Norm
 from meanfield.trained.nulls import drift_to_mean, other_layers, shuffle_coordinates
@@ -235,15 +223,15 @@ def measure_layers(
     """
     import xarray as xr
 
-    check_type("states", states, Layered, "LayerStates")
-    random, repeats = generator("rng", rng), integer("repeats", repeats, low=2)
-    max_tokens = integer("max_tokens", max_tokens, low=_FEWEST)
-    boolean("progress", progress)
+    _checks.check_type("states", states, Layered, "LayerStates")
+    random, repeats = _checks.generator("rng", rng), _checks.integer("repeats", repeats, low=2)
+    max_tokens = _checks.integer("max_tokens", max_tokens, low=_FEWEST)
+    _checks.boolean("progress", progress)
     if states.n_tokens < _FEWEST:
         raise ValueError(f"states must have at least {_FEWEST} tokens, got {states.n_tokens}")
     betas = None
     if beta is not None:
-        betas = ascending("beta", np.atleast_1d(real_array("beta", beta, None)))
+        betas = _checks.ascending("beta", np.atleast_1d(_checks.real_array("beta", beta, None)))
         if betas[0] == 0.0:
             raise ValueError(f"beta must be > 0, got {betas[0]:g}")
     data, sink = _sinks(states, progress)
@@ -469,16 +457,10 @@ def _modes(points: Array, betas: Array) -> Numbers:
     }
 
 
-# the axes of these
+# the axes of figures and modes
 _DIMS: dict[str, tuple[str, ...]] = {
-    "energy_share": ("beta",),
-    "n_modes": ("beta",),
-    "n_moving": ("beta",),
-    "near_pairs": ("beta",),
-    "n_clusters": ("beta",),
-    "mean_cosine": (),
-    "upper_cosine": (),
-    "effective_rank": (),
+    **dict.fromkeys(("energy_share", "n_modes", "n_moving", "near_pairs", "n_clusters"), ("beta",)),
+    **dict.fromkeys(("mean_cosine", "upper_cosine", "effective_rank"), ()),
     "inner_products": ("cosine",),
 }
 
@@ -686,7 +668,7 @@ def claims(ds: xr.Dataset) -> list[Claim]:
     """
     import xarray as xr
 
-    check_type("ds", ds, xr.Dataset, "a dataset of measure_layers")
+    _checks.check_type("ds", ds, xr.Dataset, "a dataset of measure_layers")
     if "energy_share_drift_resampled" not in ds:
         raise ValueError(f"ds must be a dataset of measure_layers, got variables {list(ds)[:4]}")
     at_beta, verdicts = at_known_beta(ds), list[Claim]()

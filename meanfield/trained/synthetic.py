@@ -8,16 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
-from meanfield._checks import (
-    check_type,
-    generator,
-    integer,
-    number,
-    one_of,
-    real_array,
-    several,
-    unit_rows,
-)
+from meanfield import _checks
 from meanfield.dynamics import FeedForward
 from meanfield.measures import Particles
 from meanfield.typing import Array, ArrayLike, NDArray, Rng
@@ -158,15 +149,18 @@ def synthetic_layers(
     >>> layers.attention_at(0)[0, 0].round(3)  # e/(e + 1) and 1/(e + 1)
     array([0.731, 0.269])
     """
-    points, n_layers = unit_rows("start", start), integer("n_layers", n_layers, low=1)
+    points, n_layers = (
+        _checks.unit_rows("start", start),
+        _checks.integer("n_layers", n_layers, low=1),
+    )
     n, dim = points.shape
-    betas = np.array([number("beta", each) for each in several("beta", beta)])
-    step, noise = number("step", step, above=0), number("noise", noise, low=0)
-    one_of("mask", mask, MASKS)
-    random = generator("rng", rng)
+    betas = np.array([_checks.number("beta", each) for each in _checks.several("beta", beta)])
+    step, noise = _checks.number("step", step, above=0), _checks.number("noise", noise, low=0)
+    _checks.one_of("mask", mask, MASKS)
+    random = _checks.generator("rng", rng)
     if feed_forward is not None:
-        check_type("feed_forward", feed_forward, FeedForward, "a FeedForward")
-    forms = np.eye(dim)[None] if matrices is None else real_array("matrices", matrices, 3)
+        _checks.check_type("feed_forward", feed_forward, FeedForward, "a FeedForward")
+    forms = np.eye(dim)[None] if matrices is None else _checks.real_array("matrices", matrices, 3)
     if forms.shape[1:] != (dim, dim) or len(forms) not in (1, len(betas)):
         raise ValueError(
             f"matrices must have shape ({len(betas)}, {dim}, {dim}), got {forms.shape}"
