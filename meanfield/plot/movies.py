@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,15 +20,8 @@ from meanfield.dynamics.titles import dynamics_title
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.solution import Solution
 from meanfield.plot import frames as shared
+from meanfield.plot import panels
 from meanfield.plot.curves import check, energy, energy_name
-from meanfield.plot.panels import (
-    abscissa_of,
-    draw,
-    draw_positions,
-    is_coloured,
-    look,
-    projection,
-)
 from meanfield.plot.runs import ordered_tokens
 from meanfield.typing import Integers
 
@@ -48,13 +40,9 @@ class ShownAnimation(FuncAnimation):
     """The animation of a scene, a GIF in a notebook: it needs neither scripts nor a network."""
 
     def __init__(self, scene: _Scene, frames: int, fps: float) -> None:
+        interval = 1000.0 / fps
         super().__init__(
-            scene.figure,
-            scene.show,
-            frames=frames,
-            init_func=lambda: (),
-            interval=1000.0 / fps,
-            cache_frame_data=False,
+            scene.figure, scene.show, frames, lambda: (), interval=interval, cache_frame_data=False
         )
         self._rate = min(fps, _FASTEST[".gif"])
 
@@ -253,18 +241,19 @@ def _writer(place: Path, fps: Any, source: str = "") -> FFMpegWriter | PillowWri
 class _Scene:
     """The axes on which one save after the other is drawn."""
 
-    def __init__(self, sol: Solution, chosen: Sequence[int] | Integers, ax: Any) -> None:
+    def __init__(self, sol: Solution, chosen: Integers, ax: Axes | None) -> None:
         self._sol, self._chosen = sol, chosen
         measures = [sol.measures[i] for i in chosen]
-        self._look = look(measures, sol.measures)
+        self._look = panels.look(measures, sol.measures)
         # a flow map that takes over may be drawn otherwise than its density
-        self._kinds = [projection(measure) for measure in measures]
-        self._energy: Any = energy_name(sol)
-        self._mark: Any = None
+        self._kinds = [panels.projection(measure) for measure in measures]
+        self._energy: Axes | None = None
         self._tokens, self._positions = ordered_tokens(sol), None
         self._label: float | None = None
         self._bar: Axes | None = None
         self.figure: Any
+        # matplotlib's types do not say which class of axes a projection has
+        self._panels: dict[str, Any]
         if ax is None:
             self._add_panels()
         else:
@@ -276,25 +265,24 @@ class _Scene:
         """Panels one upon the other, one for each projection; below positions and the energy."""
         kinds = dict.fromkeys(self._kinds)
         heights = [max(_HEIGHTS.get(kind, _ORDINARY) for kind in kinds)]
-        heights += [_POSITIONS] * bool(self._tokens) + [_BELOW] * (self._energy is not None)
+        has_energy = energy_name(self._sol) is not None
+        heights += [_POSITIONS] * bool(self._tokens) + [_BELOW] * has_energy
         self.figure = shared.new_figure(_WIDTH, sum(heights))
         grid = self.figure.add_gridspec(len(heights), 1, height_ratios=heights)
-        panels = {kind: self.figure.add_subplot(grid[0], projection=kind) for kind in kinds}
+        self._panels = {k: self.figure.add_subplot(grid[0], projection=k) for k in kinds}
         if self._tokens:
             self._positions = self.figure.add_subplot(grid[1])
-            self._along = abscissa_of(self._sol.measures)
-        if self._energy is not None:
-            ax = energy(self._sol, self.figure.add_subplot(grid[-1]))
-            self._heights = np.asarray(ax.lines[0].get_ydata())
-            (self._mark,) = ax.plot([], [], "o", markersize=5, **shared.MARK)
+            self._along = panels.abscissa_of(self._sol.measures)
+        if has_energy:
+            self._energy = energy(self._sol, self.figure.add_subplot(grid[-1]))
+            self._energy.plot([], [], "o", markersize=5, **shared.MARK)
         shared.finish(self.figure, dynamics_title(self._sol.dynamics))
-        self._panels = panels
-        if any(is_coloured(self._sol.measures[i]) for i in self._chosen):
-            maps = [panels["mollweide"]]
+        if any(panels.is_coloured(self._sol.measures[i]) for i in self._chosen):
+            maps = [self._panels["mollweide"]]
             self._bar = shared.colour_bar(self.figure, maps, self._look.scale, "right")
         self._settle()
         # laid out once, for all projections: nothing moves but the measure
-        for panel in panels.values():
+        for panel in self._panels.values():
             panel.set_visible(True)
         self.figure.draw_without_rendering()
         self.figure.set_layout_engine("none")
@@ -307,8 +295,7 @@ class _Scene:
         for frame in sorted(first | {last}, reverse=True):
             self.show(frame)
             if frame == last and self._kinds[last] == "polar":
-                ring: Any = self._panels["polar"]
-                self._label = ring.get_rlabel_position()
+                self._label = self._panels["polar"].get_rlabel_position()
 
     def _reveal(self, kind: str) -> None:
         """Show the panel of this projection, and no other."""
@@ -321,17 +308,18 @@ class _Scene:
         """Draw a frame in place of the one before."""
         index, kind = int(self._chosen[frame]), self._kinds[frame]
         self._reveal(kind)
-        ax: Any = self._panels[kind]
+        ax = self._panels[kind]
         ax.clear()
-        draw(self._sol.measures[index], ax, self._look)
+        panels.draw(self._sol.measures[index], ax, self._look)
         if self._label is not None:
             ax.set_rlabel_position(self._label)
         ax.set_title(f"t = {self._sol.t[index]:.4g}", fontsize=shared.NORMAL)
         if self._positions is not None:
             self._positions.clear()
-            draw_positions(self._tokens[index], self._positions, self._along)
-        if self._mark is not None:
+            panels.draw_positions(self._tokens[index], self._positions, self._along)
+        if self._energy is not None:
+            curve, *_, mark = self._energy.lines
             # a logarithmic axis has no time 0
-            time = max(self._sol.t[index], self._mark.axes.get_xlim()[0])
-            self._mark.set_data([time], [self._heights[index]])
+            time = max(self._sol.t[index], self._energy.get_xlim()[0])
+            mark.set_data([time], [np.asarray(curve.get_ydata())[index]])
         return [ax]

@@ -11,12 +11,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.image import AxesImage
+from matplotlib.transforms import Transform
 from scipy.linalg import eigh
 
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
 from meanfield.measures.line_flow_map import LineFlowMap
-from meanfield.measures.particles import Particles
 from meanfield.measures.sphere_flow_map import SphereFlowMap
 from meanfield.plot import frames
 from meanfield.spaces import Places, SphereAt, geometry
@@ -71,7 +71,7 @@ def projection(measure: AnyMeasure) -> str:
 
 def is_coloured(measure: AnyMeasure) -> bool:
     """Whether the panel of a measure is a map in the colours of its density."""
-    return projection(measure) == "mollweide" and not isinstance(measure, Particles)
+    return projection(measure) == "mollweide" and not measure.is_ordered
 
 
 def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
@@ -144,14 +144,14 @@ def plane_of(measures: Sequence[AnyMeasure]) -> Plane:
     Every measure counts alike, so what tells tokens apart at one time is seen although they are in
     one place at another. The largest component of an axis is positive.
     """
-    if measures[0].dim > 3 and any(isinstance(measure, Particles) for measure in measures):
+    if measures[0].dim > 3 and any(measure.is_ordered for measure in measures):
         return principal_plane(measures)
     return Plane(np.eye(2, measures[0].dim), ("x₁", "x₂"))
 
 
 def principal_plane(measures: Sequence[AnyMeasure]) -> Plane:
     """The plane of the first two principal axes of all tokens, in any dimension."""
-    clouds, dim = [each for each in measures if isinstance(each, Particles)], measures[0].dim
+    clouds, dim = [each for each in measures if each.is_ordered], measures[0].dim
     means = [cloud.weights @ cloud.points / cloud.weights.sum() for cloud in clouds]
     mean = np.mean(means, axis=0)
     # one measure after the other, since all together may leave memory
@@ -199,7 +199,7 @@ class Abscissa(NamedTuple):
     ends: tuple[float, float]
     axis: Array | None = None
 
-    def values(self, tokens: Particles) -> Array:
+    def values(self, tokens: AnyMeasure) -> Array:
         """The places of tokens between the ends, shape (n,)."""
         return angles_of(tokens) if self.axis is None else tokens.points @ self.axis
 
@@ -212,9 +212,9 @@ def abscissa_of(saves: Sequence[AnyMeasure]) -> Abscissa:
     return Abscissa(plane.names[0], (-1.05, 1.05), plane.axes[0])
 
 
-def draw_positions(tokens: Particles, ax: Axes, along: Abscissa) -> None:
+def draw_positions(tokens: AnyMeasure, ax: Axes, along: Abscissa) -> None:
     """Fill a panel with tokens at their positions, the first at the bottom."""
-    ax.tick_params(labelsize=frames.SMALL)
+    frames.strip(ax)
     _points(ax, along.values(tokens), np.cumsum(tokens.weights), tokens)
     if along.axis is None:
         frames.quarter_ticks(ax, 5)
@@ -222,11 +222,10 @@ def draw_positions(tokens: Particles, ax: Axes, along: Abscissa) -> None:
         ax.set_xticks([-1.0, 0.0, 1.0])
     ax.set(xlim=along.ends, ylim=(0.0, 1.02), yticks=[0.0, 0.5, 1.0])
     frames.label_axes(ax, along.name, "position s")
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 @singledispatch
-def _extremes(measure: Any, axis: Array | None) -> tuple[float, float]:
+def _extremes(measure: AnyMeasure, axis: Array | None) -> tuple[float, float]:
     """Smallest and largest of the densities that are drawn; of tokens, of their histogram."""
     has_angles = measure.dim == 2 or axis is not None
     values = histogram(measure, axis)[1] if has_angles else np.ones(1)
@@ -234,7 +233,7 @@ def _extremes(measure: Any, axis: Array | None) -> tuple[float, float]:
 
 
 @singledispatch
-def _paint(measure: Any, ax: Any, shared: Look) -> None:
+def _paint(measure: AnyMeasure, ax: Axes, shared: Look) -> None:
     """Draw tokens: on the map, beside the circle with their histogram, or in the plane."""
     if ax.name == "mollweide":
         _points(ax, *_on_map(measure.points), measure)
@@ -242,9 +241,7 @@ def _paint(measure: Any, ax: Any, shared: Look) -> None:
         angles, densities = histogram(measure)
         heights = frames.height(densities, shared.scale)
         ax.bar(angles, heights, _TURN / BINS, color=frames.BLUE, alpha=0.35, linewidth=0.0)
-        _points(
-            ax, geometry.circle_angles(measure.points), np.full(len(measure.points), -0.12), measure
-        )
+        _points(ax, angles_of(measure), np.full(len(measure.points), -0.12), measure)
         frames.ring(ax, angles, heights, shared.scale, -0.2)
     else:
         around = np.linspace(0.0, _TURN, 361)
@@ -258,7 +255,7 @@ def _paint(measure: Any, ax: Any, shared: Look) -> None:
         ax.spines[:].set_visible(False)
 
 
-def histogram(measure: Particles, axis: Array | None = None) -> tuple[Array, Array]:
+def histogram(measure: AnyMeasure, axis: Array | None = None) -> tuple[Array, Array]:
     """Middles of equal bins, and there the density of the tokens' angles.
 
     Around the circle it is relative to the uniform density; of polar angles from an axis it has the
@@ -271,7 +268,7 @@ def histogram(measure: Particles, axis: Array | None = None) -> tuple[Array, Arr
     return middles, np.asarray(counts * BINS / unit)
 
 
-def angles_of(measure: Particles, axis: Array | None = None) -> Array:
+def angles_of(measure: AnyMeasure, axis: Array | None = None) -> Array:
     """The tokens' angles around the circle, or from an axis."""
     if axis is None:
         return geometry.circle_angles(measure.points)
@@ -285,12 +282,11 @@ def _on_map(points: Array) -> tuple[Array, Array]:
     return wrapped, np.pi / 2 - colatitudes
 
 
-def _points(ax: Axes, x: Array, y: Array, measure: Particles) -> None:
+def _points(ax: Axes, x: Array, y: Array, measure: AnyMeasure) -> None:
     area = 5.0 * measure.weights / measure.weights.max()
     alpha = float(np.clip(200.0 / len(x), 0.2, 0.8))
-    ax.scatter(
-        x, y, s=area, color=frames.BLUE, alpha=alpha, linewidths=0.0, rasterized=len(x) > 2000
-    )
+    dots: frames.Keywords = {"color": frames.BLUE, "alpha": alpha, "linewidths": 0.0}
+    ax.scatter(x, y, area, rasterized=len(x) > 2000, **dots)
 
 
 @_extremes.register
@@ -303,22 +299,22 @@ def _(measure: Density, axis: Array | None) -> tuple[float, float]:  # noqa: ARG
 
 
 @_paint.register
-def _(measure: Density, ax: Any, shared: Look) -> None:
+def _(measure: Density, ax: Axes, shared: Look) -> None:
     (_map if ax.name == "mollweide" else _line)(measure, ax, shared)
 
 
-def _line(measure: Any, ax: Any, shared: Look) -> None:
+def _line(measure: AnyMeasure, ax: Axes, shared: Look) -> None:
     """The curve of a measure on a line, and its atoms as stems as long as their mass."""
-    scale, (atoms, masses) = shared.scale, gathered(measure)
+    atoms, masses = gathered(measure)
     angles, values = curve(measure, None if shared.is_fine else _COARSE)
     if measure.axis is not None:
-        frames.profile(ax, angles, values, measure.dim, scale)
+        frames.profile(ax, angles, values, measure.dim, shared.scale)
         _stems(ax, atoms, masses, ax.get_xaxis_transform())
         return
-    heights = frames.height(values, scale)
+    heights = frames.height(values, shared.scale)
     frames.fill_curve(ax, angles, heights)
     _stems(ax, atoms, masses, ax.transData)
-    frames.ring(ax, np.append(angles, atoms), np.append(heights, masses), scale)
+    frames.ring(ax, np.append(angles, atoms), np.append(heights, masses), shared.scale)
 
 
 @singledispatch
@@ -359,7 +355,7 @@ def _map(measure: Density, ax: Any, shared: Look) -> None:
     # all pixels at once, right to 1e-12 of the largest value
     values = SphereAt(measure.space.size).values(measure.coefficients, places)
     extent = (-_ROOT8, _ROOT8, -_ROOT8 / 2, _ROOT8 / 2)
-    kind: dict[str, Any] = {"origin": "lower", "interpolation": "bilinear", "extent": extent}
+    kind: frames.Keywords = {"origin": "lower", "interpolation": "bilinear", "extent": extent}
     image = AxesImage(ax, cmap=frames.COLOURS, norm=shared.scale, **kind)
     image.set_data(values.reshape(x.shape))
     image.set_transform(ax.transAffine + ax.transAxes)
@@ -380,17 +376,17 @@ def _(measure: SphereFlowMap, axis: Array | None) -> tuple[float, float]:  # noq
 
 
 @_paint.register
-def _(measure: SphereFlowMap, ax: Any, shared: Look) -> None:
+def _(measure: SphereFlowMap, ax: Axes, shared: Look) -> None:
     """Nodes in the colour of the density there, the densest on top; particles by their mass."""
     (x, y), n = _on_map(measure.points), measure.n_nodes
     ax.set_facecolor(frames.COLOURS(0.0))
     density = measure.node_density[:n]
     order = np.argsort(density)
-    kind: dict[str, Any] = {"linewidths": 0.0, "rasterized": True}
-    colour = {"c": density[order], "cmap": frames.COLOURS, "norm": shared.scale}
-    ax.scatter(x[order], y[order], s=2.0, **colour, **kind)
+    dots: frames.Keywords = {"linewidths": 0.0, "rasterized": True}
+    colours: frames.Keywords = {"cmap": frames.COLOURS, "norm": shared.scale}
+    ax.scatter(x[order], y[order], 2.0, density[order], **colours, **dots)
     area = np.maximum(0.5, _AREA * measure.weights[n:])
-    ax.scatter(x[n:], y[n:], s=area, color=frames.ORANGE, **kind)
+    ax.scatter(x[n:], y[n:], area, frames.ORANGE, **dots)
 
 
 @_extremes.register
@@ -406,7 +402,7 @@ def _(measure: LineFlowMap, axis: Array | None) -> tuple[float, float]:  # noqa:
 
 
 @_paint.register
-def _(flow: LineFlowMap, ax: Any, shared: Look) -> None:
+def _(flow: LineFlowMap, ax: Axes, shared: Look) -> None:
     """The curve, and how far it is cut; about an axis the largest masses are written."""
     _line(flow, ax, shared)
     nodes, logs = log_curve(flow)
@@ -469,14 +465,13 @@ def _beside(ax: Axes, angle: float, line: int, text: str) -> None:
     frames.write(ax, text, (angle, 0.95), frame, ha=ha, va="center", shift=shift)
 
 
-def _stems(ax: Any, atoms: Array, masses: Array, over: Any) -> None:
+def _stems(ax: Axes, atoms: Array, masses: Array, over: Transform) -> None:
     """From 0 to the mass of each atom, in coordinates in which the height of the scale is 1."""
     if len(atoms):
-        kind: dict[str, Any] = {"color": frames.ORANGE, "transform": over}
-        few = len(atoms) <= _FEW
-        line = {"linewidth": 0.9} if few else {"linewidth": 0.4, "alpha": 0.5}
-        ax.vlines(atoms, 0.0, masses, zorder=3, **kind, **line)
-        ax.scatter(atoms, masses, s=_DOT, linewidths=0.0, zorder=4, clip_on=False, **kind)
+        width, alpha = (0.9, 1.0) if len(atoms) <= _FEW else (0.4, 0.5)
+        look: frames.Keywords = {"color": frames.ORANGE, "transform": over}
+        ax.vlines(atoms, 0.0, masses, linewidth=width, alpha=alpha, zorder=3, **look)
+        ax.scatter(atoms, masses, _DOT, linewidths=0.0, zorder=4, clip_on=False, **look)
 
 
 def gathered(measure: AnyMeasure) -> tuple[Array, Array]:
@@ -486,10 +481,9 @@ def gathered(measure: AnyMeasure) -> tuple[Array, Array]:
     atoms, masses = _drawn_angles(measure, measure.atom_angles), measure.atom_masses
     groups: list[list[int]] = []
     for index in np.argsort(atoms):
-        if groups and atoms[index] - atoms[groups[-1][0]] < _ALIKE:
-            groups[-1].append(int(index))
-        else:
-            groups.append([int(index)])
+        if not groups or atoms[index] - atoms[groups[-1][0]] >= _ALIKE:
+            groups.append([])
+        groups[-1].append(int(index))
     heavy = [np.maximum(masses[group], np.finfo(float).tiny) for group in groups]
     angles = [atoms[g] @ m / m.sum() for g, m in zip(groups, heavy, strict=True)]
     return np.array(angles), np.array([masses[group].sum() for group in groups])

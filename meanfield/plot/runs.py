@@ -11,26 +11,17 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from meanfield._checks import integer, shown
-from meanfield._shown import table
+from meanfield._shown import Shown, table
 from meanfield.dynamics.causal import has_mask
 from meanfield.dynamics.titles import dynamics_title
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.solution import Solution
 from meanfield.functionals.transport import Bracket
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
-from meanfield.plot import curves, frames
-from meanfield.plot.panels import (
-    Look,
-    abscissa_of,
-    draw,
-    draw_positions,
-    is_coloured,
-    look,
-    projection,
-)
+from meanfield.plot import curves, frames, panels
 
 
 def run_title(sol: Solution) -> str:
@@ -38,11 +29,10 @@ def run_title(sol: Solution) -> str:
     return f"{dynamics_title(sol.dynamics)}: {sol.status} at t = {sol.t[-1]:.4g}"
 
 
-def ordered_tokens(sol: Solution) -> list[Particles]:
+def ordered_tokens(sol: Solution) -> list[AnyMeasure]:
     """The tokens of each save, where a causal mask reads their order; none without a mask."""
-    if not has_mask(sol.dynamics):
-        return []
-    return [measure for measure in sol.measures if isinstance(measure, Particles)]
+    masked = has_mask(sol.dynamics)
+    return [measure for measure in sol.measures if masked and measure.is_ordered]
 
 
 SUFFIXES = (".png", ".pdf", ".svg")
@@ -92,25 +82,27 @@ def solution(sol: Solution, *, panels: int = 4) -> Figure:
     return still(sol, integer("panels", panels, low=1, high=_MOST_PANELS), sol.measures)
 
 
-def still(sol: Solution, panels: int, saves: Sequence[AnyMeasure]) -> Figure:
+def still(sol: Solution, count: int, saves: Sequence[AnyMeasure]) -> Figure:
     """The figure of a run, its tokens seen from the principal axes of all these measures."""
-    chosen = instants(sol, panels)
-    shared = look([sol.measures[i] for i in chosen], saves)
-    kind = projection(sol.final)
-    columns = _columns(len(chosen), kind)
+    chosen = instants(sol, count)
+    look = panels.look([sol.measures[i] for i in chosen], saves)
+    kind = panels.projection(sol.final)
+    # four to six maps stand in two rows
+    is_halved = kind == "mollweide" and 4 <= len(chosen) <= 6
+    columns = -(-len(chosen) // 2) if is_halved else min(len(chosen), 4)
     rows = -(-len(chosen) // columns)
     height = {"mollweide": 3.3 / columns, "polar": 7.0 / columns}.get(kind, 1.7) + 0.25
     tokens = ordered_tokens(sol)
     heights = [rows * height, *[rows * _POSITIONS] * bool(tokens), 2.0]
     figure = frames.new_figure(7.2, sum(heights) + 0.2)
-    parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights)
+    parts = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     upper, *middle, lower = parts
-    _draw_measures(upper, sol, chosen, shared, rows, columns)
+    _draw_measures(upper, sol, chosen, look, (rows, columns))
     for part in middle:
-        along = abscissa_of(saves)
+        along = panels.abscissa_of(saves)
         for number, index in enumerate(chosen):
             ax = part.add_subplot(rows, columns, number + 1)
-            draw_positions(tokens[index], ax, along)
+            panels.draw_positions(tokens[index], ax, along)
             ax.set_title(f"t = {sol.t[index]:.4g}", fontsize=frames.NORMAL, pad=4)
             if number % columns:
                 ax.set_ylabel("")
@@ -125,30 +117,20 @@ def still(sol: Solution, panels: int, saves: Sequence[AnyMeasure]) -> Figure:
     return frames.finish(figure, run_title(sol), colour=colour)
 
 
-def _columns(panels: int, kind: str) -> int:
-    if kind == "mollweide":
-        return panels if panels <= 3 else -(-panels // 2) if panels <= 6 else 4
-    return min(panels, 4)
-
-
 def _draw_measures(
-    parent: Any, sol: Solution, chosen: list[int], shared: Look, rows: int, columns: int
+    parent: SubFigure, sol: Solution, chosen: list[int], look: panels.Look, grid: tuple[int, int]
 ) -> None:
-    maps = []
     for number, index in enumerate(chosen):
         measure = sol.measures[index]
         # a flow map that takes over may be drawn otherwise than its density
-        kind = projection(measure)
-        ax = parent.add_subplot(rows, columns, number + 1, projection=kind)
-        draw(measure, ax, shared)
-        if is_coloured(measure):
-            maps.append(ax)
+        ax = parent.add_subplot(*grid, number + 1, projection=panels.projection(measure))
+        panels.draw(measure, ax, look)
         ax.set_title(f"({_LETTERS[number]})  t = {sol.t[index]:.4g}", fontsize=frames.NORMAL, pad=4)
-        if number % columns:
+        if number % grid[1]:
             ax.set_ylabel("")
             ax.tick_params(axis="y", labelleft=False)
-    if maps:
-        frames.colour_bar(parent, list(parent.axes), shared.scale, "right")
+    if any(panels.is_coloured(sol.measures[index]) for index in chosen):
+        frames.colour_bar(parent, parent.axes, look.scale, "right")
 
 
 def _mark(ax: Axes, chosen: list[int]) -> None:
@@ -157,34 +139,32 @@ def _mark(ax: Axes, chosen: list[int]) -> None:
     # a logarithmic axis has no time 0
     at = np.maximum(t, ax.get_xlim()[0])
     ax.plot(at[chosen], values[chosen], "o", markersize=4, **frames.MARK)
-    slopes = np.gradient(values) if len(t) > 1 else np.zeros(1)
+    changes = np.gradient(values) if len(t) > 1 else np.zeros(1)
     for number, index in enumerate(chosen):
         # left of the dot and above a curve that rises; right and below where there is the edge
         is_right = curves.along(ax, t[index]) < _EDGE
-        is_below = (slopes[index] < 0.0) != is_right
+        is_below = (changes[index] < 0.0) != is_right
         ha, va = "left" if is_right else "right", "top" if is_below else "bottom"
         shift, place = (4 if is_right else -3, -2 if is_below else 2), (at[index], values[index])
         frames.write(ax, _LETTERS[number], place, ha=ha, va=va, shift=shift, color=frames.ORANGE)
 
 
-def instants(sol: Solution, panels: int) -> list[int]:
+def instants(sol: Solution, most: int) -> list[int]:
     """Saves at about equal steps of the energy's way, first and last among them, all different."""
-    count = len(sol.t)
-    panels = min(panels, count)
+    saves = len(sol.t)
+    count = min(most, saves)
     name = curves.energy_name(sol)
-    steps = np.zeros(count - 1) if name is None else np.abs(np.diff(sol.numbers[name].values))
+    steps = np.zeros(saves - 1) if name is None else np.abs(np.diff(sol.numbers[name].values))
     way = np.append(0.0, np.cumsum(np.where(np.isfinite(steps), steps, 0.0)))
     if not way[-1] > 0.0:
         way = sol.t - sol.t[0]
-    if panels == 1:
-        return [count - 1]
-    levels = np.linspace(0.0, way[-1], panels)[:-1]
-    chosen = [int(np.argmin(np.abs(way - level))) for level in levels] + [count - 1]
-    for number in range(panels):
+    levels = np.linspace(0.0, way[-1], count)[:-1]
+    chosen: list[int] = []
+    for number, level in enumerate(levels):
         # as many saves must be left over as there are panels to come
-        least = chosen[number - 1] + 1 if number else 0
-        chosen[number] = min(max(chosen[number], least), count - panels + number)
-    return chosen
+        least, last = (chosen[-1] + 1 if chosen else 0), saves - count + number
+        chosen.append(min(max(int(np.argmin(np.abs(way - level))), least), last))
+    return [*chosen, saves - 1]
 
 
 def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "") -> None:
@@ -229,13 +209,12 @@ def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "
 
 _DPI = 100
 _WIDTHS = {"mollweide": 2.8, "polar": 1.9}
-_HEIGHT, _ORDINARY = 1.9, 2.5
-_ENERGY = 2.5
+_HEIGHT, _ORDINARY, _ENERGY = 1.9, 2.5, 2.5
 # more look alike in so small a picture
 _MOST_TOKENS = 1000
 
 
-def card(shown: Any) -> str:
+def card(shown: Shown) -> str:
     """The HTML of a measure, a solution or a bracket; every text in it is escaped.
 
     Examples
@@ -244,14 +223,13 @@ def card(shown: Any) -> str:
     1
     """
     try:
-        is_bracket = isinstance(shown, Bracket)
-        picture = _line(shown) if is_bracket else embedded(_figure(shown), repr(shown))
+        drawn = _svg(shown) if isinstance(shown, Bracket) else embedded(_figure(shown), repr(shown))
     # without a picture a notebook still shows the numbers, and continues
     except Exception as error:
-        picture = f"<p>no picture: {escape(str(error) or type(error).__name__)}</p>"
+        drawn = f"<p>no picture: {escape(str(error) or type(error).__name__)}</p>"
     title = "FlowMap" if isinstance(shown, FlowMap) else type(shown).__name__
     style = "display:flex;flex-wrap:wrap;align-items:center;gap:1em"
-    return f'<div style="{style}">{picture}{table(title, _rows(shown))}</div>'
+    return f'<div style="{style}">{drawn}{table(title, _rows(shown))}</div>'
 
 
 @singledispatch
@@ -265,13 +243,13 @@ def _figure(shown: Any) -> Figure:
     is_run = isinstance(shown, Solution)
     saves = shown.measures if is_run else [shown]
     measure = _light(saves[-1])
-    kind, shared = projection(measure), replace(look([measure], saves), is_fine=False)
+    kind, look = panels.projection(measure), replace(panels.look([measure], saves), is_fine=False)
     has_energy = is_run and curves.energy_name(shown) is not None
     widths = [_WIDTHS.get(kind, _ORDINARY)] + [_ENERGY] * has_energy
     figure = frames.new_figure(sum(widths), _HEIGHT)
     grid = figure.add_gridspec(1, len(widths), width_ratios=widths)
     ax = figure.add_subplot(grid[0], projection=kind)
-    draw(measure, ax, shared)
+    panels.draw(measure, ax, look)
     if is_run:
         ax.set_title(f"t = {shown.t[-1]:.4g}", fontsize=8.0)
         if has_energy:
@@ -328,7 +306,7 @@ def _of_all(measure: AnyMeasure) -> dict[str, str]:
 
 def _light(measure: AnyMeasure) -> AnyMeasure:
     """A measure of few enough tokens to be drawn at once."""
-    if not isinstance(measure, Particles) or len(measure.weights) <= _MOST_TOKENS:
+    if not measure.is_ordered or len(measure.weights) <= _MOST_TOKENS:
         return measure
     kept = frames.thinned(len(measure.weights), _MOST_TOKENS)
     if not measure.weights[kept].any():
@@ -347,7 +325,7 @@ def _(bracket: Bracket) -> dict[str, str]:
     return numbers | {"ends": "proven" if bracket.proved else "estimates"}
 
 
-def _line(bracket: Bracket) -> str:
+def _svg(bracket: Bracket) -> str:
     """The value on the way from the lower to the upper bound."""
     width = bracket.upper - bracket.lower
     if not np.isfinite(width):

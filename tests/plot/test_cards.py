@@ -114,7 +114,7 @@ def test_a_card_without_a_picture_says_why(monkeypatch):
     def fails(*_):
         raise ArithmeticError("<no> density")
 
-    monkeypatch.setattr(runs, "draw", fails)
+    monkeypatch.setattr(runs.panels, "draw", fails)
     tree = parsed(SERIES["circle"](1.0))
     assert tree.find("p").text == "no picture: <no> density"
     assert entries(tree)["space"] == "Circle(128)"

@@ -100,7 +100,7 @@ def test_frames_have_the_axes_of_all_saves():
 
 def test_the_card_of_a_run_has_the_axes_of_its_figure(monkeypatch):
     seen = []
-    monkeypatch.setattr(runs, "draw", lambda _measure, ax, shared: seen.append(shared.plane))
+    monkeypatch.setattr(runs.panels, "draw", lambda _measure, ax, shared: seen.append(shared.plane))
     runs.card(run(MEASURES))
     axes, shares = components(MEASURES)
     (plane,) = seen
