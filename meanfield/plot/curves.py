@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import cycle
 from textwrap import shorten
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -93,9 +93,9 @@ def _gains(sol: Solution, ax: Axes | None) -> Axes:
     ax = panel(sol, ax, f"energy {symbol}(t) - {symbol}(0), {symbol}(0) = {totals[0]:.4g}")
     _curve(ax, sol, totals - totals[0], label=f"{symbol}, the sum")
     terms = sol.numbers["term_energy"].values
-    _draw_terms(ax, sol, terms - terms[0], linewidth=0.8)
+    _draw_terms(ax, sol, terms - terms[0], 0.8)
     heights = np.concatenate([np.asarray(line.get_ydata()) for line in ax.lines])
-    low, high = Bounds(-np.inf, np.inf, ("", ""), "").window(heights)
+    low, high = _UNKNOWN.window(heights)
     # below the curves, and the axis, there is room for a legend
     share = _ENTRY * len(ax.lines)
     ax.set_ylim(low - share / (1.0 - share) * (high - low), high)
@@ -188,11 +188,11 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     ax = panel(sol, ax, frames.subscripts(title(sol, name), "$_{%s}$"))
     values = sol.numbers[name].values
     _curve(ax, sol, values)
-    _scale(ax, values)
+    _set_scale(ax, values)
     return ax
 
 
-def _scale(ax: Axes, values: Array, least: float = 0.0) -> None:
+def _set_scale(ax: Axes, values: Array, least: float = 0.0) -> None:
     """Logarithmic where values are wide apart, and above what is least; else linear with 0."""
     if frames.is_wide(values, least):
         ax.set_yscale("log")
@@ -276,14 +276,13 @@ def nodes(sol: Solution, ax: Axes | None = None) -> Axes:
     'time t'
     """
     ax = node_count(sol, ax)
-    pairs = zip(sol.t, sol.measures, strict=True)
-    moving = [(t, m) for t, m in pairs if isinstance(m, LineFlowMap)]
-    drawn = [-float(m.expansion[m.weights > 0.0].min()) / (m.dim - 1) for _, m in moving]
+    moving = [(t, m) for t, m in sol if isinstance(m, LineFlowMap)]
     if not moving:
         return ax
+    contraction = [-float(m.expansion[m.weights > 0.0].min()) / (m.dim - 1) for _, m in moving]
+    heights = np.array(contraction) / np.log(10.0)
     right = ax.twinx()
-    right.plot([t for t, _ in moving], np.array(drawn) / np.log(10.0), "--", color=frames.ORANGE)
-    right.lines[0].set_linewidth(1.2)
+    right.plot([t for t, _ in moving], heights, "--", color=frames.ORANGE, linewidth=1.2)
     right.set_ylim(0.0, 1.1 * right.get_ylim()[1])
     right.set_ylabel("log₁₀ of contraction", fontsize=frames.NORMAL, color=frames.ORANGE)
     right.tick_params(labelsize=frames.SMALL, colors=frames.ORANGE)
@@ -294,23 +293,25 @@ def nodes(sol: Solution, ax: Axes | None = None) -> Axes:
 def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
     """The number of nodes alone; grey, the size of the space of densities before."""
     ax = panel(sol, ax, "number of nodes")
-    if not isinstance(sol.final, FlowMap):
+    if not _has_nodes(sol):
         raise ValueError(f"sol must hold flow maps, got {shown(sol)}")
     series = [measure.space for measure in sol.measures if isinstance(measure, Density)]
     # once a flow map has taken over, it stays
     count = len(series)
-    flows: Any = sol.measures[count:]
-    values = np.array(
-        [space.size for space in series] + [len(flow.weights) for flow in flows], dtype=np.float64
-    )
-    _curve(ax, sol, np.append(np.full(count, np.nan), values[count:]))
+    sizes = [space.size for space in series]
+    counts = [len(flow.weights) for flow in sol.measures[count:]]
+    _curve(ax, sol, np.append(np.full(count, np.nan), counts))
     if series:
         line = "-" if count > 1 else "."
-        ax.plot(sol.t[:count], values[:count], line, color=frames.GREY, linewidth=1.4)
+        ax.plot(sol.t[:count], sizes, line, color=frames.GREY, linewidth=1.4)
         name = f"grey: series, {series[0].size_name}"
         frames.write(ax, name, (0.98, 0.03), ax.transAxes, ha="right")
-    ax.set_ylim(0.0, 1.1 * values.max())
+    ax.set_ylim(0.0, 1.1 * max(sizes + counts))
     return ax
+
+
+def _has_nodes(sol: Solution) -> bool:
+    return isinstance(sol.final, FlowMap)
 
 
 def _tolerance(ax: Axes, tolerance: float, values: Array) -> None:
@@ -351,12 +352,10 @@ def panel(sol: Solution, ax: Axes | None, title: str) -> Axes:
     """Axes over t with this title; new ones if omitted."""
     check(sol)
     ax = frames.new_axes() if ax is None else frames.check_axes(ax, set())
-    ax.set_title(title, fontsize=frames.NORMAL, loc="left", pad=4)
-    ax.set_xlabel("time t", fontsize=frames.NORMAL)
-    ax.tick_params(labelsize=frames.SMALL)
+    frames.head(ax, title)
+    frames.label_axes(ax, "time t")
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     ax.yaxis.get_offset_text().set_fontsize(frames.SMALL)
-    ax.spines[["top", "right"]].set_visible(False)
     if len(sol.t) > 1:
         ax.set_xlim(sol.t[0], sol.t[-1])
     if frames.is_decades(sol.t):
@@ -369,9 +368,9 @@ def panel(sol: Solution, ax: Axes | None, title: str) -> Axes:
 def along(ax: Axes, t: ArrayLike) -> Array:
     """The places of times on the axis of t, from 0 at its left end to 1; earlier ones at 0."""
     ends = np.array(ax.get_xlim())
-    times, scale = np.clip(t, *ends), np.log if ax.get_xscale() == "log" else np.asarray
-    left, right = scale(ends)
-    return np.asarray((scale(times) - left) / (right - left))
+    on_axis = np.log if ax.get_xscale() == "log" else np.asarray
+    left, right = on_axis(ends)
+    return np.asarray((on_axis(np.clip(t, *ends)) - left) / (right - left))
 
 
 class Bounds(NamedTuple):
@@ -396,6 +395,9 @@ class Bounds(NamedTuple):
         return low - margin, high + margin
 
 
+_UNKNOWN = Bounds(-np.inf, np.inf, ("min", "max"), "")
+
+
 def bounds(sol: Solution, name: str) -> Bounds:
     """Between what an energy, or its share, lies; -inf and inf where that is not known, as of sums.
 
@@ -406,9 +408,9 @@ def bounds(sol: Solution, name: str) -> Bounds:
     energy, about = known.energy_functional, sol.numbers[name].attrs
     is_share = about.get("role") == "share"
     if energy is None or known.varies or not energy.has_bounds:
-        return Bounds(-np.inf, np.inf, ("min", "max"), "")
+        return _UNKNOWN
     if not (is_share or about.get("symbol") == energy.symbol):
-        return Bounds(-np.inf, np.inf, ("min", "max"), "")
+        return _UNKNOWN
     kernel, called = energy.kernel, "share" if is_share else energy.symbol
     names, beta = (f"{called}(σ)", f"{called}(δ)"), energy.beta
     if kernel is not None and kernel.growth is None:
@@ -418,8 +420,8 @@ def bounds(sol: Solution, name: str) -> Bounds:
         ends, logs = np.array(limits), np.zeros(2)
     elif energy.form is not None:
         why, names = "|⟨x, Dy⟩| is at most the norm of D.", ("min", "max")
-        values = np.linalg.eigvalsh(np.atleast_2d(energy.form))
-        sizes = float(np.abs(values).max()) * np.array([-1.0 if values[0] < 0.0 else 0.0, 1.0])
+        spectrum = np.linalg.eigvalsh(np.atleast_2d(energy.form))
+        sizes = float(np.abs(spectrum).max()) * np.array([-1.0 if spectrum[0] < 0.0 else 0.0, 1.0])
         half = 0.5 / (beta or 1.0)
         ends, logs = half * (sizes if beta == 0.0 else np.ones(2)), beta * sizes
     else:
@@ -430,8 +432,8 @@ def bounds(sol: Solution, name: str) -> Bounds:
         lower = (half * log_first, 0.0) if energy.entropic else (half * (beta > 0.0), log_first)
         ends, logs = np.transpose([lower, (energy.dirac, energy.log_dirac)])
     with np.errstate(over="ignore", under="ignore"):
-        found = ends * np.exp(logs - (energy.log_dirac if is_share else 0.0))
-    low, high = np.sort(found / energy.dirac) if is_share else found
+        values = ends * np.exp(logs - (energy.log_dirac if is_share else 0.0))
+    low, high = np.sort(values / energy.dirac) if is_share else values
     return Bounds(float(low), float(high), names, why)
 
 
@@ -502,7 +504,7 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
             ax.fill_between(t, low, upper, color=colour, alpha=0.25, linewidth=0.0)
             upper = np.where(np.isfinite(upper), upper, values)
         heights += [values, upper]
-    _scale(ax, np.concatenate(heights), _ROUNDING)
+    _set_scale(ax, np.concatenate(heights), _ROUNDING)
     ax.legend(**frames.LEGEND, handlelength=1.4)
     return ax
 
@@ -556,25 +558,22 @@ def betas_in_time(sol: Solution) -> dict[str, TimeDependent]:
 def _betas(sol: Solution, ax: Axes | None = None) -> Axes:
     """β over t, between saves, too; a line for each term that has one of its own."""
     ax, t = panel(sol, ax, "β(t)"), np.linspace(sol.t[0], sol.t[-1], _SMOOTH)
-    betas, lines = betas_in_time(sol), []
-    for (label, beta), (colour, dash) in zip(betas.items(), cycle(LINES), strict=False):
-        values = [float(beta(time)) for time in t]
-        lines += ax.plot(t, values, dash, color=colour, linewidth=1.4, label=label)
-    _scale(ax, np.concatenate([line.get_ydata() for line in lines]))
-    if len(lines) > 1:
+    betas = betas_in_time(sol)
+    values = np.array([[beta(time) for time in t] for beta in betas.values()])
+    for label, row, (colour, dash) in zip(betas, values, cycle(LINES), strict=False):
+        ax.plot(t, row, dash, color=colour, linewidth=1.4, label=label)
+    _set_scale(ax, values)
+    if len(betas) > 1:
         ax.legend(**frames.LEGEND, handlelength=1.4)
     return ax
 
 
 # in the order of their panels, with what tells whether a run has them
-_CURVES: dict[str, tuple[Draw, Callable[[Solution], Any]]] = {
+_CURVES: dict[str, tuple[Draw, Callable[[Solution], object]]] = {
     "energy": (energy, energy_name),
     "dissipation": (dissipation, lambda sol: with_role(sol.numbers, *RATES)),
-    "nodes": (node_count, lambda sol: isinstance(sol.final, FlowMap)),
-    "resolution": (
-        resolution,
-        lambda sol: isinstance(sol.final, Density) and "tail" in sol.numbers,
-    ),
+    "nodes": (node_count, _has_nodes),
+    "resolution": (resolution, lambda sol: "tail" in sol.numbers and not _has_nodes(sol)),
     "distances": (distances, monitored),
     "beta": (_betas, betas_in_time),
 }
@@ -604,20 +603,21 @@ def curve(sol: Solution, name: str | None = None, ax: Axes | None = None) -> Axe
         return _CURVES[name][0](sol, ax)
     name = one_of("name", name, sorted({*pictures, *_over_t(sol), *over_terms}))
     ax = panel(sol, ax, name)
-    if name not in over_terms:
+    if name in over_terms:
+        _draw_terms(ax, sol, sol.numbers[name].values)
+        ax.legend(**frames.LEGEND, handlelength=1.4)
+    else:
         line = "-" if len(sol.t) > 1 else "o"
         ax.plot(sol.t, sol.numbers[name].values, line, color=frames.BLUE)
-        return ax
-    _draw_terms(ax, sol, sol.numbers[name].values)
-    ax.legend(**frames.LEGEND, handlelength=1.4)
     return ax
 
 
-def _draw_terms(ax: Axes, sol: Solution, values: Array, **look: Any) -> None:
+def _draw_terms(ax: Axes, sol: Solution, values: Array, width: float | None = None) -> None:
     """A line for each term of values (t, term), with a label that says which it is."""
     owner = sol.dynamics if sol.energy is None else sol.energy
     names = term_names(owner) or [""] * values.shape[1]
-    for i, (row, term, style) in enumerate(zip(values.T, names, cycle(_TERM_LINES), strict=False)):
-        colour, dash = style
+    for i, (row, term) in enumerate(zip(values.T, names, strict=False)):
+        colour, dash = _TERM_LINES[i % len(_TERM_LINES)]
+        line = dash if len(sol.t) > 1 else "o"
         called = shorten(f"{i}: {term}", _LONGEST, placeholder=" …")
-        ax.plot(sol.t, row, dash if len(sol.t) > 1 else "o", color=colour, label=called, **look)
+        ax.plot(sol.t, row, line, color=colour, label=called, linewidth=width)

@@ -16,7 +16,6 @@ from meanfield.typing import Array
 if TYPE_CHECKING:
     import xarray as xr
 
-_LINES = ("-", "--")
 # a comparison is drawn by these, and a sweep by default
 _DISTANCES = {"w1": "$W_1$", "mmd": "mmd", "mean_difference": "distance of the means"}
 _FIRST = (
@@ -57,7 +56,7 @@ def comparison(ds: xr.Dataset) -> Figure:
     figure = frames.new_figure(3.6 * (1 + len(names)), 2.8)
     *others, apart = figure.subplots(1, 1 + len(names), squeeze=False)[0]
     for name, ax in zip(names, others, strict=True):
-        for run, colour, line in zip(ds["run"].values, frames.CYCLE, _LINES, strict=False):
+        for run, colour, line in zip(ds["run"].values, frames.CYCLE, ("-", "--"), strict=False):
             values = ds[name].sel(run=run)
             label = f"{run}" if values.notnull().any() else f"{run} has none"
             ax.plot(ds["t"], values, line, color=colour, label=label)

@@ -348,9 +348,8 @@ def ring(ax: Any, angles: Array, heights: Array, scale: Normalize, bottom: float
 def _ticks(scale: Normalize) -> Array:
     """The uniform density 1 and a round number below the largest density."""
     largest = float(scale.vmax or 1.0)
-    exponent = np.floor(np.log10(largest))
-    leading = np.floor(largest / 10.0**exponent)
-    return np.unique([1.0, leading * 10.0**exponent])
+    power = 10.0 ** np.floor(np.log10(largest))
+    return np.unique([1.0, np.floor(largest / power) * power])
 
 
 def profile(ax: Axes, angles: Array, law: Array, dim: int, scale: Normalize) -> None:

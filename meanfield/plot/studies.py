@@ -62,10 +62,8 @@ def energy_extremisers(ds: xr.Dataset) -> Figure:
     frames.check_dataset(ds, "energy_extremisers on the circle", needed, (), ("beta",))
     drawn = np.flatnonzero(np.isfinite(ds["density"].values).all(axis=1))
     if len(drawn) == 0:
-        raise ValueError(
-            f"ds must have a matrix with a density of least energy, got "
-            f"{ds['least_kind'].values.tolist()}"
-        )
+        kinds = ds["least_kind"].values.tolist()
+        raise ValueError(f"ds must have a matrix with a density of least energy, got {kinds}")
     figure = frames.new_figure(5.6, 4.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     colours = colormaps["viridis"](np.linspace(_DARK, _LIGHT, len(drawn)))
@@ -205,11 +203,10 @@ def _legend(states: xr.Dataset) -> list[Line2D]:
     return lines + [Line2D([], [], marker=mark, label=text, **dots) for mark, text in marks]
 
 
-_OVER_T = "t", "energy_share", "n_clusters", "cluster_angle", "cluster_mass", "merging_time"
-_OF_RUNS = (
-    *("plateau_start", "plateau_end", "plateau_n_clusters"),
+_OF_METASTABILITY = (
+    *("t", "energy_share", "n_clusters", "cluster_angle", "cluster_mass", "merging_time"),
+    *("plateau_start", "plateau_end", "plateau_n_clusters", "beta", "dynamics"),
     *("grown_degree", "growth_rate_predicted", "predicted_degree", "largest_growth_rate"),
-    *("beta", "dynamics"),
 )
 # area of the dot of a cluster of mass 1, in points²
 _AREA = 30.0
@@ -248,7 +245,7 @@ def metastability(ds: xr.Dataset, run: int = 0) -> Figure:
     >>> len(metastability(ds).axes) > 0
     True
     """
-    frames.check_dataset(ds, "metastability", _OVER_T + _OF_RUNS, ("run",))
+    frames.check_dataset(ds, "metastability", _OF_METASTABILITY, ("run",))
     of_run = ds.isel(run=integer("run", run, low=0, high=ds.sizes["run"] - 1))
     # the study's t has a unit of its own in each run, its `time` is that of the plateaus
     times = np.asarray(of_run["time" if "time" in of_run else "t"].values, dtype=np.float64)
@@ -262,8 +259,7 @@ def metastability(ds: xr.Dataset, run: int = 0) -> Figure:
     axes[0].set_xlim(np.nanmin(times[times > 0.0]), np.nanmax(times))
     _draw_energy(axes[0], times, of_run["energy_share"].values)
     _angles(axes[1], times, of_run["cluster_angle"].values, of_run["cluster_mass"].values)
-    plateaus = [of_run[f"plateau_{name}"].values for name in ("start", "end", "n_clusters")]
-    _plateaus(axes, *plateaus)
+    _plateaus(axes, of_run)
     for time in of_run["merging_time"].dropna("merger").values:
         axes[1].axvline(time, color=frames.ORANGE, linewidth=0.6, zorder=1)
     status = str(of_run["status"].item()) if "status" in of_run else "finished"
@@ -312,11 +308,11 @@ def _angles(ax: Axes, times: Array, angles: Array, masses: Array) -> None:
     frames.label_axes(ax, "time t (vertical lines: clusters merge)", "angles of clusters")
 
 
-def _plateaus(axes: Sequence[Axes], starts: Array, ends: Array, counts: Array) -> None:
+def _plateaus(axes: Sequence[Axes], of_run: xr.Dataset) -> None:
     left, right = np.log(axes[0].get_xlim())
-    for start, end, count in zip(starts, ends, counts, strict=True):
-        if not np.isfinite([start, end, count]).all():
-            continue
+    columns = [of_run[f"plateau_{name}"].values for name in ("start", "end", "n_clusters")]
+    plateaus = np.transpose(columns)
+    for start, end, count in plateaus[np.isfinite(plateaus).all(axis=1)]:
         for ax in axes:
             ax.axvspan(start, end, color="0.93", linewidth=0.0, zorder=0)
         room = np.log(end / start) / (right - left)
@@ -456,7 +452,6 @@ def _flows(ax: Axes, of_beta: xr.Dataset) -> None:
 
 
 _BINS = 80
-_COLUMN, _ROW = 1.5, 1.35
 
 
 def inner_products(
@@ -497,7 +492,7 @@ def inner_products(
     columns = lengths.pop()
     if titles is not None and (is_single(titles) or len(titles) != columns):
         raise ValueError(f"titles must be {columns}, one for each column, got {shown(titles)}")
-    figure = frames.new_figure(_COLUMN * columns + 0.6, _ROW * len(rows) + 0.3)
+    figure = frames.new_figure(1.5 * columns + 0.6, 1.35 * len(rows) + 0.3)
     axes = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
     for line, (name, measures) in zip(axes, rows.items(), strict=True):
         for ax, measure in zip(line, measures, strict=True):
@@ -561,8 +556,8 @@ def limits_without_normalisation(ds: xr.Dataset) -> Figure:
     needed = "trajectory", "n_distinct", "off", "t", "case"
     frames.check_dataset(ds, "limits_without_normalisation", needed, ("case",), ("beta",))
     figure = frames.new_figure(10.0, 3.2)
-    axes = figure.subplots(1, ds.sizes["case"])
-    for ax, case in zip(axes, ds["case"].values, strict=True):
+    cases = ds["case"].values
+    for ax, case in zip(figure.subplots(1, len(cases)), cases, strict=True):
         _paths(ax, ds.sel(case=case), str(case))
     handles = [
         Line2D([], [], color=frames.BLUE, linewidth=0.6, label="trajectories"),
@@ -595,10 +590,8 @@ def _paths(ax: Axes, of_case: xr.Dataset, case: str) -> None:
     ax.set_aspect("auto" if case == "hyperplanes" else "equal", adjustable="datalim")
 
 
-_MOST_COLUMNS = 3
 # values of β at which the curve t*(β) is drawn
 _FINE = 100
-_WIDTH, _HEIGHT = 2.4, 2.1
 
 
 def phase_diagram(ds: xr.Dataset | Sequence[xr.Dataset]) -> Figure:
@@ -637,7 +630,7 @@ def phase_diagram(ds: xr.Dataset | Sequence[xr.Dataset]) -> Figure:
             values = diagram[name].values
             if len(values) < 2:
                 raise ValueError(f"ds must have at least 2 values of {name}, got {values}")
-    figure, axes = frames.new_panels(len(diagrams), _MOST_COLUMNS, (_WIDTH, _HEIGHT), (1.0, 0.5))
+    figure, axes = frames.new_panels(len(diagrams), 3, (2.4, 2.1), (1.0, 0.5))
     panels = list(axes.ravel())
     for ax, diagram in zip(panels, diagrams, strict=False):
         mesh = _shares(ax, diagram)

@@ -174,13 +174,11 @@ def _energy(ax: Axes, ds: xr.Dataset) -> None:
 def _parts(ax: Axes, ds: xr.Dataset) -> None:
     """Draw the change of energy by each half of a layer, and the residual of first order."""
     part = at_known_beta(ds).sel(subset=_ALL_TOKENS)
-    beta = float(part["beta"])
+    halves, beta = ds["half"].values.astype(str), float(part["beta"])
     title = f"change of $E_β$ / $E_β$(δ) by each half of a layer, β = {beta:.3g}"
     _label(ax, "layer", "", title)
-    halves = [str(half) for half in ds["half"].values]
     width = 0.8 / len(halves)
-    colours = dict(zip(halves, (frames.BLUE, frames.ORANGE), strict=False))
-    for i, (half, colour) in enumerate(colours.items()):
+    for i, (half, colour) in enumerate(zip(halves, frames.CYCLE, strict=False)):
         row = part.sel(half=half)
         at = ds["layer"].values + (i - 0.5 * (len(halves) - 1)) * width
         ax.bar(at, row["energy_change"], width, color=colour, label=half)
