@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -46,17 +47,17 @@ class ShownFields(Listed):
 class Shown(Listed):
     """An object that a notebook shows as a card: its numbers and a small picture."""
 
-    _plot: ClassVar[Callable[[], Any]]
+    _plot: ClassVar[Callable[[], ModuleType]]
 
     def _repr_html_(self) -> str:
-        html: str = Shown._plot().card(self)
+        html: str = Shown._plot().runs.card(self)
         return html
 
 
 class ShownMeasure(Shown):
     """A measure that draws itself."""
 
-    def plot(self: Any, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the measure, see `plot.density`.
 
         Parameters
@@ -88,7 +89,7 @@ class ShownMeasure(Shown):
 class ShownRun(Shown):
     """A run that draws its numbers and moves its measure."""
 
-    def plot(self: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
+    def plot(self, name: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw a number of the run over t; `plot.solution` draws the whole run.
 
         Parameters
@@ -117,11 +118,11 @@ class ShownRun(Shown):
         >>> mf.evolve(mu, mf.SA(1.0), 1.0).plot("mass").get_title(loc="left")
         'mass'
         """
-        drawn: Axes = Shown._plot().curve(self, name, ax)
+        drawn: Axes = Shown._plot().curves.curve(self, name, ax)
         return drawn
 
     def animate(
-        self: Any, ax: Axes | None = None, *, frames: int | None = None, fps: float = 10.0
+        self, ax: Axes | None = None, *, frames: int | None = None, fps: float = 10.0
     ) -> FuncAnimation:
         """Move the measure through the saved times, see `plot.animation`.
 

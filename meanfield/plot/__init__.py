@@ -7,12 +7,10 @@ docs/decisions/plot.md says why its files are as they are.
 
 # it looks at the folder before matplotlib is imported
 import meanfield.plot._door
-from meanfield.plot.curves import curve as curve
 from meanfield.plot.curves import dissipation, distances, energy, nodes, resolution
 from meanfield.plot.datasets import comparison, sweep
 from meanfield.plot.movies import animation, movie
 from meanfield.plot.panels import density
-from meanfield.plot.runs import card as card
 from meanfield.plot.runs import save, solution
 from meanfield.plot.studies import (
     causal_limit,
