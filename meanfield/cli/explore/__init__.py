@@ -29,18 +29,18 @@ from meanfield.cli.case import Case, overridden, toml_value
 from meanfield.cli.report.curves import over_t
 from meanfield.cli.report.document import filled, measure_views, part_of_page, plotly_script
 from meanfield.cli.report.measures import POINT_RADIUS
-from meanfield.cli.report.view import View, packed, places
+from meanfield.cli.report.view import Part, View, packed, places
 from meanfield.evolution import Solution
 from meanfield.evolution.checkpoint import Checkpoint
 from meanfield.evolution.loop import solve
 from meanfield.evolution.recorder import with_role
 from meanfield.evolution.run import Run
-from meanfield.measures import AnyMeasure, Particles, SphereFlowMap
+from meanfield.measures import AnyMeasure, Particles
 from meanfield.measures.clusters import clusters
 from meanfield.plot.curves import followed_beta
 from meanfield.plot.frames import BLUE, GREEN, SKY, subscripts
 from meanfield.plot.panels import look
-from meanfield.spaces import Sphere, geometry
+from meanfield.spaces import geometry
 from meanfield.typing import Array
 
 # seconds between two words of how far a run is, and to the first picture of its saves
@@ -62,7 +62,7 @@ _ROOM = 20_000_000
 # bytes of a request: controls have a line of text at most
 _LONGEST_REQUEST = 1 << 16
 # keys of a case, or "bumps", "kappa", "n" and "dim" for tables and tokens, with their titles; then
-# options, or what a slider begins with, its ends and its step
+# the words of a choice, or what a slider begins with, its ends and its step
 CONTROLS: dict[str, tuple[Any, ...]] = {
     "law.bumps": ("number of bumps (0: the law of the case)", 3, 0, 8, 1),
     "law.kappa": ("concentration κ of the bumps", 4, 0.5, 40, 0.5),
@@ -81,7 +81,7 @@ CONTROLS: dict[str, tuple[Any, ...]] = {
 _SIZES = "law.bumps", "measure.dim", "run.n"
 
 
-def law_table(dim: int, number: int, kappa: float) -> dict[str, Any]:
+def law_table(dim: int, number: int, kappa: float) -> Part:
     """The law of a case: bumps, each of 0.8 times the mass of the one before.
 
     Examples
@@ -100,7 +100,7 @@ def law_table(dim: int, number: int, kappa: float) -> dict[str, Any]:
     return {"type": "Mixture", "laws": laws, "weights": masses.tolist(), "unit_mass": True}
 
 
-def measure_table(dim: int, kind: str) -> dict[str, Any]:
+def measure_table(dim: int, kind: str) -> Part:
     """The measure of a case, small at first: a density grows where it has to."""
     if kind == "Particles":
         return {"type": kind, "n": CONTROLS["run.n"][1]}
@@ -113,7 +113,7 @@ def measure_table(dim: int, kind: str) -> dict[str, Any]:
     return {"type": kind, "space": space} | ({"max_size": 63} if dim == 3 else {})
 
 
-def multiplied(table: Any, factor: float) -> Any:
+def multiplied(table: object, factor: float) -> object:
     """A table of a dynamics with every β in it multiplied, those of its terms and layers, too.
 
     Examples
@@ -121,14 +121,16 @@ def multiplied(table: Any, factor: float) -> Any:
     >>> multiplied({"terms": [{"type": "SA", "beta": 4.0}, {"type": "USA", "beta": 1.0}]}, 0.5)
     {'terms': [{'type': 'SA', 'beta': 2.0}, {'type': 'USA', 'beta': 0.5}]}
     """
-    if isinstance(table, list):
-        return [multiplied(entry, factor) for entry in table]
-    if not isinstance(table, dict):
-        return table
-    changed = {key: multiplied(entry, factor) for key, entry in table.items()}
+    match table:
+        case list():
+            return [multiplied(entry, factor) for entry in table]
+        case dict():
+            changed = {key: multiplied(entry, factor) for key, entry in table.items()}
+        case _:
+            return table
     match table.get("beta"):
         case {"values": values}:
-            changed["beta"]["values"] = [factor * value for value in values]
+            changed["beta"] = {**table["beta"], "values": [factor * value for value in values]}
         case float() | int() as beta:
             changed["beta"] = factor * beta
     return changed
@@ -137,11 +139,13 @@ def multiplied(table: Any, factor: float) -> Any:
 def preview_of(case: Case) -> Case | None:
     """On S² a case that is run within seconds for a first look; None where the case itself is."""
     measure = case.build()[0]
-    is_slow = isinstance(measure, SphereFlowMap)
-    is_slow = is_slow or isinstance(getattr(measure, "space", None), Sphere)
+    is_on_sphere = measure.dim == 3 and measure.axis is None
+    is_slow = is_on_sphere and case.tables.measure.made is not Particles
     return case.replace(_PREVIEW) if is_slow else None
 
 
+# a line of the answer to a page is told by it
+_Tell = Callable[[Part], None]
 # the runs of a measure and of tokens over it, and the masses of clusters at each save of the first
 _Solved = tuple[list[Solution], list[Array]]
 
@@ -180,7 +184,7 @@ def energy_of(sol: Solution) -> tuple[Array, str]:
 
 def lay_over(view: View, tokens: Sequence[AnyMeasure], axis: Array | None) -> None:
     """Tokens over the picture of a measure: dots on a sphere, strokes at their angles on a line."""
-    dots: dict[str, Any] = {"mode": "markers", "hoverinfo": "skip", "name": "tokens"}
+    dots: Part = {"mode": "markers", "hoverinfo": "skip", "name": "tokens"}
     if "scene" in view.layout:
         dots |= {"type": "scatter3d", "marker": {"color": SKY, "size": 3.5}}
         shown = [places(POINT_RADIUS * some.points) for some in tokens]
@@ -243,7 +247,7 @@ class Explorer:
             program=part_of_page("report/figures.js") + part_of_page("explore/page.js"),
         )
 
-    def moved(self, changed: Mapping[str, Any]) -> tuple[Case, dict[str, Any]]:
+    def moved(self, changed: Mapping[str, object]) -> tuple[Case, Part]:
         """The case where some controls are moved, and of what use they are then.
 
         Raises
@@ -270,7 +274,7 @@ class Explorer:
         used = [key for key in settings if key not in unused]
         with suppress(ValueError):
             settings["dynamics.kernel"] = toml_value(f"[{settings['dynamics.kernel']}]")
-        factor, changes = settings.pop("dynamics.betas"), dict[str, Any]()
+        factor, changes = settings.pop("dynamics.betas"), dict[str, object]()
         if "dynamics.betas" in used and factor != 1:
             number("dynamics.betas", factor, low=0)
             changes["dynamics"] = multiplied(self._given["dynamics"], factor)
@@ -298,7 +302,7 @@ class Explorer:
         case = Case(text, folder=self.base.folder, name="case")
         return case, {"toml": text, "used": used, "bumps": most}
 
-    def _values(self, changed: Any) -> dict[str, Any]:
+    def _values(self, changed: object) -> dict[str, Any]:
         """The values of all controls, where some are moved.
 
         Raises
@@ -322,8 +326,8 @@ class Explorer:
 
     def run(
         self,
-        changed: Mapping[str, Any],
-        tell: Callable[[dict[str, Any]], None],
+        changed: Mapping[str, object],
+        tell: _Tell,
         check: Callable[[], None],
         is_log: bool | None = None,
     ) -> None:
@@ -342,13 +346,13 @@ class Explorer:
                 due = time.monotonic() + _BETWEEN_WORDS
                 tell({"said": f"{phase}t = {t:.3g} …"})
 
-        def show(picture: dict[str, Any]) -> None:
+        def show(picture: Part) -> None:
             tell(picture | {"early": True, "said": f"{phase}t = {picture['t'][-1]:.3g} …"})
 
         try:
             case, about = self.moved(changed)
             tell(about)
-            n = {**self.start, **changed}["run.n"]
+            n = self._values(changed)["run.n"]
             with self._turn(check, tell):
                 last, count, solved = self._last
                 if (last, count) != (case, n):
@@ -367,7 +371,7 @@ class Explorer:
         except (ValueError, ArithmeticError, MemoryError) as error:
             tell({"said": one_line(str(error)), "bad": True, "done": True})
 
-    def figure(self, changed: Mapping[str, Any], check: Callable[[], None]) -> bytes:
+    def figure(self, changed: Mapping[str, object], check: Callable[[], None]) -> bytes:
         """The figure of `meanfield plot`, as a PDF; `check` as in `run`."""
         case, _ = self.moved(changed)
         drawn = io.BytesIO()
@@ -381,9 +385,7 @@ class Explorer:
         return drawn.getvalue()
 
     @contextmanager
-    def _turn(
-        self, check: Callable[[], None], tell: Callable[[dict[str, Any]], None]
-    ) -> Iterator[None]:
+    def _turn(self, check: Callable[[], None], tell: _Tell) -> Iterator[None]:
         """Inside, no other run is made; who has to wait is told so."""
         if not self.lock.acquire(blocking=False):
             tell({"said": "waits until a run before it ends …"})
@@ -399,7 +401,7 @@ def _solved(
     case: Case,
     n: int,
     step: Callable[[float], None],
-    show: Callable[[dict[str, Any]], None],
+    show: _Tell,
     is_log: bool | None,
 ) -> _Solved:
     """The runs of the measure and of n tokens over it, and the masses of clusters.
@@ -420,7 +422,7 @@ def _solved(
     return [sol, *sols], saves.masses
 
 
-def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> dict[str, Any]:
+def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> Part:
     """The measure, tokens over it, energies, clusters, and numbers at each time."""
     sol = sols[0]
     names = ["measure", *(f"{len(run.final.weights)} tokens" for run in sols[1:])]
@@ -463,7 +465,7 @@ def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> 
     return answer | {"t": t.tolist(), "views": pictures, "numbers": numbers, "notes": notes}
 
 
-def _nothing(_: Any) -> None:
+def _nothing(_: object) -> None:
     """Show a picture to nobody."""
 
 
@@ -478,17 +480,17 @@ def _listed(masses: Array) -> str:
     return " ".join([f"{mass:.3f}" for mass in masses[:5]] + ["…"] * (len(masses) > 5))
 
 
-def _numbers(told: Mapping[str, Any]) -> str:
-    return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in told.items())
+def _numbers(entries: Mapping[str, str]) -> str:
+    return "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in entries.items())
 
 
 def _control(key: str, value: Any) -> str:
     """A control with its title, and what it begins with; a slider may begin beyond its ends."""
     (title, first, *how), shown = CONTROLS[key], escape(str(value))
     if key.endswith(".type"):
-        options = dict.fromkeys([value, first, *how])
-        made = "".join(f"<option>{escape(option)}</option>" for option in options)
-        return f'<label>{title}<select name="{key}">{made}</select></label>'
+        words = dict.fromkeys([value, first, *how])
+        choices = "".join(f"<option>{escape(word)}</option>" for word in words)
+        return f'<label>{title}<select name="{key}">{choices}</select></label>'
     if not how:
         return f'<label>{title}<input name="{key}" type="text" value="{shown}"></label>'
     low, high, step = min(how[0], value), max(how[1], value), how[2]
@@ -504,7 +506,7 @@ class _Server(ThreadingHTTPServer):
         self.page = explorer.page().encode()
         super().__init__(("127.0.0.1", port), _Answer)
 
-    def handle_error(self, *_: Any) -> None:
+    def handle_error(self, *_: object) -> None:
         """Say in a line what an answer failed by, and nothing of a page that has gone."""
         error = sys.exception()
         if not isinstance(error, OSError):
@@ -581,14 +583,14 @@ class _Answer(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.end_headers()
 
-    def _tell(self, line: dict[str, Any]) -> None:
+    def _tell(self, line: Part) -> None:
         self.wfile.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
     def _check(self) -> None:
         if self.server.ends or select([self.connection], [], [], 0.0)[0]:
             raise ConnectionAbortedError("the page has closed its connection")
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_: object) -> None:
         """Nothing: the terminal is the user's."""
 
 
@@ -612,7 +614,7 @@ def door(address: str) -> Iterator[str]:
         yield page.as_uri()
 
 
-def serve(case: Case | None, port: int, ready: Callable[[str], Any]) -> None:
+def serve(case: Case | None, port: int, ready: Callable[[str], object]) -> None:
     """Serve the page to this machine alone, until Ctrl-C; `ready` is told its address.
 
     The address has a token, without which nothing is shown.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meanfield.cli.report.view import LINE, View, axis, base_layout, heading, log_axis, packed
+from meanfield.cli.report.view import LINE, Part, View, axis, base_layout, heading, log_axis, packed
 from meanfield.dynamics.titles import term_titles
 from meanfield.dynamics.with_energy import adapt_with
 from meanfield.evolution import Solution
@@ -17,6 +17,9 @@ from meanfield.evolution.recorder import LOWER, MOST_TERMS, PROVED, UPPER, with_
 from meanfield.plot import curves, frames
 from meanfield.plot.frames import ORANGE
 from meanfield.typing import Array
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def monotone_energy(sol: Solution) -> tuple[str, int] | None:
@@ -68,7 +71,7 @@ def curve_views(sol: Solution) -> list[View]:
     return views
 
 
-def comparison_views(ds: Any, labels: Sequence[str]) -> list[View]:
+def comparison_views(ds: xr.Dataset, labels: Sequence[str]) -> list[View]:
     """The numbers of two runs, a curve for each, and the distance between the runs."""
     views = []
     untold = {f"{name}{end}" for name in ds.data_vars for end in (LOWER, UPPER, PROVED)}
@@ -112,7 +115,7 @@ def _energy(sol: Solution, name: str) -> View:
     return over_t(name, title, sol.t, {name: values}, scale, shapes=shapes)
 
 
-def _window(values: Array) -> dict[str, Any]:
+def _window(values: Array) -> Part:
     """From below the lowest of all values to above the highest."""
     return {"range": list(curves.Bounds(-np.inf, np.inf, ("", ""), "").window(values))}
 
@@ -127,7 +130,7 @@ def _of_terms(sol: Solution, name: str) -> dict[str, Array]:
     return dict(zip(called, columns, strict=True))
 
 
-def _level(value: float) -> dict[str, Any]:
+def _level(value: float) -> Part:
     line = {"color": LINE, "width": 1, "dash": "dash"}
     ends = {"x0": 0, "x1": 1, "y0": value, "y1": value}
     return {"type": "line", "xref": "paper", **ends, "line": line}
@@ -142,7 +145,7 @@ def _rate(sol: Solution) -> View:
     return over_t(name, title, sol.t, numbers, scale, has_legend=bool(terms))
 
 
-def scale_of(values: Array) -> dict[str, Any]:
+def scale_of(values: Array) -> Part:
     """The scale of an axis: logarithmic if positive values are wide apart, else from 0."""
     known = values[np.isfinite(values)]
     if frames.is_wide(known):
@@ -166,7 +169,7 @@ def _distances(sol: Solution) -> View:
     return over_t("distances", title, sol.t, numbers, scale, bands=bands, has_legend=True)
 
 
-def _band(t: Array, ends: tuple[Array, Array], colour: str) -> list[Any]:
+def _band(t: Array, ends: tuple[Array, Array], colour: str) -> list[Part]:
     """From the lower to the upper bound of a bracket."""
     edges = (_line(t, end, "bound", colour) for end in ends)
     lower, upper = (edge | {"line": {"width": 0}, "showlegend": False} for edge in edges)
@@ -206,7 +209,7 @@ def _size(sol: Solution) -> View:
     return over_t("size", title, sol.t, {"size": values}, scale, shape="hv")
 
 
-def _line(t: Array, values: Array, name: str, colour: str, **style: Any) -> dict[str, Any]:
+def _line(t: Array, values: Array, name: str, colour: str, **style: object) -> Part:
     known = np.flatnonzero(np.isfinite(values))
     kept = known[frames.thinned(len(known), MOST_POINTS)]
     return {
@@ -225,16 +228,16 @@ def over_t(
     title: str,
     t: Array,
     numbers: dict[str, Array],
-    scale: dict[str, Any],
+    scale: Part,
     *,
     bands: Mapping[str, tuple[Array, Array]] | None = None,
-    shapes: Sequence[dict[str, Any]] = (),
-    further: Sequence[dict[str, Any]] = (),
+    shapes: Sequence[Part] = (),
+    further: Sequence[Part] = (),
     has_legend: bool = False,
-    **style: Any,
+    **style: object,
 ) -> View:
     """A figure of numbers over t, each a curve in its colour, some in a band of their bounds."""
-    traces: list[dict[str, Any]] = []
+    traces: list[Part] = []
     bands = bands or {}
     columns: dict[str, Array] = {}
     for (label, values), (colour, dash) in zip(numbers.items(), cycle(curves.LINES), strict=False):

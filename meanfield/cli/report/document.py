@@ -261,14 +261,14 @@ def _saves(sols: Sequence[Solution]) -> list[AnyMeasure]:
     return list(chain.from_iterable(sol.measures for sol in sols))
 
 
-def _drawn(measures: Sequence[Any], shared: Look, axis: Array | None) -> Drawn:
+def _drawn(measures: Sequence[AnyMeasure], shared: Look, axis: Array | None) -> Drawn:
     """The picture of a run; tokens about the axis of another run are drawn as that is."""
-    first = measures[0]
-    if isinstance(first, Particles) and (first.dim == 2 or axis is not None):
-        return angles_view(measures, shared, axis)
-    if projection(first) == "mollweide":
+    tokens = [measure for measure in measures if isinstance(measure, Particles)]
+    if tokens and (tokens[0].dim == 2 or axis is not None):
+        return angles_view(tokens, shared, axis)
+    if projection(measures[0]) == "mollweide":
         return sphere_view(measures, shared)
-    return (tokens_view if isinstance(first, Particles) else line_view)(measures, shared)
+    return tokens_view(tokens, shared) if tokens else line_view(measures, shared)
 
 
 def _outcome(sol: Solution) -> str:
@@ -381,16 +381,16 @@ def _case(text: str) -> str:
         return text
 
 
-def _without_folders(value: Any) -> Any:
+def _without_folders(value: object) -> Any:
     """Values of a case or an attribute; of absolute paths the name alone."""
-    if isinstance(value, dict):
-        return {_without_folders(key): _without_folders(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_without_folders(entry) for entry in value]
-    if isinstance(value, str):
-        for kind in PurePosixPath, PureWindowsPath:
-            if kind(value).is_absolute():
-                return kind(value).name
+    match value:
+        case dict():
+            return {_without_folders(key): _without_folders(part) for key, part in value.items()}
+        case list():
+            return [_without_folders(part) for part in value]
+        case str():
+            paths = (kind(value) for kind in (PurePosixPath, PureWindowsPath))
+            return next((path.name for path in paths if path.is_absolute()), value)
     return value
 
 
@@ -402,7 +402,7 @@ def _facts(sol: Solution) -> dict[str, str]:
     data, facts = sol.dataset, {}
     for name, value in data.attrs.items():
         if name not in _UNSHOWN:
-            is_table = isinstance(value, str) and value.startswith("{")
+            is_table = f"{value}".startswith("{")
             plain = _without_folders(json.loads(value) if is_table else value)
             facts[str(name)] = ", ".join(plain) if is_table else f"{plain}"
     counts = [name for name in ("steps", "evaluations") if name in data]

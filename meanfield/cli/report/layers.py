@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from html import escape
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -20,7 +19,6 @@ from meanfield.plot.trained import panels_of
 from meanfield.trained import Claim, claims
 from meanfield.trained.measure import SUBSETS, at_known_beta, subsets_of
 from meanfield.trained.temperature import LEAST_R2
-from meanfield.typing import NDArray
 
 # the caption below each panel
 _CAPTIONS = {
@@ -174,10 +172,7 @@ def _numbers(ds: xr.Dataset) -> str:
     at_beta, tables = at_known_beta(ds), []
     for subset in subsets_of(ds):
         part = at_beta.sel(subset=subset)
-        columns: dict[str, NDArray[Any]] = {
-            "layer": part["state"].values,
-            "state": part["stage"].values,
-        }
+        columns = {"layer": part["state"].values, "state": part["stage"].values}
         columns |= {heading: part[name].values for name, heading in _OF_STATES.items()}
         changes = {
             f"ΔE<sub>β</sub> by {escape(str(half))}": part["energy_change"].sel(half=half).values
@@ -197,7 +192,7 @@ def _numbers(ds: xr.Dataset) -> str:
     return "".join(tables)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: str | float) -> str:
     if isinstance(value, str):
         return escape(value)
     return f"{value:.4g}" if np.isfinite(value) else ""

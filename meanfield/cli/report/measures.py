@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import Any
 
 import numpy as np
 from matplotlib.colors import Normalize, to_hex
 
-from meanfield.cli.report.view import LINE, Frame, axis, base_layout, log_axis, packed, places
+from meanfield.cli.report.view import LINE, Frame, Part, axis, base_layout, log_axis, packed, places
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.plot import frames
 from meanfield.plot.panels import (
@@ -27,7 +26,7 @@ from meanfield.spaces.geometry import perpendicular, sphere_points
 from meanfield.typing import Array
 
 # data, layout, frames and notes of a view
-Drawn = tuple[list[dict[str, Any]], dict[str, Any], list[Frame], tuple[str, ...]]
+Drawn = tuple[list[Part], Part, list[Frame], tuple[str, ...]]
 
 _TURN = 2.0 * np.pi
 # nodes, or points of a grid, drawn at each time
@@ -41,7 +40,7 @@ def line_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     """The density around the circle or of the polar angle, and atoms as stems of their mass."""
     around, scale = measures[0].axis is None, shared.scale
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
-    data: list[dict[str, Any]] = [
+    data: list[Part] = [
         _uniform(around, low, measures[0].dim),
         _lines({"color": frames.BLUE, "width": 2}, fill="tozeroy", fillcolor="rgba(0,114,178,0.2)"),
         _lines({"color": frames.ORANGE, "width": 1.5}, hoverinfo="skip", yaxis="y2"),
@@ -55,7 +54,7 @@ def line_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     return data, layout, shown, _line_notes(measures, high)
 
 
-def angles_view(measures: Sequence[Any], shared: Look, axis: Array | None) -> Drawn:
+def angles_view(measures: Sequence[Particles], shared: Look, axis: Array | None) -> Drawn:
     """Tokens as a density is drawn: their histogram in place of the curve, a stroke for each."""
     around, scale = axis is None, shared.scale
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
@@ -65,7 +64,7 @@ def angles_view(measures: Sequence[Any], shared: Look, axis: Array | None) -> Dr
     stroke = {"color": frames.ORANGE, "symbol": "line-ns-open", "size": packed(sizes)}
     bars = {"type": "bar", "marker": {"color": "rgba(0,114,178,0.45)", "line": {"width": 0}}}
     strokes = {"type": "scatter", "mode": "markers", "marker": stroke, "yaxis": "y2"}
-    data: list[dict[str, Any]] = [
+    data: list[Part] = [
         _uniform(around, low, last.dim),
         bars | {"hovertemplate": "θ = %{x:.4f}<br>f = %{y:.4g}<extra></extra>"},
         strokes | {"hoverinfo": "skip"},
@@ -82,7 +81,7 @@ def angles_view(measures: Sequence[Any], shared: Look, axis: Array | None) -> Dr
     return data, layout, shown, tuple(notes)
 
 
-def _uniform(around: bool, low: float, dim: int) -> dict[str, Any]:
+def _uniform(around: bool, low: float, dim: int) -> Part:
     """The uniform density, dotted."""
     angles: Array = np.linspace(0.0, _TURN if around else np.pi, 361)
     values = np.ones(361) if around else frames.uniform_law(angles, dim)
@@ -90,17 +89,17 @@ def _uniform(around: bool, low: float, dim: int) -> dict[str, Any]:
     return _lines(dotted, x=packed(angles), y=packed(np.maximum(values, low)), name="uniform")
 
 
-def _lines(line: dict[str, Any], **further: Any) -> dict[str, Any]:
+def _lines(line: Part, **further: object) -> Part:
     return {"type": "scatter", "mode": "lines", "line": line, **further}
 
 
-def _line_layout(around: bool, low: float, high: float, has_atoms: bool) -> dict[str, Any]:
+def _line_layout(around: bool, low: float, high: float, has_atoms: bool) -> Part:
     count = 5 if around else 3
     turns, names = frames.QUARTERS[0][:count], frames.QUARTERS[1][:count]
     margin = 0.02 * turns[-1]
     ticks = {"tickvals": turns, "ticktext": names, "range": [-margin, turns[-1] + margin]}
     title = "angle θ" if around else "polar angle θ"
-    of_y: dict[str, Any] = {"range": [0.0, 1.05 * high]}
+    of_y: Part = {"range": [0.0, 1.05 * high]}
     if low > 0.0:
         of_y = log_axis(low, high * (high / low) ** 0.05)
     name = "density f(θ)" if around else "density of θ"
@@ -165,7 +164,7 @@ def sphere_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     }
     point = {"type": "scatter3d", "mode": "markers", "hoverinfo": "skip"}
     orange = frames.BLUE if tokens else frames.ORANGE
-    data: list[dict[str, Any]] = [
+    data: list[Part] = [
         surface,
         _graticule("#adb5bd" if tokens else "rgba(255,255,255,0.35)"),
         {**point, "marker": {"size": 2.2, **coloured, "line": {"width": 0}}},
@@ -186,7 +185,7 @@ def sphere_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     return data, _sphere_layout(), shown, _sphere_notes(measures, scale)
 
 
-def _sphere_layout() -> dict[str, Any]:
+def _sphere_layout() -> Part:
     hidden = {"visible": False, "showspikes": False, "range": [-1.02, 1.02]}
     scene = {
         "aspectmode": "cube",
@@ -214,7 +213,7 @@ def _grid() -> Array:
     return sphere_points(colatitudes.ravel(), longitudes.ravel())
 
 
-def _bar(scale: Normalize) -> dict[str, Any]:
+def _bar(scale: Normalize) -> Part:
     """The scale with its numbers: of densities, though the colours are heights on it."""
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
     if low > 0.0:
@@ -238,7 +237,7 @@ def _bar(scale: Normalize) -> dict[str, Any]:
     }
 
 
-def _graticule(colour: str) -> dict[str, Any]:
+def _graticule(colour: str) -> Part:
     """Circles every 30 degrees: they show how the sphere turns."""
     around: Array = np.linspace(0.0, 2.0 * np.pi, 91)
     gap = np.full((1, 3), np.nan)
@@ -252,7 +251,7 @@ def _graticule(colour: str) -> dict[str, Any]:
 
 
 @singledispatch
-def _sphere_frame(measure: Any, scale: Normalize) -> Frame:  # noqa: ARG001 (as it is called)
+def _sphere_frame(measure: AnyMeasure, scale: Normalize) -> Frame:  # noqa: ARG001 (as it is called)
     """The traces of a measure at its time: a coloured surface, nodes, rings; of tokens points."""
     kept = frames.thinned(len(measure.weights), MOST_TOKENS)
     shares = measure.weights[kept] / measure.weights.max()
@@ -286,7 +285,7 @@ def _coloured(values: Array, scale: Normalize) -> Frame:
     return {_SURFACE: {"surfacecolor": packed(frames.height(values, scale).reshape(_SHAPE))}}
 
 
-def _points(points: Array, shares: Array, size: float) -> dict[str, Any]:
+def _points(points: Array, shares: Array, size: float) -> Part:
     sizes = np.maximum(size * np.sqrt(shares), 1.5)
     return {**places(POINT_RADIUS * points), "marker.size": packed(sizes)}
 
@@ -328,7 +327,7 @@ _BINS = 80
 _DOTS, _BARS = 1, 2
 
 
-def tokens_view(measures: Sequence[Any], shared: Look) -> Drawn:
+def tokens_view(measures: Sequence[Particles], shared: Look) -> Drawn:
     """Points in the plane of two principal axes, and beside them their inner products."""
     last, plane = measures[-1], shared.plane
     shown = [_tokens_frame(measure, plane.axes) for measure in measures]
@@ -340,7 +339,7 @@ def tokens_view(measures: Sequence[Any], shared: Look) -> Drawn:
     marker = {"color": frames.BLUE, "opacity": opacity, "size": packed(sizes)}
     bar = {"type": "bar", "marker": {"color": frames.BLUE}, "xaxis": "x2", "yaxis": "y2"}
     line = {"color": LINE, "width": 1}
-    data: list[dict[str, Any]] = [
+    data: list[Part] = [
         {"type": "scatter", "mode": "lines", "line": line, "hoverinfo": "skip", **outline},
         {"type": "scatter", "mode": "markers", "marker": marker, "hoverinfo": "skip"},
         {**bar, "hovertemplate": "%{x:.3f}: %{y:.4g}<extra></extra>"},
@@ -349,14 +348,14 @@ def tokens_view(measures: Sequence[Any], shared: Look) -> Drawn:
     return data, _tokens_layout(plane, tallest), shown, _tokens_notes(last)
 
 
-def _tokens_layout(plane: Plane, tallest: float) -> dict[str, Any]:
-    bare: dict[str, Any] = {"showgrid": False, "showline": False, "ticks": "", "range": [-1.1, 1.1]}
+def _tokens_layout(plane: Plane, tallest: float) -> Part:
+    bare: Part = {"showgrid": False, "showline": False, "ticks": "", "range": [-1.1, 1.1]}
     square = {**bare, "scaleanchor": "x", "scaleratio": 1, "showticklabels": False}
     label = "inner product<br>⟨xᵢ, xⱼ⟩, i ≠ j"
     x_name, y_name = (name.replace("\n", "<br>") for name in plane.names)
     # tall bars of a cluster would leave nothing to see of the rest
     logarithmic = tallest > 50.0
-    of_y: dict[str, Any] = {"range": [0.0, 1.05 * tallest]}
+    of_y: Part = {"range": [0.0, 1.05 * tallest]}
     if logarithmic:
         of_y = log_axis(1e-3, 1.5 * tallest)
     layout = base_layout(
@@ -414,7 +413,7 @@ def positions_view(measures: Sequence[Particles], along: Abscissa) -> Drawn:
     dots = {"type": "scatter", "mode": "markers", "marker": marker}
     hover = {"hovertemplate": "%{x:.4f}<br>s = %{y:.4f}<extra></extra>"}
     shown: list[Frame] = [{0: {"x": packed(along.values(each)[kept])}} for each in measures]
-    ticks: dict[str, Any] = {"tickvals": [-1.0, 0.0, 1.0]}
+    ticks: Part = {"tickvals": [-1.0, 0.0, 1.0]}
     if along.axis is None:
         ticks = {"tickvals": frames.QUARTERS[0], "ticktext": frames.QUARTERS[1]}
     layout = base_layout(

@@ -10,8 +10,10 @@ import numpy as np
 
 from meanfield.typing import Array, ArrayLike
 
+# a trace, an axis or a layout: keywords of plotly, which has no types for them
+Part = dict[str, Any]
 # the properties of some traces at one time, by the number of the trace
-Frame = dict[int, dict[str, Any]]
+Frame = dict[int, Part]
 
 FONT = {"family": "system-ui, sans-serif", "size": 12, "color": "#222"}
 LINE = "#737373"
@@ -44,8 +46,8 @@ class View:
     title: str
     t: Array
     numbers: dict[str, Array]
-    data: list[dict[str, Any]]
-    layout: dict[str, Any]
+    data: list[Part]
+    layout: Part
     frames: list[Frame] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
@@ -55,7 +57,7 @@ class View:
         is_tall = self.frames or self.layout.get("legend", {}).get("orientation") == "v"
         return "tall curve" if is_tall else "curve"
 
-    def as_read(self) -> dict[str, Any]:
+    def as_read(self) -> Part:
         """The view as the program of the page reads it."""
         return {name: getattr(self, name) for name in ("name", "data", "layout", "frames")}
 
@@ -75,7 +77,7 @@ def packed(values: ArrayLike, kind: str = "f4") -> dict[str, str]:
     return payload
 
 
-def places(points: Array) -> dict[str, Any]:
+def places(points: Array) -> Part:
     """x, y and z of points, whose last axis they are."""
     return {name: packed(points[..., i]) for i, name in enumerate("xyz")}
 
@@ -86,7 +88,7 @@ def weight(frame: Frame) -> int:
     return sum(len(array["bdata"]) for array in arrays if "bdata" in array)
 
 
-def base_layout(**further: Any) -> dict[str, Any]:
+def base_layout(**further: object) -> Part:
     """The layout that the figures of the page share."""
     return {
         "font": FONT,
@@ -100,7 +102,7 @@ def base_layout(**further: Any) -> dict[str, Any]:
     }
 
 
-def heading(text: str) -> dict[str, Any]:
+def heading(text: str) -> Part:
     """A title above the left end of a figure beside the measure."""
     return {"text": text, "x": 0.02, "y": 0.97, "yanchor": "top", "font": {"size": 13}}
 
@@ -109,7 +111,7 @@ def heading(text: str) -> dict[str, Any]:
 _MOST_TICKS = 6
 
 
-def log_axis(low: float, high: float) -> dict[str, Any]:
+def log_axis(low: float, high: float) -> Part:
     """A logarithmic axis: powers of ten with room for each, or 1, 2, 5 where there are few."""
     ends = np.log10([low, high])
     powers = np.arange(np.ceil(ends[0] - 1e-9), np.floor(ends[1] + 1e-9) + 1.0)
@@ -124,7 +126,7 @@ def log_axis(low: float, high: float) -> dict[str, Any]:
     return {"type": "log", "range": ends.tolist(), **marks}
 
 
-def axis(title: str, **further: Any) -> dict[str, Any]:
+def axis(title: str, **further: object) -> Part:
     """An axis with thin lines, a title and no more."""
     look = {"zeroline": False, "gridcolor": "#ddd", "linecolor": LINE, "showline": True}
     return {"title": {"text": title}, "ticks": "outside", "tickcolor": LINE, **look, **further}
