@@ -76,10 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(arguments)
 
 
-@cache
-def _parser() -> Any:
-    """All commands with their options, of which a process that runs several makes one."""
-    return typer.main.get_command(app)
+# all commands with their options: a process that runs several makes one parser of them
+_parser = cache(lambda: typer.main.get_command(app))
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -319,9 +317,8 @@ def plot(
     layers it draws what `meanfield layers` does. A figure of the same case is replaced, another
     file only with --force.
     """
-    result, kind = _result(file)
+    result, kind, source = _result(file)
     place = figure or file.with_name(f"{file.stem}{f'-{name}' if name else ''}.png")
-    source = _source_of(result, kind)
     with _made(place, "--figure", runs.FIGURE_SUFFIXES, source, force, quiet):
         from meanfield import plot as plots
 
@@ -433,7 +430,7 @@ def info(
     if file is None:
         lines = text.machine()
     else:
-        result, kind = _result(file)
+        result, kind, _ = _result(file)
         if kind == "layers":
             from meanfield.cli.layers import summary_of_layers
 
@@ -446,10 +443,13 @@ def info(
         typer.echo(f"{name:<{width}}  {one_line(line)}")
 
 
-def _result(file: Path) -> tuple[Any, str]:
-    """Read a result and its kind: a run, or the dataset of a sweep or of layers."""
+def _result(file: Path) -> tuple[Any, str, str]:
+    """Read a run, or the dataset of a sweep or of layers; its kind, and the digest of its case."""
+    from meanfield.evolution.files import SOURCE
+
     try:
-        return runs.loaded_run(file), "run"
+        solution = runs.loaded_run(file)
+        return solution, "run", solution.source
     except Refusal as refusal:
         # instruments and datasets take longer to import than a run to read
         from meanfield.cli.layers import LAYERS, load_layers
@@ -459,14 +459,8 @@ def _result(file: Path) -> tuple[Any, str]:
         if kind == "sweep" and SWEEP not in str(refusal):
             raise
     with refusals():
-        return load(file), kind
-
-
-def _source_of(found: Any, kind: str) -> str:
-    """The digest of the case that a result was made from."""
-    from meanfield.evolution.files import SOURCE
-
-    return str(found.source if kind == "run" else found.attrs.get(SOURCE, ""))
+        dataset = load(file)
+        return dataset, kind, str(dataset.attrs.get(SOURCE, ""))
 
 
 def _draw(solution: Solution, picture: Path) -> None:
@@ -544,12 +538,12 @@ def report(
     """
     from meanfield.cli import report as reports
 
-    result, kind = _result(file)
+    result, kind, source = _result(file)
     if kind == "sweep" or (kind == "layers" and other is not None):
         of = f"{file} and {other}" if other else str(file)
         raise Refusal(f"RUN.nc must be one or two runs, or one file of layers, got {of}")
     if kind == "layers":
-        place, source = output or file.with_suffix(".html"), _source_of(result, kind)
+        place = output or file.with_suffix(".html")
         with _made(place, "--output", (".html",), source, force, quiet):
             reports.write(place, reports.page_of_layers(result))
         return

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
 
-def output(metavar: str = "RESULT.nc", about: str = "Result file.") -> Any:
+def output(metavar: str = "RESULT.nc", about: str = "Result file.") -> object:
     """The option of what a command writes beside figures: a dataset, or a page."""
     return Option("--output", "-o", metavar=metavar, help=about)
 
 
 def figure(
     metavar: str = "FIGURE.png", about: str = "Figure; by default beside the result file."
-) -> Any:
+) -> object:
     """The option of what a command draws."""
     return Option("--figure", metavar=metavar, help=about)
 
 
-def optional_file(metavar: str, about: str) -> Any:
+def optional_file(metavar: str, about: str) -> object:
     """The argument of a file that may be left out."""
     return Argument(metavar=metavar, show_default=False, help=about)
 

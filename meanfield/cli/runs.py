@@ -15,14 +15,18 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from meanfield.exceptions import FileInUseError, Interrupted, MissingFileError
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from meanfield.cli.case import Case
     from meanfield.evolution import Solution
 
+P = ParamSpec("P")
+Value = TypeVar("Value")
 BAD_INPUT, FAILED_RUN, INTERRUPTED = 2, 1, 130
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
@@ -143,17 +147,17 @@ def refusals(written: Path | str = "", status: int = FAILED_RUN) -> Iterator[Non
         yield
 
 
-def source_of(*parts: Any) -> str:
+def source_of(*parts: object) -> str:
     """SHA-256 of what a command makes its files from, of words, numbers and lists of them."""
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
 
-def write_dataset(found: Any, file: Path, source: str) -> None:
+def write_dataset(ds: xr.Dataset, file: Path, source: str) -> None:
     """Write a dataset with the digest of what it is made from."""
     from meanfield.evolution import netcdf
     from meanfield.evolution.files import SOURCE
 
-    netcdf.write(found.assign_attrs({SOURCE: source}), file)
+    netcdf.write(ds.assign_attrs({SOURCE: source}), file)
 
 
 def _hindrance(path: Path) -> str:
@@ -172,8 +176,8 @@ _RESULT = b"\x89HDF"
 
 
 def keys_from(
-    option: str, given: Sequence[str] | None, parse: Callable[[str], tuple[str, Any]]
-) -> dict[str, Any]:
+    option: str, settings: Sequence[str] | None, parse: Callable[[str], tuple[str, Value]]
+) -> dict[str, Value]:
     """Keys and what belongs to them, from an option that is given once for each.
 
     Raises
@@ -181,8 +185,8 @@ def keys_from(
     Refusal
         If one can't be parsed, or a key comes twice.
     """
-    keys: dict[str, Any] = {}
-    for text in given or []:
+    keys: dict[str, Value] = {}
+    for text in settings or []:
         with refused(ValueError, before=f"{option} {text}: "):
             key, value = parse(text)
         if key in keys:
@@ -191,7 +195,7 @@ def keys_from(
     return keys
 
 
-def chosen_case(path: Path | None, given: Sequence[str] | None) -> tuple[Case, Solution | None]:
+def chosen_case(path: Path | None, texts: Sequence[str] | None) -> tuple[Case, Solution | None]:
     """The case of a file, of a result (then with that), or the bundled one.
 
     Raises
@@ -203,7 +207,7 @@ def chosen_case(path: Path | None, given: Sequence[str] | None) -> tuple[Case, S
     """
     from meanfield.cli.case import case_from_text, case_of, default_case_text, read_case, setting
 
-    settings = keys_from("--set", given, setting)
+    settings = keys_from("--set", texts, setting)
     if path is None:
         return case_from_text(default_case_text(), "bundled case", settings=settings), None
     if not _is_result(path):
@@ -265,7 +269,7 @@ def executor_of(
             yield where
 
 
-def ended(run: Callable[..., Solution], *given: Any, **keywords: Any) -> Solution:
+def ended(run: Callable[P, Solution], *args: P.args, **keywords: P.kwargs) -> Solution:
     """The solution that a run leaves, also one that Ctrl-C ends.
 
     Raises
@@ -274,7 +278,7 @@ def ended(run: Callable[..., Solution], *given: Any, **keywords: Any) -> Solutio
         If another run writes its file.
     """
     try:
-        return run(*given, **keywords)
+        return run(*args, **keywords)
     except Interrupted as stopped:
         solution: Solution = stopped.solution
         return solution

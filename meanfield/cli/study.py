@@ -9,13 +9,16 @@ from inspect import Signature, signature
 from math import isfinite
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
 
 from meanfield.cli import options, runs
 from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, Refusal, refusals
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 study = typer.Typer(
     rich_markup_mode=None, help="Run a study: print a table, write a dataset and a figure."
@@ -31,9 +34,14 @@ _STATUSES = {"refuted": FAILED_RUN, "undecided": UNDECIDED}
 _ELSEWHERE = {"executor", "workers", "scheduler"}
 
 
+Keywords = dict[str, Any]
+# the keywords of a study, by its options; None leaves these as they are
+_Question = Callable[..., Keywords | None]
+
+
 def _asked(
-    name: str, tell: Callable[[Any], str], *, parts: bool = True
-) -> Callable[[Callable[..., Any]], Any]:
+    name: str, tell: Callable[[xr.Dataset], str], *, parts: bool = True
+) -> Callable[[_Question], _Question]:
     """Make a command of the options of a study, with those that all studies have.
 
     The function below it takes its own options and returns the keywords of the study, and as `case`
@@ -41,7 +49,7 @@ def _asked(
     `tell` makes lines of the answer. A study without independent `parts` runs here, without a bar.
     """
 
-    def add(question: Callable[..., Any]) -> Callable[..., Any]:
+    def add(question: _Question) -> _Question:
         def command(
             *,
             executor: options.ExecutorName = None,
@@ -51,9 +59,9 @@ def _asked(
             figure: Annotated[Path | None, options.figure()] = None,
             force: options.Force = False,
             quiet: options.Quiet = False,
-            **own: Any,
+            **further: object,
         ) -> None:
-            arguments = question(**own) or _with_dynamics(own)
+            arguments = question(**further) or _with_dynamics(further)
             case = arguments.pop("case", None)
             source = runs.source_of(name, case and case.digest(), arguments)
             with runs.claimed(output, "--output", (".nc",), source, force):
@@ -121,7 +129,7 @@ def _integers(text: str) -> list[int]:
     return counts
 
 
-def _with_dynamics(own: dict[str, Any]) -> dict[str, Any]:
+def _with_dynamics(keywords: Keywords) -> Keywords:
     """The keywords of a study by options: SA or USA at each β, where `dynamics` names one of them.
 
     Raises
@@ -131,21 +139,21 @@ def _with_dynamics(own: dict[str, Any]) -> dict[str, Any]:
     """
     from meanfield.dynamics import SA, USA
 
-    if "dynamics" not in own:
-        return own
-    kinds, name = {"SA": SA, "USA": USA}, own["dynamics"]
+    if "dynamics" not in keywords:
+        return keywords
+    kinds, name = {"SA": SA, "USA": USA}, keywords["dynamics"]
     if name not in kinds:
         raise Refusal(f"--dynamics must be one of {', '.join(kinds)}, got {name!r}")
+    betas = numbers_from("--beta", keywords.pop("beta"))
     with refusals():
-        own["dynamics"] = [kinds[name](beta) for beta in numbers_from("--beta", own.pop("beta"))]
-    return own
+        return keywords | {"dynamics": [kinds[name](beta) for beta in betas]}
 
 
-def _table(*names: str, **headed: str) -> Callable[[Any], str]:
+def _table(*names: str, **headed: str) -> Callable[[xr.Dataset], str]:
     """These variables at the last time, a line for each place; some with a heading of their own."""
 
-    def told(found: Any) -> str:
-        last = found.isel(t=-1, missing_dims="ignore").reset_coords()
+    def told(ds: xr.Dataset) -> str:
+        last = ds.isel(t=-1, missing_dims="ignore").reset_coords()
         frame = last[[name for name in (*names, *headed) if name in last]].to_dataframe()
         shown = frame.reset_index().rename(columns=headed)
         return str(shown.to_string(index=False, na_rep="-"))
@@ -153,15 +161,15 @@ def _table(*names: str, **headed: str) -> Callable[[Any], str]:
     return told
 
 
-def rates(found: Any) -> str:
+def rates(ds: xr.Dataset) -> str:
     """A line for each quantity: its error at the largest n, and its rate in n."""
     from meanfield.plot.studies import rms
 
-    head = f"error, n = {int(found['n'][-1])}"
-    joint = f"interval (all jointly {100 * found.attrs['confidence']:g} %)"
+    head = f"error, n = {int(ds['n'][-1])}"
+    joint = f"interval (all jointly {100 * ds.attrs['confidence']:g} %)"
     lines = [f"{'quantity':<14}{head:>20}{'rate in n':>12}  {joint}"]
-    for name in found["quantity"].values:
-        last, size = found.sel(quantity=name).isel(t=-1), rms(found[name].isel(n=-1, t=-1))
+    for name in ds["quantity"].values:
+        last, size = ds.sel(quantity=name).isel(t=-1), rms(ds[name].isel(n=-1, t=-1))
         rate, low, high = (float(last[key]) for key in ("rate", "rate_lower", "rate_upper"))
         # one number of tokens has no rate, one start no interval
         slope = f"{rate:.3f}" if isfinite(rate) else "-"
@@ -170,17 +178,17 @@ def rates(found: Any) -> str:
     return "\n".join(lines)
 
 
-def evidence(found: Any) -> str:
+def evidence(ds: xr.Dataset) -> str:
     """The verdict and what it is about, with its witness, reason or note; a line for each part."""
-    lines = [f"{found.attrs['verdict']}: {found.attrs['statement']}"]
-    lines += [f"{name}: {found.attrs[name]}" for name in _BESIDE if name in found.attrs]
+    lines = [f"{ds.attrs['verdict']}: {ds.attrs['statement']}"]
+    lines += [f"{name}: {ds.attrs[name]}" for name in _BESIDE if name in ds.attrs]
     lines.append("")
-    names = found["part"].values.tolist()
+    names = ds["part"].values.tolist()
     width = max(len(name) for name in names)
-    for number, beta in enumerate(found["beta"].values.tolist()):
-        if found.sizes["beta"] > 1:
+    for number, beta in enumerate(ds["beta"].values.tolist()):
+        if ds.sizes["beta"] > 1:
             lines.append(f"β = {beta:g}")
-        of_beta = found.isel(beta=number)
+        of_beta = ds.isel(beta=number)
         rows = zip(names, of_beta["status"].values, of_beta["finding"].values, strict=True)
         for name, status, finding in rows:
             heading = f"{name:<{width}}  {status!s:<7}  "
@@ -197,9 +205,9 @@ EndTime = Annotated[float, Option(help="The last time.")]
 Repeats = Annotated[int, Option(min=1, help="Independent starts.")]
 
 
-def errors_by_position(found: Any) -> str:
+def errors_by_position(ds: xr.Dataset) -> str:
     """A line for each window of the largest n: its tokens and their error; then the slope."""
-    last = found.isel(n=-1, t=-1)
+    last = ds.isel(n=-1, t=-1)
     ends = last["last_token"].values.astype(int).tolist()
     rows = zip([1, *(end + 1 for end in ends)], ends, last["rms"].values, strict=False)
     lines = [f"{'tokens':<16}{'rms':>11}{'standard_error':>18}"]
@@ -209,18 +217,16 @@ def errors_by_position(found: Any) -> str:
     slope, error = (float(last[name]) for name in ("slope", "slope_error"))
     text = f"{slope:.3f}" if isfinite(slope) else "-"
     text += f" ± {error:.3f}" if isfinite(error) else ""
-    return "\n".join([*lines, f"slope after token {found.attrs['fitted_after']}: {text}"])
+    return "\n".join([*lines, f"slope after token {ds.attrs['fitted_after']}: {text}"])
 
 
 Counts = Annotated[str, Option(metavar="N,N,…", help="Several numbers of tokens.")]
 Starts = Annotated[int, Option(min=1, help="Random starts for each number of tokens.")]
 
 
-def _of_case(
-    case: Path, n: str, repeats: int, rng: int, settings: list[str] | None
-) -> dict[str, Any]:
+def _of_case(case: Path, n: str, repeats: int, rng: int, settings: list[str] | None) -> Keywords:
     """The keywords of a study of tokens and their density, with a case's law and dynamics."""
-    arguments: dict[str, Any] = {"n": _integers(n), "repeats": repeats, "rng": rng}
+    arguments: Keywords = {"n": _integers(n), "repeats": repeats, "rng": rng}
     arguments["case"], _ = runs.chosen_case(case, settings)
     arguments["law"], arguments["dynamics"] = arguments["case"].build_law()
     run = arguments["case"].tables.run
@@ -234,7 +240,7 @@ def mean_field_limit(
     repeats: Starts = 32,
     rng: options.Rng = 0,
     settings: options.Settings = None,
-) -> dict[str, Any]:
+) -> Keywords:
     """Compare n tokens with their density.
 
     Errors over n and t, and their rates in n, of runs of tokens against the run of the density.
@@ -251,7 +257,7 @@ def causal_limit(
     repeats: Starts = 8,
     rng: options.Rng = 0,
     settings: options.Settings = None,
-) -> dict[str, Any]:
+) -> Keywords:
     """Causal tokens beside their density.
 
     How far tokens under the mask of the case are from where its density, without the mask, carries
@@ -279,7 +285,7 @@ def proposition_3_4(
     ] = None,
     quick: Annotated[bool, Option("--quick", help="Fewer measures and starts.")] = False,
     rng: options.Rng = 0,
-) -> dict[str, Any]:
+) -> Keywords:
     """Prove or refute Proposition 3.4.
 
     It says that the uniform measure alone minimises the energy and Diracs alone maximise it. Prints
@@ -289,7 +295,7 @@ def proposition_3_4(
     """
     if beta is not None and potential is not None:
         raise Refusal(f"--beta must be left out with --potential, got {beta!r}")
-    arguments: dict[str, Any] = {"beta": None, "dim": dim, "rng": rng}
+    arguments: Keywords = {"beta": None, "dim": dim, "rng": rng}
     if potential is not None:
         arguments["potential"] = numbers_from("--potential", potential)
     else:
@@ -310,7 +316,7 @@ def phase_diagram(
     dynamics: Kind = "SA",
     repeats: Repeats = 32,
     rng: options.Rng = 0,
-) -> Any:
+) -> None:
     """The t and β at which tokens have met.
 
     The probability that two of n tokens have met (Figure 3 of the paper).
@@ -326,7 +332,7 @@ def phase_diagram(
 )
 def metastability(
     beta: Betas, dynamics: Kind = "SA", t_end: EndTime = 1e4, rng: options.Rng = 0
-) -> Any:
+) -> None:
     """Clusters that last and merge, on the circle.
 
     Runs begin near the uniform measure; t is in units of the growth time.
@@ -339,7 +345,7 @@ def stationary_states(
     dim: Dim,
     dynamics: Kind = "USA",
     kmax: Annotated[int, Option(min=1, help="Largest degree of a branch.")] = 1,
-) -> Any:
+) -> None:
     """Axisymmetric stationary states over noise.
 
     They lie on branches from the uniform state.
@@ -354,7 +360,7 @@ def two_token_correlation(
     repeats: Repeats = 1024,
     kmax: Annotated[int, Option(min=1, help="Largest degree.")] = 6,
     rng: options.Rng = 0,
-) -> Any:
+) -> None:
     """Pairs of tokens against three closures.
 
     How pairs of n tokens on the circle correlate.
@@ -369,7 +375,7 @@ def two_token_correlation(
 def energy_extremisers(
     eigenvalue: Annotated[str, Option(metavar="L,L,…|START:STOP:COUNT", help="Values of λ.")],
     beta: Annotated[float, Option(metavar="B", help="β of the energy.")] = 1.0,
-) -> dict[str, Any]:
+) -> Keywords:
     """Measures of least and largest energy.
 
     On the circle, for D = diag(1, λ), at least one λ > 0.
@@ -386,7 +392,7 @@ def limits_without_normalisation(
     beta: Annotated[float, Option(metavar="B", help="β > 0.")] = 20.0,
     t_end: EndTime = 12.0,
     rng: options.Rng = 0,
-) -> Any:
+) -> None:
     """The limits of tokens without normalisation.
 
     The four rows of Table 1 of the paper.

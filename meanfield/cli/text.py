@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from meanfield.evolution.files import is_being_written
 from meanfield.evolution.recorder import MOST_TERMS, with_role
 from meanfield.evolution.solution import other_versions, version_of
 from meanfield.spaces import Sphere
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _MISSING = "_missing"
 _ROWS = 11  # about
@@ -76,7 +79,7 @@ def table(solution: Solution) -> str:
     return _columns(columns, "{} of {} saves shown, the file has all")
 
 
-def table_of_comparison(data: Any) -> str:
+def table_of_comparison(data: xr.Dataset) -> str:
     """About ten of the common times of two runs, at equal strides, and the last."""
     columns = {"t": [f"{t:.5g}" for t in data["t"].values]}
     for name in [name for name in ("energy", "energy_share") if name in data][:1]:
@@ -94,7 +97,7 @@ def table_of_comparison(data: Any) -> str:
     return _columns(columns, "{} of {} times shown, --output keeps all")
 
 
-def missing_of_comparison(data: Any) -> list[str]:
+def missing_of_comparison(data: xr.Dataset) -> list[str]:
     """A line for each reason why two runs lack numbers at some times or at all."""
     lacking: dict[str, list[str]] = {}
     for name in data.attrs:
@@ -215,7 +218,7 @@ def terms(solution: Solution) -> dict[str, str]:
     }
 
 
-def summary_of_sweep(data: Any, file: Path) -> dict[str, str]:
+def summary_of_sweep(data: xr.Dataset, file: Path) -> dict[str, str]:
     """A sweep in a dozen entries: how its cells ended, its grid, and what they came to."""
     states = Counter(map(str, data["status"].values.ravel()))
     messages = data["message"].values
