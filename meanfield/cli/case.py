@@ -439,10 +439,7 @@ class Case(Listed):
         )
 
     def run(
-        self,
-        *,
-        progress: Progress = False,
-        checkpoint: str | os.PathLike[str] | None = None,
+        self, *, progress: Progress = False, checkpoint: str | os.PathLike[str] | None = None
     ) -> Solution:
         """Evolve the measure; no file is written but a `checkpoint`, see `evolve`.
 

@@ -27,13 +27,7 @@ from meanfield.cli import options, runs
 from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output, refusals
 from meanfield.cli.study import UNDECIDED, study
 from meanfield.cli.terminal import visible_output
-from meanfield.exceptions import (
-    GOOD,
-    CaseError,
-    FileInUseError,
-    UnfinishedWarning,
-    UnsavedWarning,
-)
+from meanfield.exceptions import GOOD, CaseError, FileInUseError, UnfinishedWarning, UnsavedWarning
 
 if TYPE_CHECKING:
     from meanfield.cli.case import Case
@@ -516,8 +510,7 @@ def report(
         Path, Argument(metavar="RUN.nc|LAYERS.nc", help="Result file of a run or of layers.")
     ],
     other: Annotated[
-        Path | None,
-        options.optional_file("[OTHER.nc]", "Result file of a second run."),
+        Path | None, options.optional_file("[OTHER.nc]", "Result file of a second run.")
     ] = None,
     output: Annotated[
         Path | None,

@@ -12,41 +12,37 @@ import numpy as np
 import xarray as xr
 
 from meanfield._checks import counted
+from meanfield.cli.runs import check_variable
 from meanfield.evolution import netcdf
 from meanfield.evolution.solution import other_versions, versions, versions_of
 from meanfield.trained import Claim, LayerStates, claims, measure_layers
 
 LAYERS, LAYERS_VERSION = "meanfield-layers", 1
 # figures and summaries need these numbers over these axes; those of heads only with attention
-_STATES, _MOVES = ("state", "subset"), ("layer", "subset")
-_NEEDED: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("mean_cosine", "upper_cosine", "effective_rank"), _STATES),
-    **dict.fromkeys(("mean_cosine_drift", "upper_cosine_drift", "effective_rank_drift"), _STATES),
-    **dict.fromkeys(("energy_share", "near_pairs", "n_modes", "n_clusters"), (*_STATES, "beta")),
-    "energy_share_lower": ("subset", "beta"),
-    "energy_share_drift": (*_STATES, "beta"),
-    "near_pairs_drift": (*_STATES, "beta"),
-    "energy_share_shuffled": (*_STATES, "repeat", "beta"),
-    "near_pairs_shuffled": (*_STATES, "repeat", "beta"),
-    "upper_cosine_shuffled": (*_STATES, "repeat"),
-    "inner_products": (*_STATES, "cosine"),
-    **dict.fromkeys(("energy_change", "energy_residual"), (*_MOVES, "half", "beta")),
-    **dict.fromkeys(("own_distance", "optimal_distance"), _MOVES),
-    "norm_ratio": ("state", "token"),
-    "is_sink": ("token",),
-    "is_measured": ("token",),
-    **dict.fromkeys(("attention_error",), ("layer", "head")),
-    **dict.fromkeys(("attention_rounding", "residual_error", "residual_rounding"), ("layer",)),
-    "row_error": ("layer",),
-    "stage": ("state",),
-    "finding": ("finding",),
+_NEEDED = {
+    "state subset": "mean_cosine upper_cosine effective_rank mean_cosine_drift "
+    "upper_cosine_drift effective_rank_drift",
+    "state subset beta": "energy_share near_pairs n_modes n_clusters energy_share_drift "
+    "near_pairs_drift",
+    "subset beta": "energy_share_lower",
+    "state subset repeat beta": "energy_share_shuffled near_pairs_shuffled",
+    "state subset repeat": "upper_cosine_shuffled",
+    "state subset cosine": "inner_products",
+    "layer subset half beta": "energy_change energy_residual",
+    "layer subset": "own_distance optimal_distance",
+    "state token": "norm_ratio",
+    "token": "is_sink is_measured",
+    "layer head": "attention_error",
+    "layer": "attention_rounding residual_error residual_rounding row_error",
+    "state": "stage",
+    "finding": "finding",
 }
-_OF_HEADS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("effective_beta", "effective_beta_error", "r2"), (*_MOVES, "head")),
-    "r2_null": (*_MOVES, "head_null", "head"),
-    "attention_share": ("layer", "token"),
+_OF_HEADS = {
+    "layer subset head": "effective_beta effective_beta_error r2",
+    "layer subset head_null head": "r2_null",
+    "layer token": "attention_share",
 }
-_WORDS = "stage", "finding", "subset", "half", "head_null", "word"
+_WORDS = "stage", "finding"
 
 
 def digest_of(file: Path) -> str:
@@ -151,14 +147,9 @@ def load_layers(path: str | os.PathLike[str]) -> xr.Dataset:
     with netcdf.refusals(source), netcdf.opened(source, LAYERS, LAYERS_VERSION) as stored:
         ds = stored.dataset()
         needed = _NEEDED | (_OF_HEADS if "effective_beta" in ds else {})
-        for name, dims in needed.items():
-            what = "words" if name in _WORDS else "numbers"
-            if (
-                name not in ds
-                or ds[name].dims != dims
-                or (ds[name].dtype.kind in "OU") != (name in _WORDS)
-            ):
-                raise ValueError(f"{name} must be there, {what} over {dims}")
+        for axes, names in needed.items():
+            for name in names.split():
+                check_variable(ds, name, axes.split(), has_words=name in _WORDS)
         # an error is better here than in the middle of a page
         claims(ds)
         return ds

@@ -160,6 +160,21 @@ def write_dataset(ds: xr.Dataset, file: Path, source: str) -> None:
     netcdf.write(ds.assign_attrs({SOURCE: source}), file)
 
 
+def check_variable(ds: xr.Dataset, name: str, dims: Sequence[str], *, has_words: bool) -> None:
+    """Check that a dataset has a variable over these dimensions, of words or of numbers.
+
+    Raises
+    ------
+    ValueError
+        Naming the variable and the dimensions.
+    """
+    from meanfield.evolution.netcdf import WORDS
+
+    if name not in ds or [*ds[name].dims] != [*dims] or (ds[name].dtype.kind in WORDS) != has_words:
+        what = "words" if has_words else "numbers"
+        raise ValueError(f"{name} must be there, {what} over ({', '.join(dims)})")
+
+
 def _hindrance(path: Path) -> str:
     try:
         with suppress(FileNotFoundError):

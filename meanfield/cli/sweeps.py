@@ -23,6 +23,7 @@ from tqdm.auto import tqdm
 from meanfield._checks import boolean, check_type, check_unmasked, one_line, shown, unmasked
 from meanfield.cli import case as cases
 from meanfield.cli.case import Case
+from meanfield.cli.runs import check_variable
 from meanfield.evolution import Solution, load, loaded, netcdf, resume_from
 from meanfield.evolution.arrays import TERM
 from meanfield.evolution.files import file_lock
@@ -423,18 +424,13 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
     source = netcdf.file_path(path)
     with netcdf.refusals(source), netcdf.opened(source, SWEEP, SWEEP_VERSION) as stored:
         dataset = stored.dataset()
-        over = dataset["status"].dims if "status" in dataset else ()
-        kinds = {"status": netcdf.WORDS, "message": netcdf.WORDS}
-        # there are no numbers if every cell has an error
-        kinds |= {n: "f" for n in (f"{FINAL}energy", f"{FINAL}energy_share") if n in dataset}
-        for name, kind in kinds.items():
-            if (
-                name not in dataset
-                or dataset[name].dims != over
-                or dataset[name].dtype.kind not in kind
-            ):
-                what = "numbers" if kind == "f" else "words"
-                raise ValueError(f"{name} must be there, {what} over the grid {over}")
+        grid = [str(dim) for dim in dataset["status"].dims] if "status" in dataset else []
+        for name in ("status", "message"):
+            check_variable(dataset, name, grid, has_words=True)
+        for name in (f"{FINAL}energy", f"{FINAL}energy_share"):
+            # there are no numbers if every cell has an error
+            if name in dataset:
+                check_variable(dataset, name, grid, has_words=False)
         return dataset
 
 

@@ -347,10 +347,7 @@ def _or_table(value: object, table: object) -> pydantic.GetPydanticSchema:
         return "a table" if isinstance(data, (dict, Table)) else "a value"
 
     # the tags are no keys
-    tagged = [
-        Annotated[value, pydantic.Tag("a value")],
-        Annotated[table, pydantic.Tag("a table")],
-    ]
+    tagged = [Annotated[value, pydantic.Tag("a value")], Annotated[table, pydantic.Tag("a table")]]
     return _read_as(Annotated[Union[*tagged], pydantic.Discriminator(kind)])
 
 

@@ -398,11 +398,7 @@ class Explorer:
 
 
 def _solved(
-    case: Case,
-    n: int,
-    step: Callable[[float], None],
-    show: _Tell,
-    is_log: bool | None,
+    case: Case, n: int, step: Callable[[float], None], show: _Tell, is_log: bool | None
 ) -> _Solved:
     """The runs of the measure and of n tokens over it, and the masses of clusters.
 
