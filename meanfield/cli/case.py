@@ -20,7 +20,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from meanfield._checks import check_type, cut, shown
 from meanfield.cli import tables
-from meanfield.cli.tables import Fault, Table, located, tables_in
+from meanfield.cli.tables import Fault, Table, located, tables_in, wrong
 from meanfield.dynamics import KNOWN, AnyDynamics, adapt
 from meanfield.equations.tendency import check_moved
 from meanfield.evolution.arrays import PREFIXES
@@ -156,10 +156,7 @@ def toml_value(text: str) -> Any:
     except (tomllib.TOMLDecodeError, RecursionError):
         if _BARE_WORD.fullmatch(text):
             return text
-    raise ValueError(
-        f'value must be one of TOML, as 5, true, [1, 2] or "a word", or a bare word, got '
-        f"{shown(text)}"
-    )
+    raise wrong("value", 'be one of TOML, as 5, true, [1, 2] or "a word", or a bare word', text)
 
 
 def as_toml(value: object) -> str:
@@ -195,7 +192,7 @@ def setting(text: str) -> tuple[str, object]:
     """
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
-        raise ValueError(f"setting must be KEY=VALUE, as dynamics.beta=5, got {shown(text)}")
+        raise wrong("setting", "be KEY=VALUE, as dynamics.beta=5", text)
     return checked_key(key), toml_value(value)
 
 
@@ -208,10 +205,8 @@ def checked_key(key: str) -> str:
         If it is not.
     """
     if not isinstance(key, str) or not _KEY.fullmatch(key):
-        raise ValueError(
-            f"key must be names with dots between, as dynamics.beta or law.laws[0].kappa, got "
-            f"{shown(key)}"
-        )
+        must = "be names with dots between, as dynamics.beta or law.laws[0].kappa"
+        raise wrong("key", must, key)
     return key
 
 
@@ -224,7 +219,7 @@ def check_mapping(name: str, settings: object) -> None:
         Naming the argument.
     """
     if not isinstance(settings, Mapping):
-        raise ValueError(f"{name} must map keys to values, got {shown(settings)}")
+        raise wrong(name, "map keys to values", settings)
 
 
 def overridden(text: str, settings: Mapping[str, object], name: str) -> str:
@@ -601,10 +596,8 @@ def _plain(key: str, value: object) -> object:
     try:
         tomli_w.dumps({"value": plain})
     except (TypeError, ValueError):
-        raise ValueError(
-            f"{key} must be a number, a word, a truth, or a list or mapping of them, got "
-            f"{shown(value)}"
-        ) from None
+        must = "be a number, a word, a truth, or a list or mapping of them"
+        raise wrong(key, must, value) from None
     return plain
 
 

@@ -165,17 +165,13 @@ def run(
     output_keys = chosen.tables.output
     if earlier is not None and case is not None and "file" not in output_keys.model_fields_set:
         output = output or case.with_name(f"{case.stem}-again.nc")
-    keys = (
-        "--output" if output else f"{chosen.name}: output.file",
-        "--figure" if figure else f"{chosen.name}: output.figure",
-    )
-    file, drawn = (
-        output or Path(output_keys.file),
-        figure or (Path(output_keys.figure) if output_keys.figure else None),
-    )
+    key = "--output" if output else f"{chosen.name}: output.file"
+    figure_key = "--figure" if figure else f"{chosen.name}: output.figure"
+    file, source = output or Path(output_keys.file), chosen.digest()
+    drawn = figure or (Path(output_keys.figure) if output_keys.figure else None)
     try:
-        check_output(file, keys[0], (".nc",), chosen.digest(), force)
-        picture = runs.check_figure(drawn, file, keys, chosen.digest(), force)
+        check_output(file, key, (".nc",), source, force)
+        picture = runs.check_figure(drawn, file, (key, figure_key), source, force)
     except Refusal:
         # a wrong case is told before what lies at its output
         chosen.build()
@@ -531,16 +527,16 @@ def report(
     """
     from meanfield.cli import report as reports
 
+    files = [file] if other is None else [file, other]
     result, kind, source = _result(file)
     if kind == "sweep" or (kind == "layers" and other is not None):
-        of = f"{file} and {other}" if other else str(file)
-        raise Refusal(f"RUN.nc must be one or two runs, or one file of layers, got {of}")
+        names = " and ".join(map(str, files))
+        raise Refusal(f"RUN.nc must be one or two runs, or one file of layers, got {names}")
     if kind == "layers":
         place = output or file.with_suffix(".html")
         with _made(place, "--output", (".html",), source, force, quiet):
             reports.write(place, reports.page_of_layers(result))
         return
-    files = [file] if other is None else [file, other]
     sols = [result, *(runs.loaded_run(path) for path in files[1:])]
     place = output or file.with_name(f"{'-'.join(path.stem for path in files)}.html")
     with _made(place, "--output", (".html",), reports.source_of_page(sols), force, quiet):
@@ -712,15 +708,13 @@ def sweep_command(
                 raise Refusal(f"interrupted: {kept}", INTERRUPTED) from None
         with runs.refused(OSError, status=FAILED_RUN):
             runs.write_dataset(dataset, output, source)
-    states = dataset["status"].values.ravel().tolist()
+    states, messages = (dataset[name].values.ravel().tolist() for name in ("status", "message"))
     if not quiet:
         summary = ", ".join(f"{count} {status}" for status, count in Counter(states).most_common())
         typer.echo(f"{len(states)} cells: {summary}\nwrote {output}, its cells are in {folder}")
-    failed = [number for number, state in enumerate(states) if state not in GOOD]
-    if failed:
-        first = dataset["message"].values.ravel()[failed[0]]
-        summary = f"{len(failed)} of {len(states)} cells failed, the first of them: {first}"
-        raise Refusal(summary, FAILED_RUN)
+    if failed := [why for state, why in zip(states, messages, strict=True) if state not in GOOD]:
+        notice = f"{len(failed)} of {len(states)} cells failed, the first of them: {failed[0]}"
+        raise Refusal(notice, FAILED_RUN)
 
 
 # the options are those of the scripts themselves
@@ -740,8 +734,8 @@ def validate(context: typer.Context) -> None:
         if {"--help", "-h"} & set(context.args):
             typer.echo(context.get_help())
             return
-        message = f"validate must be run in a checkout, where validation/ lies, got {str(here)!r}"
-        raise Refusal(message)
+        must = "validate must be run in a checkout, where validation/ lies"
+        raise Refusal(f"{must}, got {str(here)!r}")
     if str(here) not in sys.path:
         # last, so that the package itself stays the one that is running
         sys.path.append(str(here))

@@ -56,10 +56,8 @@ def check_figure(
     return figure
 
 
-def check_output(
-    path: Path | None, key: str, suffixes: Sequence[str], source: str, force: bool
-) -> None:
-    """Make sure that a file of that name can be written, if there is to be one; write nothing.
+def check_output(path: Path, key: str, suffixes: Sequence[str], source: str, force: bool) -> None:
+    """Make sure that a file of that name can be written; write nothing.
 
     What is there has to be made from the same, unless it may be replaced all the same.
 
@@ -68,9 +66,8 @@ def check_output(
     Refusal
         Naming the option or key, the path and what is allowed.
     """
-    if path is not None:
-        _check_place(path, key, suffixes)
-        _check_contents(path, key, source, force)
+    _check_place(path, key, suffixes)
+    _check_contents(path, key, source, force)
 
 
 @contextmanager
@@ -103,18 +100,16 @@ def _check_place(path: Path, key: str, suffixes: Sequence[str]) -> None:
     if path.suffix not in suffixes:
         raise Refusal(f"{key} must be {allowed}, got {str(path)!r}")
     if reason := _hindrance(path):
-        allowed += " in a folder that can be written"
-        raise Refusal(f"{key} must be {allowed}, got {str(path)!r}: {reason}")
+        where = "in a folder that can be written"
+        raise Refusal(f"{key} must be {allowed} {where}, got {str(path)!r}: {reason}")
 
 
 def _check_contents(path: Path, key: str, source: str, force: bool) -> None:
     from meanfield.evolution.files import is_made_from
 
     if path.exists() and not force and not is_made_from(path, source):
-        raise Refusal(
-            f"{key} must be a new file or one of the same case, got {str(path)!r}: --force "
-            f"replaces what is there"
-        )
+        must = f"{key} must be a new file or one of the same case"
+        raise Refusal(f"{must}, got {str(path)!r}: --force replaces what is there")
 
 
 @contextmanager

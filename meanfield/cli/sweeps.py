@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from meanfield._checks import boolean, check_type, check_unmasked, one_line, shown, unmasked
+from meanfield._checks import boolean, check_type, check_unmasked, one_line, unmasked
 from meanfield.cli import case as cases
 from meanfield.cli.case import Case
 from meanfield.cli.runs import check_variable
+from meanfield.cli.tables import wrong
 from meanfield.evolution import Solution, load, loaded, netcdf, resume_from
 from meanfield.evolution.arrays import TERM
 from meanfield.evolution.files import file_lock
@@ -55,10 +56,8 @@ def axis(text: str) -> tuple[str, list[object]]:
     """
     key, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not values:
-        raise ValueError(
-            f"grid must be KEY=START:STOP:COUNT or KEY=VALUE,VALUE,…, as dynamics.beta=1:10:19, "
-            f"got {shown(text)}"
-        )
+        must = "be KEY=START:STOP:COUNT or KEY=VALUE,VALUE,…, as dynamics.beta=1:10:19"
+        raise wrong("grid", must, text)
     return cases.checked_key(key), values_of(values)
 
 
@@ -86,10 +85,8 @@ def _interval(text: str) -> list[float]:
             if np.isfinite(numbers).all():
                 is_whole = type(start) is type(stop) is int and (numbers == numbers.round()).all()
                 return [int(x) for x in numbers] if is_whole else numbers.tolist()
-    raise ValueError(
-        f"grid must be START:STOP:COUNT of two finite numbers and an integer from 1 to "
-        f"{_MOST_CELLS}, got {shown(text)}"
-    )
+    must = f"be START:STOP:COUNT of two finite numbers and an integer from 1 to {_MOST_CELLS}"
+    raise wrong("grid", must, text)
 
 
 def checked_grid(grid: Mapping[str, Sequence[object]]) -> dict[str, list[object]]:
@@ -101,13 +98,13 @@ def checked_grid(grid: Mapping[str, Sequence[object]]) -> dict[str, list[object]
         If there is no axis or no value, or there are too many cells.
     """
     if not isinstance(grid, Mapping) or not grid:
-        raise ValueError(f"grid must map at least one key to its values, got {shown(grid)}")
+        raise wrong("grid", "map at least one key to its values", grid)
     axes = {}
     for key, values in grid.items():
         check_unmasked(f"grid of {key}", values)
         listed: Any = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(listed, (list, tuple, range)) or len(listed) == 0:
-            raise ValueError(f"grid must map {key} to at least one value, got {shown(values)}")
+            raise wrong("grid", f"map {key} to at least one value", values)
         entries = list[Any](listed)
         plain = [entry.item() if getattr(entry, "ndim", None) == 0 else entry for entry in entries]
         again, times = Counter(map(repr, plain)).most_common(1)[0]
@@ -184,10 +181,8 @@ def outcome_of(answer: object, terms: Sequence[int] = ()) -> Outcome:
             answers = {"value": answer}
     plain = {name: unmasked(str(name), variable) for name, variable in answers.items()}
     if any(variable.ndim > 0 or variable.dtype.kind not in "biufc" for variable in plain.values()):
-        raise ValueError(
-            f"the function must return a number, a mapping of numbers, a Solution or a Dataset, "
-            f"got {shown(answer)}"
-        )
+        must = "return a number, a mapping of numbers, a Solution or a Dataset"
+        raise wrong("the function", must, answer)
     dataset = xr.Dataset({name: ((), variable) for name, variable in plain.items()})
     return Outcome("finished", "", dataset)
 
@@ -606,10 +601,8 @@ def _calls(
     try:
         signature(function).bind(**keywords[0])
     except TypeError as error:
-        name = getattr(function, "__name__", function)
-        raise ValueError(
-            f"grid and overrides must have the keywords of {name}, but {error}"
-        ) from None
+        must = f"must have the keywords of {getattr(function, '__name__', function)}"
+        raise ValueError(f"grid and overrides {must}, but {error}") from None
     cells = []
     for settings in keywords:
         name = ", ".join(f"{key}={value!r:.80}" for key, value in settings.items())
@@ -633,10 +626,8 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(
-            f"folder must be one that is there or can be made, got {str(folder)!r}: "
-            f"{error.strerror}"
-        ) from None
+        reason = f"got {str(folder)!r}: {error.strerror}"
+        raise ValueError(f"folder must be one that is there or can be made, {reason}") from None
 
 
 def _cell(base: Case, settings: dict[str, object], folder: Path | None) -> Cell:

@@ -44,6 +44,11 @@ class Fault(ValueError):
     """A fault of a case, with its key and without its file."""
 
 
+def wrong(name: str, must: str, value: object) -> ValueError:
+    """The error of an argument or a key: what it must, and its value."""
+    return ValueError(f"{name} must {must}, got {shown(value)}")
+
+
 @contextmanager
 def located(where: str, keys: Iterable[str]) -> Iterator[None]:
     """Put the key in front of a ValueError whose message opens with one of `keys`, else `where`."""
@@ -170,9 +175,7 @@ def _read(text: str) -> Array:
     try:
         header = next(reader, [])
         if len(header) < 2 or _numbers(header):
-            raise ValueError(
-                f"line 1 must be a header of d >= 2 names with commas between, got {shown(header)}"
-            )
+            raise wrong("line 1", "be a header of d >= 2 names with commas between", header)
         for row in reader:
             rows.append(_numbers(row))
             if len(rows[-1]) != len(header):
@@ -353,7 +356,7 @@ def _or_table(value: object, table: object) -> pydantic.GetPydanticSchema:
 
 def _equal(rows: list[list[float]]) -> list[list[float]]:
     if len({len(row) for row in rows}) > 1:
-        raise ValueError(f"rows must be equally long, got {shown(rows)}")
+        raise wrong("rows", "be equally long", rows)
     return rows
 
 
@@ -787,7 +790,7 @@ class CaseTable(Table):
     def _check_tables(cls, data: dict[str, object]) -> dict[str, object]:
         for key in cls.model_fields:
             if not isinstance(table := data.get(key, {}), dict):
-                raise ValueError(f"{key} must be a table, got {shown(table)}")
+                raise wrong(key, "be a table", table)
         return data
 
 

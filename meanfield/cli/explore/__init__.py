@@ -260,14 +260,12 @@ class Explorer:
         # about an axis there are two places for them
         most = CONTROLS["law.bumps"][3] if dim <= 3 else 2
         bumps = min(settings["law.bumps"], most)
-        fields = {*tables.TYPES[settings["dynamics.type"]].model_fields, "betas"}
         unused = set() if bumps else {"law.kappa"}
-        dynamics = (
-            one.removeprefix("dynamics.") for one in settings if one.startswith("dynamics.")
-        )
-        unused |= {f"dynamics.{one}" for one in dynamics if one not in fields}
-        is_own = settings["dynamics.type"] == self.start["dynamics.type"]
-        unused |= self._fixed if is_own else {"dynamics.betas"}
+        table = tables.TYPES[settings["dynamics.type"]]
+        known = {f"dynamics.{name}" for name in (*table.model_fields, "betas")}
+        unused |= {key for key in settings if key.startswith("dynamics.") and key not in known}
+        is_as_given = settings["dynamics.type"] == self.start["dynamics.type"]
+        unused |= self._fixed if is_as_given else {"dynamics.betas"}
         has_count = "n" in self._given["measure"] or bumps
         if kind == self.start["measure.type"] == "Particles" and not has_count:
             unused.add("run.n")
@@ -278,9 +276,9 @@ class Explorer:
         if "dynamics.betas" in used and factor != 1:
             number("dynamics.betas", factor, low=0)
             changes["dynamics"] = multiplied(self._given["dynamics"], factor)
-        prefixes = ("dynamics.", "run.t_end")
-        moved = [key for key in used if changed and key in settings and key.startswith(prefixes)]
-        changes |= {key: settings[key] for key in moved}
+        if changed:
+            moved = [key for key in used if key.startswith(("dynamics.", "run.t_end"))]
+            changes |= {key: settings[key] for key in moved if key in settings}
         if changed and bumps:
             changes["law"] = law_table(dim, bumps, settings["law.kappa"])
         at_start = self.start["measure.dim"]
@@ -289,11 +287,10 @@ class Explorer:
                 f"law.bumps must be >= 1 in d = {dim}, since the law of the case is one of "
                 f"d = {at_start}, got 0"
             )
+        is_other = (dim, kind) != (at_start, self.start["measure.type"])
         if kind == "Particles":
             # tokens of any law have their dimension from it, and need a number where it has none
             is_other = "law" in changes and "n" not in self._given["measure"]
-        else:
-            is_other = (dim, kind) != (at_start, self.start["measure.type"])
         if is_other:
             changes["measure"] = measure_table(dim, kind)
         if kind == "Particles" and "run.n" in changed and "run.n" in used:
@@ -433,13 +430,9 @@ def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> 
     title = subscripts(f"{symbol}{followed_beta(sol)}", "<sub>%s</sub>")
     views.append(over_t("energy", title, t, called, {}, has_legend=len(sols) > 1))
     held = [masses[i] for i in np.flatnonzero(np.isin(sol.t, t)).tolist()]
-    dots = {
-        "type": "scatter",
-        "mode": "markers",
-        "marker": {"color": BLUE, "size": 5},
-        "x": packed(np.repeat(t, list(map(len, held))), "f8"),
-        "y": packed(np.concatenate(held)),
-    }
+    dots = {"type": "scatter", "mode": "markers", "marker": {"color": BLUE, "size": 5}}
+    dots |= {"x": packed(np.repeat(t, list(map(len, held))), "f8")}
+    dots |= {"y": packed(np.concatenate(held))}
     scale = {"range": [0.0, 1.04]}
     views.append(over_t("clusters", "masses of clusters", t, {}, scale, further=[dots]))
     for view in views[1:]:
@@ -448,13 +441,12 @@ def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> 
         in_powers = along.get("type") == "log"
         start, end = (along["range"][0], float(np.log10(t_end))) if in_powers else (t[0], t_end)
         along["range"] = [start, end]
-    numbers = [
-        _numbers(
-            ({title: f"{energy:.6f}"} if np.isfinite(energy) else {})
-            | {"clusters": f"{len(some)}", "masses": _listed(some)}
+    numbers = []
+    for energy, shares in zip(energies[0], held, strict=True):
+        entries = {title: f"{energy:.6f}"} if np.isfinite(energy) else {}
+        numbers.append(
+            _numbers(entries | {"clusters": f"{len(shares)}", "masses": _listed(shares)})
         )
-        for energy, some in zip(energies[0], held, strict=True)
-    ]
     notes = [note for view in views for note in view.notes]
     pictures = [view.as_read() for view in views]
     answer = {"said": sol.message, "bad": not sol.success, "log": bool(shared.scale.vmin)}

@@ -118,7 +118,7 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
     else:
         compared, labels = compare(*sols), list(names)
         title, saved = " and ".join(labels), compared["t"].values
-        paragraphs = [_words(str(compared.attrs["verdict"]))]
+        paragraphs = [as_html(str(compared.attrs["verdict"]))]
         missing = text.missing_of_comparison(compared)
         curves = comparison_views(compared, labels)
         saves = _saves(sols)
@@ -284,7 +284,7 @@ def _outcome(sol: Solution) -> str:
         lines.append("f is relative to the uniform measure, whose density is f = 1 everywhere.")
     if (name := energy_name(sol)) is not None:
         lines.append(_energy(sol, name))
-    return _words(" ".join([*lines, _clusters(sol.final)]))
+    return as_html(" ".join([*lines, _clusters(sol.final)]))
 
 
 def _energy(sol: Solution, name: str) -> str:
@@ -321,7 +321,7 @@ def _listed(parts: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _words(text: str) -> str:
+def as_html(text: str) -> str:
     """Text as HTML, with subscripts."""
     return subscripts(escape(text), "<sub>%s</sub>")
 
@@ -356,19 +356,19 @@ def _figure(view: View, kind: str) -> str:
     )
 
 
-def _about(label: str, sol: Solution, found: list[Check]) -> str:
+def _about(label: str, sol: Solution, checked: list[Check]) -> str:
     """Checks, facts, versions and case of a run; of two, each opens at a click or if it fails."""
     about = filled(
         "report/run.html",
         run=escape(label or "the run"),
-        checks=_rows(found),
-        facts=_table(_facts(sol)),
-        versions=_table(sol.versions),
+        checks=_rows(checked),
+        facts=rows_as_html(_facts(sol)),
+        versions=rows_as_html(sol.versions),
         case=escape(_case(sol.case) or "This run was started without a case file."),
     )
     if not label:
         return about
-    opens = "" if all(check.passed for check in found) else "open"
+    opens = "" if all(check.passed for check in checked) else "open"
     summary = f"<summary>{escape(label)}: checks, the run and its case</summary>"
     return f"<details {opens}>{summary}{about}</details>"
 
@@ -419,26 +419,27 @@ def _facts(sol: Solution) -> dict[str, str]:
     }
 
 
-def _verdict(found: list[Check]) -> str:
-    failed = [check.name for check in found if not check.passed]
+def _verdict(checked: list[Check]) -> str:
+    failed = [check.name for check in checked if not check.passed]
     if not failed:
-        return f"✓ all {len(found)} checks of the run hold"
-    return escape(f"✗ {len(failed)} of {len(found)} checks fail: {'; '.join(failed)}")
+        return f"✓ all {len(checked)} checks of the run hold"
+    return escape(f"✗ {len(failed)} of {len(checked)} checks fail: {'; '.join(failed)}")
 
 
-def _rows(found: list[Check]) -> str:
+def _rows(checked: list[Check]) -> str:
     rows = []
-    for check in found:
+    for check in checked:
         mark, state = ("✓", "good") if check.passed else ("✗", "bad")
         word = "holds" if check.passed else "fails"
         cells = (check.name, check.number, check.threshold, check.why)
-        inner = "".join(f"<td>{_words(cell)}</td>" for cell in cells)
+        inner = "".join(f"<td>{as_html(cell)}</td>" for cell in cells)
         mark = f'<td class="mark"><span role="img" aria-label="{word}">{mark}</span></td>'
         rows.append(f'<tr class="{state}">{mark}{inner}</tr>')
     return "".join(rows)
 
 
-def _table(entries: dict[str, str]) -> str:
+def rows_as_html(entries: dict[str, str]) -> str:
+    """A row of a table for each entry, its name at the left."""
     return "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>'
         for name, text in entries.items()

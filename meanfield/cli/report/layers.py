@@ -11,10 +11,10 @@ import xarray as xr
 from meanfield import plot
 from meanfield._checks import check_type, counted
 from meanfield.cli.layers import sinks_in_words, title_of
-from meanfield.cli.report.document import filled, part_of_page
+from meanfield.cli.report.document import as_html, filled, part_of_page, rows_as_html
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.solution import versions_of
-from meanfield.plot.frames import image, subscripts, to_bytes
+from meanfield.plot.frames import image, to_bytes
 from meanfield.plot.trained import panels_of
 from meanfield.trained import Claim, claims
 from meanfield.trained.measure import SUBSETS, at_known_beta, subsets_of
@@ -95,14 +95,9 @@ def page_of_layers(ds: xr.Dataset) -> str:
         heads=_heads(ds) if "effective_beta" in ds else "",
         sinks=_sinks(ds),
         checks="".join(row for row, _ in checks),
-        findings="".join(f"<li>{_words(str(text))}</li>" for text in ds["finding"].values),
+        findings="".join(f"<li>{as_html(str(text))}</li>" for text in ds["finding"].values),
         facts=_facts(ds),
     )
-
-
-def _words(text: str) -> str:
-    """Text as HTML, with subscripts."""
-    return subscripts(escape(text), "<sub>%s</sub>")
 
 
 def _tokens(ds: xr.Dataset) -> str:
@@ -123,12 +118,12 @@ def _claims(ds: xr.Dataset) -> Iterator[tuple[str, ...]]:
     for claim in claims(ds):
         apart = f"difference {claim.value - claim.null:+.3g} ± {claim.null_error:.2g}"
         yield (
-            f"{_words(claim.statement)}; {escape(claim.subset)}",
+            f"{as_html(claim.statement)}; {escape(claim.subset)}",
             f"<b>{escape(claim.verdict)}</b>",
             f"{claim.value:+.3g} ± {claim.error:.2g}",
             f"{claim.null:+.3g}, {escape(claim.null_name)}; {apart}",
             _shuffled(ds, claim),
-            _words(claim.sentence),
+            as_html(claim.sentence),
         )
 
 
@@ -184,12 +179,15 @@ def _numbers(ds: xr.Dataset) -> str:
         columns |= {name: np.append(values, np.nan) for name, values in changes.items()}
         rows = zip(*(map(_cell, values) for values in columns.values()), strict=True)
         summary = f"{subset}, at β = {float(part['beta']):.4g}"
-        is_open = "open" if subset == SUBSETS[0] else ""
-        tables.append(
-            f"<details {is_open}><summary>{escape(summary)}</summary>"
-            f'<div class="wide">{_table(columns, rows)}</div></details>'
-        )
+        tables.append(_folded(subset, summary, _table(columns, rows)))
     return "".join(tables)
+
+
+def _folded(subset: str, summary: str, table: str) -> str:
+    """A table below its summary, which opens at a click; that of all tokens is open."""
+    opens = "open" if subset == SUBSETS[0] else ""
+    below = f'<div class="wide">{table}</div>'
+    return f"<details {opens}><summary>{escape(summary)}</summary>{below}</details>"
 
 
 def _cell(value: str | float) -> str:
@@ -203,8 +201,7 @@ def _heads(ds: xr.Dataset) -> str:
     tables = []
     for subset in subsets_of(ds):
         part = ds.sel(subset=subset)
-        names = "effective_beta", "effective_beta_error", "r2"
-        numbers = (part[name].values for name in names)
+        numbers = (part[name].values for name in ("effective_beta", "effective_beta_error", "r2"))
         cells = (
             [str(layer), *(_head(*head) for head in zip(*of_layer, strict=True))]
             for layer, *of_layer in zip(part["layer"].values, *numbers, strict=True)
@@ -212,11 +209,7 @@ def _heads(ds: xr.Dataset) -> str:
         head = ["layer", *(f"head {i}" for i in part["head"].values)]
         is_described = part["r2"].values >= LEAST_R2
         count = f"a β describes {int(is_described.sum())} of {counted(is_described.size, 'head')}"
-        is_open = "open" if subset == SUBSETS[0] else ""
-        tables.append(
-            f"<details {is_open}><summary>{escape(subset)}: {count}</summary>"
-            f'<div class="wide">{_table(head, cells)}</div></details>'
-        )
+        tables.append(_folded(subset, f"{subset}: {count}", _table(head, cells)))
     about = (
         f"β ± its standard error, clustered by row, with R². Where R² is below {LEAST_R2:g} no β "
         "describes the head, and none is shown."
@@ -244,8 +237,8 @@ def _sinks(ds: xr.Dataset) -> str:
     if not rows:
         return "<p>No token draws much of the attention, or has a norm that stands out.</p>"
     shares = ["largest share of the attention"] if "attention_share" in ds else []
-    head = ["token", "word", *shares, "largest norm over the median"]
-    return f'<div class="wide">{_table(head, rows)}</div>'
+    table = _table(["token", "word", *shares, "largest norm over the median"], rows)
+    return f'<div class="wide">{table}</div>'
 
 
 def _checks(ds: xr.Dataset) -> Iterator[tuple[str, bool]]:
@@ -276,19 +269,8 @@ def _checks(ds: xr.Dataset) -> Iterator[tuple[str, bool]]:
 
 
 def _facts(ds: xr.Dataset) -> str:
-    unshown = {
-        SOURCE,
-        "format",
-        "format_version",
-        *(f"{name}_version" for name in versions_of(ds.attrs)),
-    }
-    facts = {
-        str(name).replace("_", " "): f"{value}"
-        for name, value in ds.attrs.items()
-        if name not in unshown
-    }
-    facts |= versions_of(ds.attrs)
-    return "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>'
-        for name, text in facts.items()
-    )
+    versions = versions_of(ds.attrs)
+    unshown = {SOURCE, "format", "format_version", *(f"{name}_version" for name in versions)}
+    shown = {str(name): f"{value}" for name, value in ds.attrs.items() if name not in unshown}
+    facts = {name.replace("_", " "): text for name, text in shown.items()}
+    return rows_as_html(facts | versions)

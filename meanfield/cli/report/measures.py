@@ -99,9 +99,8 @@ def _line_layout(around: bool, low: float, high: float, has_atoms: bool) -> Part
     margin = 0.02 * turns[-1]
     ticks = {"tickvals": turns, "ticktext": names, "range": [-margin, turns[-1] + margin]}
     title = "angle θ" if around else "polar angle θ"
-    of_y: Part = {"range": [0.0, 1.05 * high]}
-    if low > 0.0:
-        of_y = log_axis(low, high * (high / low) ** 0.05)
+    linear = {"range": [0.0, 1.05 * high]}
+    of_y = log_axis(low, high * (high / low) ** 0.05) if low > 0.0 else linear
     name = "density f(θ)" if around else "density of θ"
     # without its own ticks it would have one beside each of the density's
     even = {"tickmode": "linear", "tick0": 0.0, "dtick": 0.2, "range": [0.0, 1.05]}
@@ -146,11 +145,9 @@ _PLAIN = [[0.0, "#e9ecef"], [1.0, "#e9ecef"]]
 
 def sphere_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     """The density on the sphere at each time, or the nodes or tokens that carry the measure."""
-    scale = shared.scale
-    tokens = isinstance(measures[0], Particles)
+    scale, tokens = shared.scale, isinstance(measures[0], Particles)
     magma = [[float(level), to_hex(frames.COLOURS(level))] for level in np.linspace(0.0, 1.0, 17)]
-    colours = _PLAIN if tokens else magma
-    coloured = {"colorscale": colours, "cmin": 0.0, "cmax": 1.0}
+    coloured = {"colorscale": _PLAIN if tokens else magma, "cmin": 0.0, "cmax": 1.0}
     surface = {
         "type": "surface",
         **places(_grid().reshape(*_SHAPE, 3)),
@@ -354,10 +351,8 @@ def _tokens_layout(plane: Plane, tallest: float) -> Part:
     label = "inner product<br>⟨xᵢ, xⱼ⟩, i ≠ j"
     x_name, y_name = (name.replace("\n", "<br>") for name in plane.names)
     # tall bars of a cluster would leave nothing to see of the rest
-    logarithmic = tallest > 50.0
-    of_y: Part = {"range": [0.0, 1.05 * tallest]}
-    if logarithmic:
-        of_y = log_axis(1e-3, 1.5 * tallest)
+    is_linear = tallest <= 50.0
+    of_y = {"range": [0.0, 1.05 * tallest]} if is_linear else log_axis(1e-3, 1.5 * tallest)
     layout = base_layout(
         xaxis=axis(x_name, domain=[0.0, 0.44], showticklabels=False, **bare),
         yaxis=axis(y_name, **square),
@@ -391,13 +386,11 @@ def _histogram(measure: Particles) -> tuple[Array, Array]:
 
 
 def _tokens_notes(last: Particles) -> tuple[str, ...]:
-    n, notes = len(last.weights), []
-    if n > MOST_TOKENS:
-        notes.append(f"{MOST_TOKENS} of {n} tokens are drawn.")
-    notes.append("The principal axes are those of all saves together.")
-    if n > MOST_PAIRED:
-        notes.append(f"Inner products are those of {MOST_PAIRED} of {n} tokens.")
-    return tuple(notes)
+    n = len(last.weights)
+    few = f"{MOST_TOKENS} of {n} tokens are drawn."
+    axes = "The principal axes are those of all saves together."
+    pairs = f"Inner products are those of {MOST_PAIRED} of {n} tokens."
+    return (few,) * (n > MOST_TOKENS) + (axes,) + (pairs,) * (n > MOST_PAIRED)
 
 
 # tokens at their positions, which a picture beside that of the measure has room for
@@ -413,9 +406,8 @@ def positions_view(measures: Sequence[Particles], along: Abscissa) -> Drawn:
     dots = {"type": "scatter", "mode": "markers", "marker": marker}
     hover = {"hovertemplate": "%{x:.4f}<br>s = %{y:.4f}<extra></extra>"}
     shown: list[Frame] = [{0: {"x": packed(along.values(each)[kept])}} for each in measures]
-    ticks: Part = {"tickvals": [-1.0, 0.0, 1.0]}
-    if along.axis is None:
-        ticks = {"tickvals": frames.QUARTERS[0], "ticktext": frames.QUARTERS[1]}
+    quarters = dict(zip(("tickvals", "ticktext"), frames.QUARTERS, strict=True))
+    ticks = quarters if along.axis is None else {"tickvals": [-1.0, 0.0, 1.0]}
     layout = base_layout(
         xaxis=axis(along.name.replace("\n", ", "), range=list(along.ends), **ticks),
         yaxis=axis("position s", range=[0.0, 1.02], tickvals=[0.0, 0.5, 1.0]),
