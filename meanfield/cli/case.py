@@ -297,10 +297,8 @@ def check_saves(measure: AnyMeasure, save_at: int | list[float]) -> None:
     size = sum(getattr(getattr(measure, name, None), "nbytes", 0) for name in names)
     most = int(SHARE_OF_MEMORY * min(memory_of_machine(), 1e18) / max(size, 1))
     if count > most:
-        raise Fault(
-            f"run.save_at must be at most {most} saves of {measure}, {size} bytes each, on this "
-            f"machine, got {count}"
-        )
+        allowed = f"at most {most} saves of {measure}, {size} bytes each, on this machine"
+        raise Fault(f"run.save_at must be {allowed}, got {count}")
 
 
 _LARGEST_FILE = 1 << 20
@@ -499,16 +497,13 @@ class Case(Listed):
             measure = self.tables.measure.build(self.tables.law, self.folder, run.rng)
             check_saves(measure, run.save_at)
         keywords = run.model_dump(exclude_none=True, exclude={"rng", "energy"})
-        keywords["case"] = self.text
-        if run.energy is not None:
-            with self.errors("run"):
-                keywords["energy"] = run.followed()
-        keywords["about"] = {SOURCE: self.digest(), **self.provenance()}
+        keywords |= {"case": self.text, "about": {SOURCE: self.digest(), **self.provenance()}}
         if dynamics.noise > 0.0 and self.tables.measure.made is Particles:
             keywords["rng"] = run.noise()
         if self.tables.monitors:
             keywords["monitors"] = self.build_monitors(measure)
         with self.errors("run"):
+            keywords["energy"] = run.followed()
             check_moved(measure, dynamics)
         return measure, dynamics, keywords
 
@@ -541,10 +536,9 @@ class Case(Listed):
         with self.errors("monitors"):
             for name in monitors:
                 if not name.isidentifier() or name in taken or name.startswith(PREFIXES):
-                    raise Fault(
-                        f"monitors must have names of letters, digits and _ that are no variables "
-                        f"of a run or bounds of another monitor, got {shown(name)}"
-                    )
+                    must = "have names of letters, digits and _ that are no variables of a run"
+                    must += " or bounds of another monitor"
+                    raise Fault(f"monitors must {must}, got {shown(name)}")
             return {
                 name: table.tried(f"monitors.{name}", measure, beta, self.folder)
                 for name, table in monitors.items()
@@ -617,10 +611,8 @@ def read_case(path: str | os.PathLike[str], settings: Mapping[str, object] | Non
     """
     path = Path(path)
     if path.suffix in tables.POINT_FILES and _is_file(path):
-        raise CaseError(
-            f"{path}: must be a case file (TOML), but holds points: a case names them as "
-            f"law.points, begin with meanfield run --print-case"
-        )
+        hint = "a case names them as law.points, begin with meanfield run --print-case"
+        raise CaseError(f"{path}: must be a case file (TOML), but holds points: {hint}")
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE + 1)
@@ -752,11 +744,8 @@ def json_schema() -> JsonSchemaValue:
     ['law', 'measure', 'dynamics', 'run']
     """
     schema = tables.CaseTable.model_json_schema(schema_generator=_Schema)
-    about = {
-        "title": "A case of meanfield",
-        "description": "A measure and a dynamics, with how `meanfield run` evolves them.",
-    }
-    return {"$schema": _DIALECT, **schema, **about}
+    about = "A measure and a dynamics, with how `meanfield run` evolves them."
+    return {"$schema": _DIALECT, **schema, "title": "A case of meanfield", "description": about}
 
 
 def json_schema_text() -> str:

@@ -237,9 +237,7 @@ def _is_result(path: Path) -> bool:
 
 def shown_progress(quiet: bool) -> bool | str:
     """A bar on a terminal, else a line a minute."""
-    if quiet:
-        return False
-    return sys.stderr.isatty() or "lines"
+    return not quiet and (sys.stderr.isatty() or "lines")
 
 
 @contextmanager

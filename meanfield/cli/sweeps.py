@@ -343,10 +343,8 @@ def assembled(
 
 def _have_equal_terms(outcomes: Sequence[Outcome]) -> bool:
     """Whether all runs have equal numbers of terms, if any."""
-    of_runs = [
-        ds for outcome in outcomes if (ds := outcome.dataset) is not None and "term_energy" in ds
-    ]
-    return len({ds.sizes[TERM] for ds in of_runs}) < 2
+    datasets = [outcome.dataset for outcome in outcomes if outcome.dataset is not None]
+    return len({ds.sizes[TERM] for ds in datasets if "term_energy" in ds}) < 2
 
 
 def _totals(outcome: Outcome) -> Outcome:
@@ -383,11 +381,8 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, object]]:
                 shape = len(outcomes), *(len(indexes[dim]) for dim in dims)
                 is_number = item.dtype.kind in "biufc"
                 kind = np.result_type(item.dtype, float) if is_number else object
-                columns[name] = (
-                    dims,
-                    np.full(shape, np.nan if is_number else "", kind),
-                    {**item.attrs},
-                )
+                unset = np.full(shape, np.nan if is_number else "", kind)
+                columns[name] = dims, unset, {**item.attrs}
             dims, rows, about = columns[name]
             place = row, *np.ix_(*(places[dim] for dim in dims))
             rows[place] = item.transpose(*dims).values.astype(rows.dtype)
@@ -556,13 +551,8 @@ def sweep(
         outcomes = [task.kept() if task.file in there else None for task in tasks]
         missing = [number for number, outcome in enumerate(outcomes) if outcome is None]
         # two cells may be one, as beta = 1 and beta = 1.0 are not
-        results = mapped_by(
-            executor,
-            Cell.run,
-            [tasks[number] for number in missing],
-            workers=workers,
-            lost=Cell.lost,
-        )
+        left = [tasks[number] for number in missing]
+        results = mapped_by(executor, Cell.run, left, workers=workers, lost=Cell.lost)
         bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
         # the end of the loop ends the tasks
         with bar, closing(results):
@@ -576,9 +566,7 @@ def sweep(
     files = [task.file.name if task.file else "" for task in tasks]
     coords = {key: _coordinate(values, as_word) for key, values in axes.items()}
     ds = assembled(finished, files, coords, taken)
-    warn_unfinished(
-        [outcome.status for outcome in finished], [outcome.message for outcome in finished]
-    )
+    warn_unfinished([item.status for item in finished], [item.message for item in finished])
     return ds.assign_attrs(about)
 
 

@@ -23,6 +23,7 @@ from meanfield.evolution.files import is_being_written
 from meanfield.evolution.recorder import MOST_TERMS, with_role
 from meanfield.evolution.solution import other_versions, version_of
 from meanfield.spaces import Sphere
+from meanfield.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -75,8 +76,13 @@ def table(solution: Solution) -> str:
                 values = np.where(on_grid, values, np.nan)
                 if not any(on_grid):
                     continue
-            columns[heading] = [f"{v:{form}}" if np.isfinite(v) else "-" for v in values]
+            columns[heading] = _cells(values, form)
     return _columns(columns, "{} of {} saves shown, the file has all")
+
+
+def _cells(values: Array, form: str) -> list[str]:
+    """Numbers in a form, and a dash for each that is not known."""
+    return [f"{value:{form}}" if np.isfinite(value) else "-" for value in values]
 
 
 def table_of_comparison(data: xr.Dataset) -> str:
@@ -89,10 +95,7 @@ def table_of_comparison(data: xr.Dataset) -> str:
     for name, heading in further.items():
         if name in data:
             ends = [data[f"{name}_{end}"].values for end in ("lower", "upper") if name == "w1"]
-            rows = [
-                [f"{v:.3e}" if np.isfinite(v) else "-" for v in values]
-                for values in ends or [data[name].values]
-            ]
+            rows = [_cells(values, ".3e") for values in ends or [data[name].values]]
             columns[heading] = [" … ".join(dict.fromkeys(cell)) for cell in zip(*rows, strict=True)]
     return _columns(columns, "{} of {} times shown, --output keeps all")
 
@@ -115,10 +118,7 @@ def _columns(columns: Mapping[str, Sequence[str]], left_out: str) -> str:
     widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
     kept = [*range(0, saves - 1, -(-(saves - 1) // (_ROWS - 1)) or 1), saves - 1]
     rows = [list(columns), *([cells[i] for cells in columns.values()] for i in kept)]
-    lines = [
-        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    ]
+    lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
     if len(kept) < saves:
         lines.append(left_out.format(len(kept), saves))
     return "\n".join(lines)
@@ -146,10 +146,8 @@ def closing(solution: Solution) -> str:
         if "term_balance_error" in solution.numbers.variables:
             whose, of = "of each term ", "/size"
             size = ", and size |w E(δ)|, of a potential |w| Σ|ω_j| max|φ_j|"
-        lines.append(
-            f"{whose}|E(t) - E(0) - work|{of} <= {error:.1e}, where work is the integral of {what}"
-            f"{size}"
-        )
+        identity = f"{whose}|E(t) - E(0) - work|{of} <= {error:.1e}"
+        lines.append(f"{identity}, where work is the integral of {what}{size}")
     elif solution.success and (why := why_no_energy(solution.dynamics, solution.energy)):
         lines.append(f"no energy of {why}")
     return "\n".join(lines)
@@ -176,6 +174,8 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         status, message = "running", message.partition(";")[0]
     ends = {n: data[n].values[[0, -1]] for n in with_role(data, "energy", "share")[:1]}
     lines = len(solution.case.splitlines())
+    why = why_no_energy(solution.dynamics, solution.energy)
+    unbalanced = f"not available, no energy of {why}" if why else "not available"
     # a run that failed at once has no numbers
     mass, steps = (data[name].values if name in data else np.zeros(0) for name in ("mass", "steps"))
     return {
@@ -187,7 +187,7 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         "measure at the end": repr(solution.final),
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
         **{name.replace("_", " "): f"{a:.12g} to {b:.12g}" for name, (a, b) in ends.items()},
-        "balance error": _no_balance(solution) if error is None else f"{error:.1e}",
+        "balance error": unbalanced if error is None else f"{error:.1e}",
         **terms(solution),
         **({"mass error": f"{np.nanmax(np.abs(1.0 - mass)):.1e}"} if mass.size else {}),
         **({"steps": f"{int(np.nanmax(steps))}"} if steps.size else {}),
@@ -195,11 +195,6 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
         "made by": ", ".join(other_versions(solution.versions)) or "this code, these libraries",
         **{str(name): f"{value}" for name, value in data.attrs.items()},
     }
-
-
-def _no_balance(solution: Solution) -> str:
-    why = why_no_energy(solution.dynamics, solution.energy)
-    return f"not available, no energy of {why}" if why else "not available"
 
 
 def terms(solution: Solution) -> dict[str, str]:
@@ -223,23 +218,23 @@ def summary_of_sweep(data: xr.Dataset, file: Path) -> dict[str, str]:
     states = Counter(map(str, data["status"].values.ravel()))
     messages = data["message"].values
     failed = [str(text) for text in messages[data["status"].values == "error"]]
-    found = {
+    entries = {
         "status": ", ".join(f"{count} {state}" for state, count in states.most_common()),
         "cells": f"{data['status'].size}, each a result file in {cells_beside(file)}",
         **({"first error": one_line(failed[0])} if failed else {}),
     }
     for name in map(str, data["status"].dims):
         values = data[name].values.tolist()
-        told = ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in values)
+        words = ", ".join(f"{x:g}" if isinstance(x, float) else str(x) for x in values)
         key = f"over {data[name].attrs.get('long_name', name)}"
-        found[key] = shorten(told, _WIDTH, placeholder=" …")
+        entries[key] = shorten(words, _WIDTH, placeholder=" …")
     for name in (f"{FINAL}energy", f"{FINAL}energy_share"):
         if name in data and np.isfinite(values := data[name].values).any():
-            told = f"{float(np.nanmin(values)):.12g} to {float(np.nanmax(values)):.12g}"
-            found[name.replace("_", " ")] = told
+            ends = f"{float(np.nanmin(values)):.12g} to {float(np.nanmax(values)):.12g}"
+            entries[name.replace("_", " ")] = ends
     lines = len(str(data.attrs.get("case", "")).splitlines())
     about = {str(name): f"{value}" for name, value in data.attrs.items() if name != "grid"}
-    return found | about | {"case": f"{lines} lines"}
+    return entries | about | {"case": f"{lines} lines"}
 
 
 def machine() -> dict[str, str]:

@@ -47,12 +47,9 @@ from meanfield.typing import Array
 _BETWEEN_WORDS = 0.3
 # on S² a series of bounded degree shows in a second what a flow map resolves in many
 _PREVIEW = {
-    "measure": {
-        "type": "Density",
-        "space": {"type": "Sphere", "lmax": 31},
-        "tail_tol": 1e-2,
-        "max_size": 127,
-    },
+    "measure": {"type": "Density", "space": {"type": "Sphere", "lmax": 31}},
+    "measure.tail_tol": 1e-2,
+    "measure.max_size": 127,
     "run.rtol": 1e-4,
     "run.atol": 1e-7,
     "run.on_unresolved": "stop",
@@ -283,10 +280,8 @@ class Explorer:
             changes["law"] = law_table(dim, bumps, settings["law.kappa"])
         at_start = self.start["measure.dim"]
         if dim != at_start and not bumps:
-            raise ValueError(
-                f"law.bumps must be >= 1 in d = {dim}, since the law of the case is one of "
-                f"d = {at_start}, got 0"
-            )
+            why = f"since the law of the case is one of d = {at_start}"
+            raise ValueError(f"law.bumps must be >= 1 in d = {dim}, {why}, got 0")
         is_other = (dim, kind) != (at_start, self.start["measure.type"])
         if kind == "Particles":
             # tokens of any law have their dimension from it, and need a number where it has none
@@ -558,13 +553,11 @@ class _Answer(BaseHTTPRequestHandler):
             self.send_error(400)
             return False
         token = parse_qs(asked.query).get("token", [""])[0].encode()
-        if not secrets.compare_digest(token, self.server.token.encode()):
-            self.send_error(403)
-            return False
-        if asked.path not in paths:
-            self.send_error(404)
-            return False
-        return True
+        is_known = secrets.compare_digest(token, self.server.token.encode())
+        may = is_known and asked.path in paths
+        if not may:
+            self.send_error(404 if is_known else 403)
+        return may
 
     def _begin(self, kind: str, status: int = 200) -> None:
         self.send_response(status)

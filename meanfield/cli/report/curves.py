@@ -212,15 +212,12 @@ def _size(sol: Solution) -> View:
 def _line(t: Array, values: Array, name: str, colour: str, **style: object) -> Part:
     known = np.flatnonzero(np.isfinite(values))
     kept = known[frames.thinned(len(known), MOST_POINTS)]
-    return {
-        "type": "scatter",
-        "mode": "lines+markers" if len(kept) < 2 else "lines",
-        "name": name,
-        "x": packed(t[kept], "f8"),
-        "y": packed(values[kept], "f8"),
-        "line": {"color": colour, "width": 2, **style},
-        "hovertemplate": "t = %{x:.6g}<br>%{y:.10g}<extra>" + name + "</extra>",
-    }
+    points = {"x": packed(t[kept], "f8"), "y": packed(values[kept], "f8")}
+    line = {"color": colour, "width": 2, **style}
+    hover = "t = %{x:.6g}<br>%{y:.10g}<extra>" + name + "</extra>"
+    mode = "lines+markers" if len(kept) < 2 else "lines"
+    trace = {"type": "scatter", "mode": mode, "name": name, "line": line}
+    return {**trace, **points, "hovertemplate": hover}
 
 
 def over_t(

@@ -34,11 +34,6 @@ _CAPTIONS = {
     "moves": "How far a layer moves tokens, and how little it takes to reach the same places. "
     "Along a gradient flow both are the same.",
 }
-_RULE = (
-    "A claim holds if its number exceeds 0 (R² exceeds 0.1), and the number of its null, by more "
-    "than two standard errors. Errors are found from random halves of the tokens, those of R² from "
-    "the layers. Tokens of one text depend on each other, so the true errors are larger."
-)
 
 
 def page_of_layers(ds: xr.Dataset) -> str:
@@ -84,11 +79,6 @@ def page_of_layers(ds: xr.Dataset) -> str:
             ("claim", "verdict", "number", "its null", "shuffled tokens", "finding"),
             _claims(ds),
             "claims",
-        ),
-        rule=_RULE,
-        lines=escape(
-            "Solid lines are those of all tokens, dashed ones of all but the sinks, dotted ones of "
-            "nulls. A state has the number of the layer behind it."
         ),
         panels="".join(_panel(ds, panel) for panel in panels_of(ds)),
         numbers=_numbers(ds),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 
 import numpy as np
@@ -77,8 +77,8 @@ def angles_view(measures: Sequence[Particles], shared: Look, axis: Array | None)
         shown.append({1: {"x": packed(centres), "y": packed(heights)}, 2: places_of})
     layout = _line_layout(around, low, high, has_atoms=False) | {"bargap": 0.0}
     n = len(last.weights)
-    notes = [f"{MOST_TOKENS} of {n} tokens are drawn as strokes."] if n > MOST_TOKENS else []
-    return data, layout, shown, tuple(notes)
+    few = f"{MOST_TOKENS} of {n} tokens are drawn as strokes."
+    return data, layout, shown, _true_of({few: n > MOST_TOKENS})
 
 
 def _uniform(around: bool, low: float, dim: int) -> Part:
@@ -123,11 +123,15 @@ def _line_frame(measure: AnyMeasure, low: float, high: float) -> Frame:
 
 
 def _line_notes(measures: Sequence[AnyMeasure], high: float) -> tuple[str, ...]:
-    notes = [f"Densities are cut at {frames.CAP:g}."] if high == frames.CAP else []
     most = max(len(getattr(measure, "angles", ())) for measure in measures)
-    if most > _MOST_ON_LINE:
-        notes.append(f"At most {_MOST_ON_LINE} of up to {most} nodes are drawn at each time.")
-    return tuple(notes)
+    few = f"At most {_MOST_ON_LINE} of up to {most} nodes are drawn at each time."
+    cut = f"Densities are cut at {frames.CAP:g}."
+    return _true_of({cut: high == frames.CAP, few: most > _MOST_ON_LINE})
+
+
+def _true_of(notes: Mapping[str, bool]) -> tuple[str, ...]:
+    """Those notes that hold."""
+    return tuple(note for note, holds in notes.items() if holds)
 
 
 # rows and columns of the surface: a cell is 2.5 degrees wide
@@ -148,17 +152,11 @@ def sphere_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     scale, tokens = shared.scale, isinstance(measures[0], Particles)
     magma = [[float(level), to_hex(frames.COLOURS(level))] for level in np.linspace(0.0, 1.0, 17)]
     coloured = {"colorscale": _PLAIN if tokens else magma, "cmin": 0.0, "cmax": 1.0}
-    surface = {
-        "type": "surface",
-        **places(_grid().reshape(*_SHAPE, 3)),
-        **coloured,
-        "surfacecolor": packed(np.zeros(_SHAPE)),
-        "lighting": {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "fresnel": 0.0},
-        "hoverinfo": "skip",
-        "contours": {name: {"highlight": False} for name in "xyz"},
-        "showscale": not tokens,
-        "colorbar": _bar(scale),
-    }
+    empty_grid = {"surfacecolor": packed(np.zeros(_SHAPE))}
+    surface = {"type": "surface", **places(_grid().reshape(*_SHAPE, 3)), **coloured, **empty_grid}
+    surface |= {"lighting": {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "fresnel": 0.0}}
+    surface |= {"hoverinfo": "skip", "contours": {name: {"highlight": False} for name in "xyz"}}
+    surface |= {"showscale": not tokens, "colorbar": _bar(scale)}
     point = {"type": "scatter3d", "mode": "markers", "hoverinfo": "skip"}
     orange = frames.BLUE if tokens else frames.ORANGE
     data: list[Part] = [
@@ -177,7 +175,7 @@ def sphere_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     drawn = [_sphere_frame(measure, scale) for measure in measures]
     if any(_SURFACE in frame for frame in drawn):
         # a measure that its points show has one colour, that of the bottom of the scale
-        empty[_SURFACE] = {"surfacecolor": packed(np.zeros(_SHAPE))}
+        empty[_SURFACE] = empty_grid
     shown = [empty | frame for frame in drawn]
     return data, _sphere_layout(), shown, _sphere_notes(measures, scale)
 
@@ -220,30 +218,23 @@ def _bar(scale: Normalize) -> Part:
         step = 10.0 ** np.floor(np.log10(high))
         step *= 1.0 if high >= 4 * step else 0.5 if high >= 2 * step else 0.2
         ticks = np.arange(0.0, high * (1 + 1e-9), step)
-    return {
-        "title": {"text": "density f", "side": "top"},
-        # below the sphere, on a narrow screen, too
-        "orientation": "h",
-        "y": 0.0,
-        "yanchor": "top",
-        "tickvals": frames.height(ticks, scale).tolist(),
-        "ticktext": [f"{tick:.3g}" for tick in ticks],
-        "thickness": 12,
-        "len": 0.8,
-        "outlinewidth": 0,
-    }
+    heights = frames.height(ticks, scale).tolist()
+    marks = {"tickvals": heights, "ticktext": [f"{tick:.3g}" for tick in ticks]}
+    # below the sphere, on a narrow screen, too
+    place = {"orientation": "h", "y": 0.0, "yanchor": "top"}
+    size = {"thickness": 12, "len": 0.8, "outlinewidth": 0}
+    return {"title": {"text": "density f", "side": "top"}, **place, **marks, **size}
 
 
 def _graticule(colour: str) -> Part:
     """Circles every 30 degrees: they show how the sphere turns."""
     around: Array = np.linspace(0.0, 2.0 * np.pi, 91)
     gap = np.full((1, 3), np.nan)
-    lines = []
-    for angle in np.pi / 6 * np.arange(1, 6):
-        lines += [sphere_points(np.full(91, angle), around), gap]
-    for angle in np.pi / 6 * np.arange(12):
-        lines += [sphere_points(around[:46], np.full(46, angle)), gap]
-    at, line = places(1.003 * np.concatenate(lines)), {"color": colour, "width": 1}
+    twelfths = np.pi / 6 * np.arange(12)
+    circles = [sphere_points(np.full(91, angle), around) for angle in twelfths[1:6]]
+    circles += [sphere_points(around[:46], np.full(46, angle)) for angle in twelfths]
+    lines = np.concatenate([part for circle in circles for part in (circle, gap)])
+    at, line = places(1.003 * lines), {"color": colour, "width": 1}
     return {"type": "scatter3d", "mode": "lines", "hoverinfo": "skip", "line": line, **at}
 
 
@@ -303,20 +294,18 @@ def _atoms(flow: LineFlowMap) -> Frame:
 
 
 def _sphere_notes(measures: Sequence[AnyMeasure], scale: Normalize) -> tuple[str, ...]:
-    rows, columns = _SHAPE
-    notes = []
-    if any(hasattr(measure, "space") for measure in measures):
-        notes.append(f"The sphere is coloured on a grid of {rows} × {columns} points.")
-    if scale.vmax == frames.CAP:
-        notes.append(f"Densities are cut at {frames.CAP:g}.")
+    grid = " × ".join(map(str, _SHAPE))
+    is_coloured = any(hasattr(measure, "space") for measure in measures)
     nodes = max(getattr(measure, "n_nodes", 0) for measure in measures)
     tokens = max(len(m.weights) if isinstance(m, Particles) else 0 for m in measures)
-    if nodes:
-        notes.append("Dots are nodes in the colour of the density there.")
-    for count, most, name in ((nodes, MOST_NODES, "nodes"), (tokens, MOST_TOKENS, "tokens")):
-        if count > most:
-            notes.append(f"{most} of up to {count} {name} are drawn at each time.")
-    return tuple(notes)
+    notes = {
+        f"The sphere is coloured on a grid of {grid} points.": is_coloured,
+        f"Densities are cut at {frames.CAP:g}.": scale.vmax == frames.CAP,
+        "Dots are nodes in the colour of the density there.": nodes > 0,
+        f"{MOST_NODES} of up to {nodes} nodes are drawn at each time.": nodes > MOST_NODES,
+        f"{MOST_TOKENS} of up to {tokens} tokens are drawn at each time.": tokens > MOST_TOKENS,
+    }
+    return _true_of(notes)
 
 
 MOST_PAIRED = 1000
@@ -390,7 +379,7 @@ def _tokens_notes(last: Particles) -> tuple[str, ...]:
     few = f"{MOST_TOKENS} of {n} tokens are drawn."
     axes = "The principal axes are those of all saves together."
     pairs = f"Inner products are those of {MOST_PAIRED} of {n} tokens."
-    return (few,) * (n > MOST_TOKENS) + (axes,) + (pairs,) * (n > MOST_PAIRED)
+    return _true_of({few: n > MOST_TOKENS, axes: True, pairs: n > MOST_PAIRED})
 
 
 # tokens at their positions, which a picture beside that of the measure has room for
