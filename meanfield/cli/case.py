@@ -83,9 +83,8 @@ def check_tokens(case: Table, folder: Path, recorded: dict[str, str]) -> None:
         if name not in digests:
             raise Fault(f"{rule}, but {path} is gone: put it there, or set {key} to where it is")
         if digests[name] != recorded.get(name, digests[name]):
-            raise Fault(
-                f"{rule}, of SHA-256 {recorded[name]:.12}…, but {path} has {digests[name]:.12}…"
-            )
+            was, now = f"{recorded[name]:.12}…", f"{digests[name]:.12}…"
+            raise Fault(f"{rule}, of SHA-256 {was}, but {path} has {now}")
 
 
 def _digest(path: Path) -> str:

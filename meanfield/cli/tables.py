@@ -85,10 +85,8 @@ def read_arrays(file: str, folder: Path, beside: str) -> dict[str, Array]:
     if file in BUNDLED:
         table = _read((files("meanfield") / "data" / BUNDLED[file]).read_text("utf-8"))
     elif ending not in POINT_FILES:
-        raise ValueError(
-            f"must be {_FILE} with the ending {', '.join(POINT_FILES)}: write the arrays of other "
-            f"files by numpy.save"
-        )
+        hint = "write the arrays of other files by numpy.save"
+        raise ValueError(f"must be {_FILE} with the ending {', '.join(POINT_FILES)}: {hint}")
     else:
         path = _checked_file(folder / file)
         match ending:
@@ -123,9 +121,8 @@ def _checked_file(path: Path) -> Path:
 
 def _check_size(path: Path, size: int) -> None:
     if size > _LARGEST_CLOUD:
-        raise ValueError(
-            f"must be {_FILE} of at most {_LARGEST_CLOUD} bytes, but {path} has {size}"
-        )
+        must = f"must be {_FILE} of at most {_LARGEST_CLOUD} bytes"
+        raise ValueError(f"{must}, but {path} has {size}")
 
 
 @contextmanager
@@ -179,10 +176,8 @@ def _read(text: str) -> Array:
         for row in reader:
             rows.append(_numbers(row))
             if len(rows[-1]) != len(header):
-                raise ValueError(
-                    f"line {reader.line_num} must be {len(header)} numbers with commas between, "
-                    f"got {','.join(row)!r:.80}"
-                )
+                must = f"line {reader.line_num} must be {len(header)} numbers with commas between"
+                raise ValueError(f"{must}, got {','.join(row)!r:.80}")
     except csv.Error as error:
         raise ValueError(f"line {reader.line_num} must be CSV, but {error}") from None
     if not rows:
@@ -316,9 +311,8 @@ def _built(value: object, where: str, dim: int | None, folder: Path) -> object:
 def _check_product(key: str, count: int, numbers: int, what: str) -> None:
     most = MOST_NUMBERS // numbers
     if count > most:
-        raise ValueError(
-            f"{key} must be at most {most} {what} of {numbers} numbers each, got {count}"
-        )
+        must = f"{key} must be at most {most} {what} of {numbers} numbers each"
+        raise ValueError(f"{must}, got {count}")
 
 
 def told(description: str, default: object = None, **limits: pydantic.JsonValue) -> Any:
@@ -745,10 +739,8 @@ class WatchTable(MadeTable):
         with located(where, type(self).model_fields):
             # as DistanceTo has it, but for 1, which it can't tell from none
             if "p" in self.model_fields_set and distance != "wasserstein":
-                raise ValueError(
-                    f"p must be left out for distance = {distance!r}, as it is one of "
-                    f"'wasserstein', got {keys['p']:g}"
-                )
+                must = f"p must be left out for distance = {distance!r}, as it is one of"
+                raise ValueError(f"{must} 'wasserstein', got {keys['p']:g}")
             if distance == "mmd" and dict(table)["beta"] is None:
                 raise ValueError(f"beta must be given, as the dynamics has none, got {beta}")
             monitor: DistanceTo = table.build(where, measure.dim, folder)

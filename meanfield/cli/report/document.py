@@ -61,10 +61,9 @@ def plotly_script() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise ValueError(
-            f"the page needs plotly, which is not installed ({error}): "
-            f"python -m pip install 'meanfield-attention[report]'"
-        ) from error
+        hint = "python -m pip install 'meanfield-attention[report]'"
+        missing = f"the page needs plotly, which is not installed ({error})"
+        raise ValueError(f"{missing}: {hint}") from error
     return str(get_plotlyjs())
 
 
