@@ -289,10 +289,9 @@ def check_saves(measure: AnyMeasure, save_at: int | list[float]) -> None:
         Naming the number of saves and how many are allowed.
     """
     count = save_at if isinstance(save_at, int) else len(save_at)
-    names: tuple[str, ...] = ("coefficients",)
+    further = "points", "weights", "angles", "expansion", "log_density"
     # the points of a density are those of its space
-    if not hasattr(measure, "coefficients"):
-        names = "points", "weights", "angles", "expansion", "log_density"
+    names = ("coefficients",) if hasattr(measure, "coefficients") else further
     size = sum(getattr(getattr(measure, name, None), "nbytes", 0) for name in names)
     most = int(SHARE_OF_MEMORY * min(memory_of_machine(), 1e18) / max(size, 1))
     if count > most:
@@ -502,7 +501,8 @@ class Case(Listed):
         if self.tables.monitors:
             keywords["monitors"] = self.build_monitors(measure)
         with self.errors("run"):
-            keywords["energy"] = run.followed()
+            if run.energy is not None:
+                keywords["energy"] = run.followed()
             check_moved(measure, dynamics)
         return measure, dynamics, keywords
 

@@ -139,10 +139,9 @@ def _readable(path: Path, what: str) -> Iterator[None]:
     except Exception as error:
         # libraries raise errors of their own on a damaged file; NumPy says of objects that it
         # could not be asked to read them
-        is_of_objects = isinstance(error, ValueError) and "object" in str(error).lower()
-        reason = (
-            "its dtype is object; numbers are allowed" if is_of_objects else one_line(repr(error))
-        )
+        reason = one_line(repr(error))
+        if isinstance(error, ValueError) and "object" in str(error).lower():
+            reason = "its dtype is object; numbers are allowed"
         raise ValueError(f"must be {what}, but {path}: {reason}") from None
 
 

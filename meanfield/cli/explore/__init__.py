@@ -188,10 +188,8 @@ def lay_over(view: View, tokens: Sequence[AnyMeasure], axis: Array | None) -> No
     else:
         stroke = {"symbol": "line-ns-open", "size": 12, "color": GREEN}
         dots |= {"type": "scatter", "marker": stroke, "yaxis": "y2"}
-        angles_of = (
-            geometry.circle_angles if axis is None else partial(geometry.polar_angles, axis=axis)
-        )
-        angles = [angles_of(some.points) for some in tokens]
+        to_axis = None if axis is None else partial(geometry.polar_angles, axis=axis)
+        angles = [(to_axis or geometry.circle_angles)(some.points) for some in tokens]
         shown = [{"x": packed(some), "y": packed(np.full(len(some), 0.03))} for some in angles]
     for frame, some in zip(view.frames, shown, strict=True):
         frame[len(view.data)] = some

@@ -23,15 +23,7 @@ from meanfield._checks import check_type, tell_apart
 from meanfield.cli import text
 from meanfield.cli.report import curves
 from meanfield.cli.report.curves import comparison_views, curve_views
-from meanfield.cli.report.measures import (
-    Drawn,
-    angles_view,
-    eye,
-    line_view,
-    positions_view,
-    sphere_view,
-    tokens_view,
-)
+from meanfield.cli.report.measures import eye, positions_view, view_of
 from meanfield.cli.report.view import View, heading, weight
 from meanfield.cli.runs import source_of
 from meanfield.dynamics.titles import dynamics_title, term_titles
@@ -43,7 +35,7 @@ from meanfield.measures import AnyMeasure, Particles
 from meanfield.measures.clusters import RADIUS, clusters
 from meanfield.plot.curves import bounds, energy_name
 from meanfield.plot.frames import NORMAL, check_path, subscripts, thinned
-from meanfield.plot.panels import Look, abscissa_of, look, projection
+from meanfield.plot.panels import Look, abscissa_of, look
 from meanfield.plot.runs import embedded, instants, ordered_tokens, run_title, still
 from meanfield.spaces.geometry import polar_angles
 from meanfield.studies.comparison import compare
@@ -216,7 +208,7 @@ def measure_views(
     axis = next(axes, None)
     together = shared or look(list(chain(*measures)), _saves(sols), axis=axis)
     seen_from = measures[0][len(measures[0]) // 2]
-    pictures = [_drawn(some, together, axis) for some in measures]
+    pictures = [view_of(some, together, axis) for some in measures]
     heaviest = max(weight(frame) for _, _, drawn, _ in pictures for frame in drawn)
     fit = thinned(len(saved), max(2, room // len(sols) // heaviest))
     times = saved[fit]
@@ -260,16 +252,6 @@ def _saves(sols: Sequence[Solution]) -> list[AnyMeasure]:
     return list(chain.from_iterable(sol.measures for sol in sols))
 
 
-def _drawn(measures: Sequence[AnyMeasure], shared: Look, axis: Array | None) -> Drawn:
-    """The picture of a run; tokens about the axis of another run are drawn as that is."""
-    tokens = [measure for measure in measures if isinstance(measure, Particles)]
-    if tokens and (tokens[0].dim == 2 or axis is not None):
-        return angles_view(tokens, shared, axis)
-    if projection(measures[0]) == "mollweide":
-        return sphere_view(measures, shared)
-    return tokens_view(tokens, shared) if tokens else line_view(measures, shared)
-
-
 def _outcome(sol: Solution) -> str:
     """The run, the meaning of f = 1, and the outcome, as HTML."""
     first = sol.measures[0]
@@ -301,9 +283,8 @@ def _clusters(measure: AnyMeasure) -> str:
     groups, scale = clusters(measure), f"{RADIUS:g} radian"
     if isinstance(measure, Particles) and len(groups) == len(measure.weights) > 1:
         return f"At the end no two tokens are in one cluster on the scale of {scale}."
-    count = {0: "is no cluster", 1: "is one cluster"}.get(
-        len(groups), f"are {len(groups)} clusters"
-    )
+    few = {0: "is no cluster", 1: "is one cluster"}
+    count = few.get(len(groups), f"are {len(groups)} clusters")
     came = f"At the end there {count} on the scale of {scale}"
     if groups:
         more = ["…"] * (len(groups) > _MOST_NAMED)

@@ -61,25 +61,20 @@ def page_of_layers(ds: xr.Dataset) -> str:
     name = str(ds.attrs.get("file", "a trained model"))
     checks = list(_checks(ds))
     is_good = all(good for _, good in checks)
+    verdict = "the file has no matrices that its states and attention could be checked with"
+    if checks:
+        agree = "✓ states and attention agree" if is_good else "✗ states or attention do not agree"
+        verdict = f"{agree} with the matrices of the file"
+    head = "claim", "verdict", "number", "its null", "shuffled tokens", "finding"
     return filled(
         "report/layers.html",
         title=escape(f"Layers of {name}"),
         source=escape(str(ds.attrs.get(SOURCE, ""))),
         style=part_of_page("report/page.css"),
         lead=f"<p>{escape(title_of(ds))}. {escape(_tokens(ds))}</p>",
-        verdict=escape(
-            "✓ states and attention agree with the matrices of the file"
-            if is_good
-            else "✗ states or attention do not agree with the matrices of the file"
-        )
-        if checks
-        else "the file has no matrices that its states and attention could be checked with",
+        verdict=verdict,
         state="good" if is_good else "bad",
-        claims=_table(
-            ("claim", "verdict", "number", "its null", "shuffled tokens", "finding"),
-            _claims(ds),
-            "claims",
-        ),
+        claims=_table(head, _claims(ds), "claims"),
         panels="".join(_panel(ds, panel) for panel in panels_of(ds)),
         numbers=_numbers(ds),
         heads=_heads(ds) if "effective_beta" in ds else "",
@@ -233,14 +228,10 @@ def _sinks(ds: xr.Dataset) -> str:
 
 def _checks(ds: xr.Dataset) -> Iterator[tuple[str, bool]]:
     """Rows on what the reader could hold against matrices, and whether each agrees."""
-    errors = {
-        "attention recomputed from states and matrices": (
-            ds["attention_error"].max("head").values,
-            ds["attention_rounding"].values,
-        ),
-        "residual identity": (ds["residual_error"].values, ds["residual_rounding"].values),
-    }
-    for name, (largest, rounding) in errors.items():
+    attention = ds["attention_error"].max("head").values, ds["attention_rounding"].values
+    residual = ds["residual_error"].values, ds["residual_rounding"].values
+    names = "attention recomputed from states and matrices", "residual identity"
+    for name, (largest, rounding) in zip(names, (attention, residual), strict=True):
         known = np.isfinite(largest)
         if not known.any():
             continue

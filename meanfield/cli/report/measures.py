@@ -10,23 +10,24 @@ from matplotlib.colors import Normalize, to_hex
 
 from meanfield.cli.report.view import LINE, Frame, Part, axis, base_layout, log_axis, packed, places
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
-from meanfield.plot import frames
-from meanfield.plot.panels import (
-    Abscissa,
-    Look,
-    Plane,
-    along_meridian,
-    angles_of,
-    curve,
-    gathered,
-    histogram,
-    log_curve,
-)
+from meanfield.plot import frames, panels
+from meanfield.plot.panels import Look
 from meanfield.spaces.geometry import perpendicular, sphere_points
 from meanfield.typing import Array
 
 # data, layout, frames and notes of a view
 Drawn = tuple[list[Part], Part, list[Frame], tuple[str, ...]]
+
+
+def view_of(measures: Sequence[AnyMeasure], shared: Look, axis: Array | None) -> Drawn:
+    """The picture of a run; tokens about the axis of another run are drawn as that is."""
+    tokens = [measure for measure in measures if isinstance(measure, Particles)]
+    if tokens and (tokens[0].dim == 2 or axis is not None):
+        return angles_view(tokens, shared, axis)
+    if panels.projection(measures[0]) == "mollweide":
+        return sphere_view(measures, shared)
+    return tokens_view(tokens, shared) if tokens else line_view(measures, shared)
+
 
 _TURN = 2.0 * np.pi
 # nodes, or points of a grid, drawn at each time
@@ -71,8 +72,8 @@ def angles_view(measures: Sequence[Particles], shared: Look, axis: Array | None)
     ]
     shown: list[Frame] = []
     for measure in measures:
-        centres, heights = histogram(measure, axis)
-        angles = angles_of(measure, axis)[kept]
+        centres, heights = panels.histogram(measure, axis)
+        angles = panels.angles_of(measure, axis)[kept]
         places_of = {"x": packed(angles, "f8"), "y": packed(np.full(len(angles), _STROKE))}
         shown.append({1: {"x": packed(centres), "y": packed(heights)}, 2: places_of})
     layout = _line_layout(around, low, high, has_atoms=False) | {"bargap": 0.0}
@@ -112,10 +113,10 @@ def _line_layout(around: bool, low: float, high: float, has_atoms: bool) -> Part
 
 
 def _line_frame(measure: AnyMeasure, low: float, high: float) -> Frame:
-    angles, values = curve(measure, _MOST_ON_LINE)
+    angles, values = panels.curve(measure, _MOST_ON_LINE)
     top = frames.CAP if high == frames.CAP else np.inf
     frame: Frame = {_CURVE: {"x": packed(angles), "y": packed(np.clip(values, low, top))}}
-    atoms, masses = gathered(measure)
+    atoms, masses = panels.gathered(measure)
     ends = np.outer(masses, [0.0, 1.0, np.nan]).ravel()
     frame[_STEMS] = {"x": packed(np.repeat(atoms, 3), "f8"), "y": packed(ends)}
     frame[_TOPS] = {"x": packed(atoms, "f8"), "y": packed(masses)}
@@ -130,7 +131,7 @@ def _line_notes(measures: Sequence[AnyMeasure], high: float) -> tuple[str, ...]:
 
 
 def _true_of(notes: Mapping[str, bool]) -> tuple[str, ...]:
-    """Those notes that hold."""
+    """The notes that hold."""
     return tuple(note for note, holds in notes.items() if holds)
 
 
@@ -254,7 +255,7 @@ def _(measure: Density, scale: Normalize) -> Frame:
 @_sphere_frame.register
 def _(measure: LineFlowMap, scale: Normalize) -> Frame:
     polar = np.arccos(np.clip(_grid() @ np.asarray(measure.axis), -1.0, 1.0))
-    values = along_meridian(polar, *log_curve(measure, of_angle=False))
+    values = panels.along_meridian(polar, *panels.log_curve(measure, of_angle=False))
     return _coloured(values, scale) | _atoms(measure)
 
 
@@ -281,7 +282,7 @@ def _points(points: Array, shares: Array, size: float) -> Part:
 def _atoms(flow: LineFlowMap) -> Frame:
     """Atoms at the poles as points, atoms of latitudes as rings."""
     axis = np.asarray(flow.axis)
-    angles, masses = gathered(flow)
+    angles, masses = panels.gathered(flow)
     polar = np.sin(angles) < _POINT_LIKE
     across, around = perpendicular(axis), np.linspace(0.0, 2.0 * np.pi, 91)
     frame = np.array([across, np.cross(axis, across), axis])
@@ -334,7 +335,7 @@ def tokens_view(measures: Sequence[Particles], shared: Look) -> Drawn:
     return data, _tokens_layout(plane, tallest), shown, _tokens_notes(last)
 
 
-def _tokens_layout(plane: Plane, tallest: float) -> Part:
+def _tokens_layout(plane: panels.Plane, tallest: float) -> Part:
     bare: Part = {"showgrid": False, "showline": False, "ticks": "", "range": [-1.1, 1.1]}
     square = {**bare, "scaleanchor": "x", "scaleratio": 1, "showticklabels": False}
     label = "inner product<br>⟨xᵢ, xⱼ⟩, i ≠ j"
@@ -386,7 +387,7 @@ def _tokens_notes(last: Particles) -> tuple[str, ...]:
 _MOST_PLACED = 2000
 
 
-def positions_view(measures: Sequence[Particles], along: Abscissa) -> Drawn:
+def positions_view(measures: Sequence[Particles], along: panels.Abscissa) -> Drawn:
     """Tokens at their positions, over the angle or the first principal axis."""
     n, weights = len(measures[-1].weights), measures[-1].weights
     kept = frames.thinned(n, _MOST_PLACED)
