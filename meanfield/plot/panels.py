@@ -383,8 +383,8 @@ def _(measure: SphereFlowMap, ax: Axes, shared: Look) -> None:
     density = measure.node_density[:n]
     order = np.argsort(density)
     dots: frames.Keywords = {"linewidths": 0.0, "rasterized": True}
-    colours: frames.Keywords = {"cmap": frames.COLOURS, "norm": shared.scale}
-    ax.scatter(x[order], y[order], 2.0, density[order], **colours, **dots)
+    look = dots | {"cmap": frames.COLOURS, "norm": shared.scale}
+    ax.scatter(x[order], y[order], 2.0, density[order], **look)
     area = np.maximum(0.5, _AREA * measure.weights[n:])
     ax.scatter(x[n:], y[n:], area, frames.ORANGE, **dots)
 

@@ -331,14 +331,9 @@ def _svg(bracket: Bracket) -> str:
     if not np.isfinite(width):
         raise ValueError(f"a bound is infinite, got {bracket.lower:g} and {bracket.upper:g}")
     share = (bracket.value - bracket.lower) / width if width > 0.0 else 0.5
-    x = 20.0 + 160.0 * share
-    ends = "".join(
-        f'<line x1="{end}" y1="12" x2="{end}" y2="28" stroke="{frames.BLUE}" stroke-width="2"/>'
-        for end in (20, 180)
-    )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="200" height="40" role="img" '
-        f'aria-label="{escape(repr(bracket))}"><line x1="20" y1="20" x2="180" y2="20" '
-        f'stroke="{frames.BLUE}" stroke-width="2"/>{ends}<circle cx="{x:.1f}" cy="20" r="5" '
-        f'fill="{frames.ORANGE}"/></svg>'
+        f'aria-label="{escape(repr(bracket))}"><path d="M20 12V28M20 20H180M180 12V28" '
+        f'stroke="{frames.BLUE}" stroke-width="2"/>'
+        f'<circle cx="{20.0 + 160.0 * share:.1f}" cy="20" r="5" fill="{frames.ORANGE}"/></svg>'
     )
