@@ -147,16 +147,16 @@ def check_axes(ax: object, projections: set[str], what: str = "") -> Axes:
     return ax
 
 
-def check_path(path: object, suffixes: Iterable[str], told: str) -> Path:
+def check_path(path: object, suffixes: Iterable[str], allowed: str) -> Path:
     """Return a path that ends in one of these.
 
     Raises
     ------
     ValueError
-        With the suffixes as `told`.
+        With the suffixes in the words of `allowed`.
     """
     if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in suffixes:
-        raise ValueError(f"path must end in {told}, got {shown(path)}")
+        raise ValueError(f"path must end in {allowed}, got {shown(path)}")
     return Path(path)
 
 
@@ -191,7 +191,7 @@ def subscripts(text: str, form: str) -> str:
     >>> subscripts("|dE_β/dt|", "<sub>%s</sub>")
     '|dE<sub>β</sub>/dt|'
     """
-    return re.sub(r"_(\w+)", lambda found: form % found[1], text)
+    return re.sub(r"_(\w+)", lambda match: form % match[1], text)
 
 
 def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "") -> None:
@@ -248,10 +248,10 @@ def scale_of(lowest: float, highest: float, is_log: bool | None = None) -> Norma
     return Normalize(0.0, highest)
 
 
-def colour_bar(parent: FigureBase, axes: Sequence[Axes], scale: Normalize, side: str) -> Axes:
+def colour_bar(parent: FigureBase, axes: Sequence[Axes], norm: Normalize, side: str) -> Axes:
     """The scale of the maps on these axes; arrows show that values beyond its ends look alike."""
-    mappable = ScalarMappable(scale, COLOURS)
-    below, above = scale.vmin == _EMPTY, scale.vmax == CAP
+    mappable = ScalarMappable(norm, COLOURS)
+    below, above = norm.vmin == _EMPTY, norm.vmax == CAP
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[below, above]
     bar = parent.colorbar(
         mappable, ax=axes, location=side, extend=extend, shrink=0.8, pad=0.02, aspect=25
@@ -291,9 +291,9 @@ def is_decades(t: Array) -> bool:
     return bool(t[0] >= 0.0 and is_wide(later) and np.median(later) < t[-1] / _CROWDED)
 
 
-def height(values: Array, scale: Normalize) -> Array:
+def height(values: Array, norm: Normalize) -> Array:
     """The place of a density between the bottom 0 and the top 1 of its scale."""
-    return np.asarray(scale(np.clip(values, scale.vmin or 0.0, scale.vmax)))
+    return np.asarray(norm(np.clip(values, norm.vmin or 0.0, norm.vmax)))
 
 
 def densities_of(logs: Array) -> Array:
@@ -324,19 +324,19 @@ def fill_curve(ax: Axes, x: Array, y: Array, bottom: float = 0.0) -> None:
     ax.plot(x, y, color=BLUE, linewidth=1.2)
 
 
-def ring(ax: Any, angles: Array, heights: Array, scale: Normalize, bottom: float = 0.0) -> None:
+def ring(ax: Any, angles: Array, heights: Array, norm: Normalize, bottom: float = 0.0) -> None:
     """The circle, the uniform density, and the scale where the curve leaves most room for it."""
     around = np.linspace(0.0, 2.0 * np.pi, 361)
     ax.plot(around, np.zeros_like(around), color="black", linewidth=0.6)
-    uniform = float(height(np.ones(1), scale)[0])
+    uniform = float(height(np.ones(1), norm)[0])
     ax.plot(around, np.full_like(around, uniform), ":", color=GREY, linewidth=0.8)
     ax.set_rorigin(-1.0)
     ax.set_rlim(bottom, 1.05)
     quarter_ticks(ax, 4)
     ax.tick_params(axis="x", pad=-3)
-    ticks = _ticks(scale)
+    ticks = _ticks(norm)
     # a long number would reach across the circle
-    ax.set_yticks(height(ticks, scale), ["10⁴" if t == CAP else f"{t:g}" for t in ticks])
+    ax.set_yticks(height(ticks, norm), ["10⁴" if t == CAP else f"{t:g}" for t in ticks])
     places = np.arange(22.5, 360.0, 45.0)
     distance = np.abs((np.radians(places)[:, None] - angles + np.pi) % (2.0 * np.pi) - np.pi)
     near = np.where(distance < _LABEL, heights, 0.0).max(axis=1)
@@ -345,16 +345,16 @@ def ring(ax: Any, angles: Array, heights: Array, scale: Normalize, bottom: float
     ax.spines[:].set_linewidth(0.0)
 
 
-def _ticks(scale: Normalize) -> Array:
+def _ticks(norm: Normalize) -> Array:
     """The uniform density 1 and a round number below the largest density."""
-    largest = float(scale.vmax or 1.0)
+    largest = float(norm.vmax or 1.0)
     power = 10.0 ** np.floor(np.log10(largest))
     return np.unique([1.0, np.floor(largest / power) * power])
 
 
-def profile(ax: Axes, angles: Array, law: Array, dim: int, scale: Normalize) -> None:
+def profile(ax: Axes, angles: Array, law: Array, dim: int, norm: Normalize) -> None:
     """The density of the polar angle over [0, π], and dotted that of the uniform measure."""
-    bottom, top = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
+    bottom, top = float(norm.vmin or 0.0), float(norm.vmax or 1.0)
     if bottom:
         ax.set_yscale("log")
     ax.set_ylim(bottom, top * (top / bottom) ** 0.05 if bottom else 1.05 * top)

@@ -134,8 +134,8 @@ def look(
     Where there is an axis, tokens are drawn by their polar angles.
     """
     lowest, highest = np.array([_extremes(measure, axis) for measure in drawn]).T
-    scale = frames.scale_of(float(lowest.min()), float(highest.max()), is_log)
-    return Look(scale, plane_of(saves))
+    norm = frames.scale_of(float(lowest.min()), float(highest.max()), is_log)
+    return Look(norm, plane_of(saves))
 
 
 def plane_of(measures: Sequence[AnyMeasure]) -> Plane:
@@ -355,8 +355,8 @@ def _map(measure: Density, ax: Any, shared: Look) -> None:
     # all pixels at once, right to 1e-12 of the largest value
     values = SphereAt(measure.space.size).values(measure.coefficients, places)
     extent = (-_ROOT8, _ROOT8, -_ROOT8 / 2, _ROOT8 / 2)
-    kind: frames.Keywords = {"origin": "lower", "interpolation": "bilinear", "extent": extent}
-    image = AxesImage(ax, cmap=frames.COLOURS, norm=shared.scale, **kind)
+    look: frames.Keywords = {"origin": "lower", "interpolation": "bilinear", "extent": extent}
+    image = AxesImage(ax, cmap=frames.COLOURS, norm=shared.scale, **look)
     image.set_data(values.reshape(x.shape))
     image.set_transform(ax.transAffine + ax.transAxes)
     image.set_clip_path(ax.patch)
@@ -489,9 +489,9 @@ def gathered(measure: AnyMeasure) -> tuple[Array, Array]:
     return np.array(angles), np.array([masses[group].sum() for group in groups])
 
 
-def _cut(logs: Array, scale: Normalize) -> str:
+def _cut(logs: Array, norm: Normalize) -> str:
     """How far the curve goes beyond its panel, as a power of ten that may leave double range."""
-    if scale.vmax != frames.CAP or not logs.max(initial=-np.inf) > np.log(frames.CAP):
+    if norm.vmax != frames.CAP or not logs.max(initial=-np.inf) > np.log(frames.CAP):
         return ""
     log10 = float(logs.max()) / np.log(10.0)
     if not np.isfinite(log10):

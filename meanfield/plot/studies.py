@@ -797,7 +797,7 @@ def causal_limit(ds: xr.Dataset) -> Figure:
         ax.set_xticks([], minor=True)
     for ax in over_j, *others:
         ax.tick_params(which="both", labelsize=frames.SMALL)
-        # a line for each entry, and one more
+        # the legend has a line for each entry, and space for one more
         _room_below(ax, _LINE * (len(ax.get_legend_handles_labels()[0]) + 1))
         ax.legend(**frames.LEGEND, loc="lower left")
     title = f"{ds.attrs['name']}: causal tokens against the limit, {ds.sizes['repeat']} repeats"
