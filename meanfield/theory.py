@@ -137,11 +137,11 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
     laplacian = k * (k + dim - 2.0)
     check_dim(known, dim)
     if known.pair_kernel.growth is not None:
-        slopes = _slopes(known, dim, kmax)
+        quotients = _over_beta(known, dim, kmax)
     else:
         series = known.pair_kernel.series(dim, kmax)
-        slopes = series.primitive.real / (series.potential[0] if known.normalised else 1.0)
-    rates = laplacian * slopes
+        quotients = series.primitive.real / (series.potential[0] if known.normalised else 1.0)
+    rates = laplacian * quotients
     return np.asarray(known.sign * rates - known.noise * laplacian)
 
 
@@ -162,22 +162,22 @@ def _with_kernel(dynamics: object) -> Dynamics:
     return known
 
 
-def _slopes(dynamics: Dynamics, dim: int, kmax: int) -> Array:
+def _over_beta(dynamics: Dynamics, dim: int, kmax: int) -> Array:
     """Λ_k/β [/ Λ_0, / (Λ_0 + Λ_k)] for k = 0 … kmax, 0 for k = 0.
 
     Λ_k(β, d)/β = Λ_{k-1}(β, d+2)/d, which loses nothing where β is small.
     """
-    beta, slopes = dynamics.pair_kernel.growth, np.zeros(kmax + 1)
+    beta, quotients = dynamics.pair_kernel.growth, np.zeros(kmax + 1)
     if kmax == 0:
-        return slopes
+        return quotients
     if not dynamics.normalised:
-        slopes[1:] = multipliers.eigenvalues(beta, dim + 2, kmax - 1) / dim
-        return slopes
+        quotients[1:] = multipliers.eigenvalues(beta, dim + 2, kmax - 1) / dim
+        return quotients
     ratios = multipliers.relative_eigenvalues(beta, dim, kmax)
     # the ratio of degree 1 may be denormal, and has its limit
     first = ratios[1] / beta if beta > 1e-150 else 1.0 / dim
-    slopes[1:] = first * multipliers.relative_eigenvalues(beta, dim + 2, kmax - 1)
-    return slopes / (1.0 + ratios) if dynamics.is_balanced else slopes
+    quotients[1:] = first * multipliers.relative_eigenvalues(beta, dim + 2, kmax - 1)
+    return quotients / (1.0 + ratios) if dynamics.is_balanced else quotients
 
 
 def critical_noise(dynamics: AnyDynamics, dim: int, *, degree: int = 1) -> float:
@@ -553,8 +553,8 @@ def _orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
     first = t / _slowness(dynamics, n, 0.0, log_unit)
     if first * (n + dynamics.beta) < _LINEAR:
         return first
-    options = {"xtol": 1e-300, "rtol": 1e-14, "maxiter": 500}
-    late = brentq(lambda s: _arrival(dynamics, n, s)[0] - t, 0.0, _LONGEST, **options)
+    tolerances = {"xtol": 1e-300, "rtol": 1e-14, "maxiter": 500}
+    late = brentq(lambda s: _arrival(dynamics, n, s)[0] - t, 0.0, _LONGEST, **tolerances)
     return -math.expm1(-late)
 
 

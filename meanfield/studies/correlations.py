@@ -190,9 +190,9 @@ def solved(closure: str, beta: float, n: int, times: Array, kmax: int, places: A
     for row, time in enumerate(times):
         while t < time and status == "finished":
             equation, step = PairEquation(closure, beta, n, space), min(step, time - t)
-            options = {"rtol": RTOL, "atol": ATOL, "first_step": step, "events": limits}
+            settings = {"rtol": RTOL, "atol": ATOL, "first_step": step, "events": limits}
             with np.errstate(over="ignore", invalid="ignore"):
-                leg = solve_ivp(equation, (t, time), c, "DOP853", **options)
+                leg = solve_ivp(equation, (t, time), c, "DOP853", **settings)
             # the last step of a leg was cut, and those before it may grow
             t, c, step = leg.t[-1], leg.y[:, -1], 2.0 * np.diff(leg.t).max(initial=step)
             is_rough, is_impossible = map(len, leg.t_events)

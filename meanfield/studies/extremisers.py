@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise, product
 from typing import ClassVar
 
@@ -218,8 +218,8 @@ def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) ->
     # between two points that are alike for the basis, exponents differ by that at most
     rounding += 2.0 * beta * basis.asymmetry(matrix)
     tail = _TAIL / (1.0 - falling) / (2.0 * beta)
-    spread = (0.5 * (high - low) + rounding * high + tail) / np.cos(_COVER)
-    least = 0.5 * (low + high) - float(spread) - tail
+    half_width = (0.5 * (high - low) + rounding * high + tail) / np.cos(_COVER)
+    least = 0.5 * (low + high) - float(half_width) - tail
     bound = 2.0 * least - energy * (1.0 + rounding)
     return Extremiser(basis.density(coefficients), energy, bound, residual, "density")
 
@@ -454,13 +454,13 @@ def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
             # ψ_i = steps ψ_onward, for the eigenvectors whose peak is still ahead
             ahead = np.asarray(np.flatnonzero(place > at), dtype=np.intp)
             diagonal, coupling = matrix[blocks[i], blocks[i]], -matrix[blocks[i], blocks[onward]]
-            own = diagonal - energies[ahead, None, None] * np.eye(len(diagonal))
+            reduced = diagonal - energies[ahead, None, None] * np.eye(len(diagonal))
             if at > 0:
                 known, before = steps[-1]
                 kept = before[np.searchsorted(known, ahead)]
-                own += matrix[blocks[i], blocks[order[at - 1]]] @ kept
+                reduced += matrix[blocks[i], blocks[order[at - 1]]] @ kept
             couplings = np.broadcast_to(coupling, (len(ahead), *coupling.shape))
-            steps.append((ahead, np.asarray(np.linalg.solve(own, couplings), dtype=np.float64)))
+            steps.append((ahead, np.asarray(np.linalg.solve(reduced, couplings), dtype=np.float64)))
         for (i, onward), (ahead, step) in zip(ways[::-1], steps[::-1], strict=True):
             onward_vectors = np.einsum("nij,nj->ni", step, vectors[ahead, blocks[onward]])
             size = np.linalg.norm(onward_vectors, axis=1)
@@ -600,8 +600,8 @@ def search_largest(matrix: Array, beta: float, repeats: int, rng: np.random.Gene
         return -float(np.log(energy) + unit), -np.append(pulls / lengths, shares)
 
     starts = rng.normal(size=(repeats, _ATOMS * (dim + 1)))
-    options = {"gtol": 1e-10}
-    energies = [minimize(descent, x, jac=True, method="BFGS", options=options).fun for x in starts]
+    search = partial(minimize, descent, jac=True, method="BFGS", options={"gtol": 1e-10})
+    energies = [search(start).fun for start in starts]
     return float(np.exp(-min(energies))) / (2.0 * beta)
 
 
@@ -618,15 +618,15 @@ def four_points(values: Array, beta: float) -> tuple[float, float]:
     """
     first, second = (float(value) for value in values)
 
-    def slope(share: float) -> float:
+    def derivative(share: float) -> float:
         rest = 1.0 - share
         rising = first * np.tanh(beta * first * share) - second * np.tanh(beta * second * rest)
         return float(rising)
 
-    if slope(0.0) < 0.0 < slope(1.0):
-        share = float(brentq(slope, 0.0, 1.0, xtol=1e-16, rtol=1e-15))
+    if derivative(0.0) < 0.0 < derivative(1.0):
+        share = float(brentq(derivative, 0.0, 1.0, xtol=1e-16, rtol=1e-15))
     else:
-        share = 0.0 if slope(0.0) >= 0.0 else 1.0
+        share = 0.0 if derivative(0.0) >= 0.0 else 1.0
     products = np.cosh(beta * first * share) * np.cosh(beta * second * (1.0 - share))
     return share, float(products) / (2.0 * beta)
 
@@ -734,11 +734,11 @@ def _curves(least: list[Extremiser], matrices: Array, beta: float) -> xr.Dataset
         return [np.exp(mu.log_moment(beta * points @ matrix)[0]) for mu, matrix in pairs]
 
     flat = potentials([Density(Circle(8), Uniform(2))] * len(least))
-    own = potentials([extremiser.measure for extremiser in least])
+    least_potentials = potentials([extremiser.measure for extremiser in least])
     over, over_degrees = ("index", "angle"), ("index", "degree")
     columns = {
         "density": (over, values, {"long_name": "density of least energy"}),
-        "potential": (over, own, {"comment": "∫ e^{β<x,Dy>} dmu(y)"}),
+        "potential": (over, least_potentials, {"comment": "∫ e^{β<x,Dy>} dmu(y)"}),
         "uniform_potential": (over, flat, {"long_name": "potential of the uniform measure"}),
         "cos": (over_degrees, 2.0 * modes.real[:, 1:], {"comment": "a_k"}),
         "sin": (over_degrees, -2.0 * modes.imag[:, 1:], {"comment": "b_k"}),

@@ -123,8 +123,8 @@ def metastability(
     )
 
 
-def _near_uniform(one: Isotropic, amplitude: float, rng: np.random.Generator) -> Law:
-    degrees = 3 * int(np.argmax(growth_rates(one, 2, _most(one)))) + 2
+def _near_uniform(dynamics: Isotropic, amplitude: float, rng: np.random.Generator) -> Law:
+    degrees = 3 * int(np.argmax(growth_rates(dynamics, 2, _most(dynamics)))) + 2
     cos, sin = amplitude * rng.normal(size=(2, degrees))
     try:
         return FourierSeries(cos=cos, sin=sin)
@@ -135,9 +135,9 @@ def _near_uniform(one: Isotropic, amplitude: float, rng: np.random.Generator) ->
         ) from error
 
 
-def _most(one: Isotropic) -> int:
+def _most(dynamics: Isotropic) -> int:
     """A degree well past the fastest growing one, sqrt(2β)."""
-    return 8 + int(4.0 * np.sqrt(one.beta))
+    return 8 + int(4.0 * np.sqrt(dynamics.beta))
 
 
 def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:

@@ -215,20 +215,20 @@ def _interval(beta: float | tuple[float, float] | None) -> tuple[float, float]:
     return low, number("beta", ends[1], above=low, high=_LARGEST_BETA)
 
 
-def verdict(found: Sequence[tuple[str, Evidence]]) -> dict[str, str]:
+def verdict(findings: Sequence[tuple[str, Evidence]]) -> dict[str, str]:
     """`verdict`, and `witness`, `reason` or `note` beside it: no more than was shown.
 
     The statement is that Λ_k > 0 for all k >= 1, so that the coefficients decide. A proof beats all
     floating point. Without it a measure beyond a bound refutes, and all else is undecided.
     """
-    proofs = [evidence for part, evidence in found if part == "coefficients"]
+    proofs = [evidence for part, evidence in findings if part == "coefficients"]
     faults = [f"coefficients: {evidence.note}: {FAULT}" for evidence in proofs if evidence.note]
     faults += [
         f"{part}: {evidence.witness or evidence.finding}: {FAULT}"
-        for part, evidence in found
+        for part, evidence in findings
         if part != "coefficients" and evidence.status in (FAILS, DIFFERS)
     ]
-    witnesses = [evidence.witness for _, evidence in found if evidence.status == FAILS]
+    witnesses = [evidence.witness for _, evidence in findings if evidence.status == FAILS]
     if proofs and all(evidence.status == PROVED for evidence in proofs):
         name, outcome, notes = "note", PROVED, faults
     elif witnesses:
@@ -474,7 +474,7 @@ def _check_end(dim: int, grid: Array, values: Array, terms: Array, errors: Array
         )
 
 
-def exact_coefficients(given: Sequence[Fraction], dim: int) -> list[Fraction]:
+def exact_coefficients(polynomial: Sequence[Fraction], dim: int) -> list[Fraction]:
     """Λ_k = Σ_m a_m ∫ t^m P_k dσ of Σ a_m t^m, k = 0 … degree.
 
     ∫ t^m P_k dσ = m!/(2^j j! d (d+2) … (d + 2(k+j) - 2)), m = k + 2j: the coefficient of β^m/m! in
@@ -482,15 +482,15 @@ def exact_coefficients(given: Sequence[Fraction], dim: int) -> list[Fraction]:
 
     Examples
     --------
-    >>> [str(one) for one in exact_coefficients([Fraction(a) for a in (0, -1, 0, 1)], 3)]
+    >>> [str(value) for value in exact_coefficients([Fraction(a) for a in (0, -1, 0, 1)], 3)]
     ['0', '-2/15', '0', '2/35']
     """
     coefficients, first = [], Fraction(1)
-    for k in range(len(given)):
+    for k in range(len(polynomial)):
         # ∫ t^k P_k dσ, then two powers on at a time
         moment, total = first, Fraction(0)
-        for m in range(k, len(given), 2):
-            total += given[m] * moment
+        for m in range(k, len(polynomial), 2):
+            total += polynomial[m] * moment
             moment *= Fraction((m + 1) * (m + 2), (m + 2 - k) * (dim + m + k))
         coefficients.append(total)
         first *= Fraction(k + 1, dim + 2 * k)
@@ -547,10 +547,10 @@ def prove(energy: PairEnergy, interval: tuple[float, float], kmax: int) -> Evide
         shrink = (-Decimal(beta)).exp()
         bounds = [float(bound * shrink) for bound in enclose(beta, dim, kmax, ROUND_FLOOR)]
     logs = multipliers.log_eigenvalues(beta, dim, kmax)
-    own = multipliers.scaled_eigenvalues(beta, dim, kmax)
-    held = own > _SMALLEST_BETA
+    scaled = multipliers.scaled_eigenvalues(beta, dim, kmax)
+    held = scaled > _SMALLEST_BETA
     errors = np.full(kmax + 1, np.nan)
-    errors[held] = np.abs(np.array(bounds)[held] / own[held] - 1.0)
+    errors[held] = np.abs(np.array(bounds)[held] / scaled[held] - 1.0)
     worst = float(np.nanmax(errors))
     slack = ROUNDING * np.maximum(1.0, np.abs(logs))
     agree = worst <= ROUNDING and ((lower - slack <= logs) & (logs <= upper + slack)).all()
@@ -875,8 +875,8 @@ def margin(x: Array, energy: PairEnergy, sign: float) -> tuple[float, Array]:
     # both margins change with the cosines by the potential's slope, of opposite signs
     pull = -2.0 * sign * (masses[:, None] * energy.derivative(cosines) * masses) @ points
     pull -= np.einsum("id,id->i", pull, points)[:, None] * points
-    own = masses * (potential - 2.0 * value)
-    return value, np.concatenate([(pull / lengths).ravel(), own])
+    by_logits = masses * (potential - 2.0 * value)
+    return value, np.concatenate([(pull / lengths).ravel(), by_logits])
 
 
 def flows(energy: PairEnergy, repeats: int, rng: np.random.Generator) -> Evidence:

@@ -120,12 +120,12 @@ class Equation:
 
     def state(self, b: Array, rho: float, grid: Grid) -> State:
         """The density that the moments b make, right or not."""
-        potential, slope = self._potential(grid.basis @ b)
+        potential, derivative = self._potential(grid.basis @ b)
         logits = grid.log_weights + rho * potential
         log_mass = float(logsumexp(logits))
         with np.errstate(under="ignore"):
             masses = np.exp(logits - log_mass)
-        return State(masses, potential, slope, log_mass)
+        return State(masses, potential, derivative, log_mass)
 
     def _potential(self, h: Array) -> tuple[Array, Array]:
         """φ and φ' at h."""
@@ -316,13 +316,13 @@ def _first(equation: Equation, direction: int, last: float) -> Point:
 
 def _with_amplitude(equation: Equation, amplitude: float) -> Point:
     """The state with a given moment b_k near the bifurcation point."""
-    scale = equation.scales[equation.index]
+    factor = equation.scales[equation.index]
     row = np.eye(1, len(equation.degrees) + 1, equation.index)[0]
-    y = row * amplitude / scale
+    y = row * amplitude / factor
     y[-1] = equation.start
     # a multiple of 3: the grid of a `Zonal` space
     nodes = 3 * (2 * equation.kmax // 3 + 2)
-    return _resolved(equation, y, row * np.sign(amplitude), nodes, abs(amplitude) / scale)
+    return _resolved(equation, y, row * np.sign(amplitude), nodes, abs(amplitude) / factor)
 
 
 def _moved(equation: Equation, point: Point, step: float) -> Point:
@@ -367,10 +367,10 @@ def _bordered(equation: Equation, y: Array, row: Array, nodes: int) -> tuple[Arr
     b, rho = equation.scales * y[:-1], float(np.exp(y[-1]))
     residual, jacobian, drift = equation.linearised(b, rho, equation.grid(nodes))
     matrix = np.empty((size, size))
-    scales = equation.scales
-    matrix[:-1, :-1] = jacobian * (scales / scales[:, None])
-    matrix[:-1, -1], matrix[-1] = drift / scales, row
-    return matrix, np.append(residual / scales, 0.0)
+    factors = equation.scales
+    matrix[:-1, :-1] = jacobian * (factors / factors[:, None])
+    matrix[:-1, -1], matrix[-1] = drift / factors, row
+    return matrix, np.append(residual / factors, 0.0)
 
 
 def _finer(equation: Equation, nodes: int) -> Grid:
@@ -444,7 +444,7 @@ class Linearisation:
             held = masses > _NO_MASS
             masses = masses[held]
             modes = min(_MODES, len(masses) // 2)
-            values, slopes = _orthonormal(grid.nodes[held], masses, modes)
+            values, derivatives = _orthonormal(grid.nodes[held], masses, modes)
             if self._by_sums:
                 shares = self._kernel(count)[np.ix_(held, held)] * masses
                 pull = shares @ values / (self.equation.lam * shares.sum(axis=1)[:, None])
@@ -452,7 +452,7 @@ class Linearisation:
                 basis = grid.basis[held]
                 moments = basis.T @ (masses[:, None] * values)
                 pull = state.slope[held, None] * (basis @ moments)
-            form = slopes.T @ (masses[:, None] * slopes)
+            form = derivatives.T @ (masses[:, None] * derivatives)
             drawn = values.T @ (masses[:, None] * pull)
         rates = np.linalg.eigvals(form @ (rho * drawn - np.eye(len(form))))
         return np.asarray(rates[np.argsort(-rates.real)])
@@ -472,12 +472,12 @@ class Linearisation:
             return negative
         return max(negative, int(np.sum(rates.real > _NEUTRAL)))
 
-    def _far_masses(self, masses: Array, slope: Array, rho: float, count: int) -> Array:
+    def _far_masses(self, masses: Array, derivative: Array, rho: float, count: int) -> Array:
         """Masses, those where a series of W * f has no digits from sums of positive terms.
 
         f = (W * f)^{ρ/λ}/Z is iterated there only: a state itself may be an unstable fixed point.
         """
-        near = slope * _TRUSTED < slope.min()
+        near = derivative * _TRUSTED < derivative.min()
         if near.all():
             return masses
         peak = int(np.argmax(masses))
@@ -516,16 +516,19 @@ class Linearisation:
 def _orthonormal(nodes: Array, masses: Array, count: int) -> tuple[Array, Array]:
     """Polynomials of degrees 1 … count-1 orthonormal under the masses, and sqrt(1-t²) times p'."""
     sines = np.sqrt((1.0 - nodes) * (1.0 + nodes))
-    values, slopes = np.ones((count, len(nodes))), np.zeros((count, len(nodes)))
+    values, derivatives = np.ones((count, len(nodes))), np.zeros((count, len(nodes)))
     for j in range(1, count):
-        new, slope = nodes * values[j - 1], values[j - 1] + nodes * slopes[j - 1]
+        new, new_derivative = nodes * values[j - 1], values[j - 1] + nodes * derivatives[j - 1]
         # three terms would do, but for rounding
         for _ in range(2):
             shares = values[:j] @ (masses * new)
-            new, slope = new - shares @ values[:j], slope - shares @ slopes[:j]
+            new, new_derivative = (
+                new - shares @ values[:j],
+                new_derivative - shares @ derivatives[:j],
+            )
         size = float(np.sqrt(masses @ new**2))
-        values[j], slopes[j] = new / size, slope / size
-    return values[1:].T, (slopes[1:] * sines).T
+        values[j], derivatives[j] = new / size, new_derivative / size
+    return values[1:].T, (derivatives[1:] * sines).T
 
 
 # past the bifurcation point, in log τ
@@ -696,10 +699,10 @@ def _compared(tables: list[xr.Dataset], uniform: float) -> list[xr.Dataset]:
     return differences
 
 
-def _lowest_at(one: xr.Dataset, logs: Array) -> Array:
+def _lowest_at(branch: xr.Dataset, logs: Array) -> Array:
     """(F - F(σ))/τ of the lowest state of a branch at each log 1/τ; inf where it has none."""
-    along, excess = -np.log(one["noise"].values), one["excess"].values
-    turns = [0, *np.flatnonzero(one["event"] == "fold").tolist(), len(along) - 1]
+    along, excess = -np.log(branch["noise"].values), branch["excess"].values
+    turns = [0, *np.flatnonzero(branch["event"] == "fold").tolist(), len(along) - 1]
     best = np.full_like(logs, np.inf)
     for first, last in pairwise(turns):
         part = slice(first, last + 1)
@@ -792,14 +795,15 @@ def stationary_states(
     return dataset(tables, runs, ways, dim)
 
 
-def _checked(one: Isotropic, dim: int, kmax: int) -> Isotropic:
-    check_attention(one, is_balanced=False, attracts=True, has_noise=False)
-    most = bandwidth(one.beta, dim)
+def _checked(dynamics: Isotropic, dim: int, kmax: int) -> Isotropic:
+    check_attention(dynamics, is_balanced=False, attracts=True, has_noise=False)
+    most = bandwidth(dynamics.beta, dim)
     if kmax > most:
         raise ValueError(
-            f"kmax must be <= {most}, the kernel's bandwidth at beta = {one.beta:g}, got {kmax}"
+            f"kmax must be <= {most}, the kernel's bandwidth at beta = {dynamics.beta:g}, got "
+            f"{kmax}"
         )
-    return one
+    return dynamics
 
 
 def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Dataset:
@@ -807,16 +811,17 @@ def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Data
     dynamics, degree, direction = task
     equation = Equation(dynamics, dim, degree)
     # the last entry of the tangent is 0 at a turn of τ
-    events: dict[str, Callable[[Point], float]] = {"fold": lambda one: float(one.tangent[-1])}
+    events: dict[str, Callable[[Point], float]] = {"fold": lambda point: float(point.tangent[-1])}
     if not dynamics.normalised:
-        events[EQUAL] = lambda one: equation.numbers(one)["excess"]
+        events[EQUAL] = lambda point: equation.numbers(point)["excess"]
     start = equation.start
     points, status = follow(equation, direction, start - float(np.log(until)), events)
     first = points[0]
     uniform = replace(first, b=0.0 * first.b, log_rho=start, arclength=0.0, event="bifurcation")
     # equal free energies before a fold are rounding at b near 0
-    turned = min((i for i, one in enumerate(points) if one.event == "fold"), default=len(points))
-    kept = [one for i, one in enumerate(points) if i > turned or one.event != EQUAL]
+    folds = (i for i, point in enumerate(points) if point.event == "fold")
+    turned = min(folds, default=len(points))
+    kept = [point for i, point in enumerate(points) if i > turned or point.event != EQUAL]
     beta = dynamics.beta
     whole = Equation(dynamics, dim)
     linearisation = Linearisation(whole)

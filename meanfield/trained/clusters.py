@@ -218,8 +218,8 @@ def couplings(before: ArrayLike, after: ArrayLike) -> Couplings:
     if end.shape != start.shape:
         raise ValueError(f"after must have shape {start.shape}, as before, got {end.shape}")
     costs = (2.0 * np.arcsin(np.minimum(0.5 * cdist(start, end), 1.0))) ** 2
-    own = np.arange(len(start))
+    tokens = np.arange(len(start))
     targets = linear_sum_assignment(costs)[1]
     # rounding of sums shall not tell two best couplings apart
-    least = min(costs[own, targets].mean(), costs[own, own].mean())
-    return Couplings(float(np.sqrt(costs[own, own].mean())), float(np.sqrt(least)), targets)
+    least = min(costs[tokens, targets].mean(), costs[tokens, tokens].mean())
+    return Couplings(float(np.sqrt(costs[tokens, tokens].mean())), float(np.sqrt(least)), targets)

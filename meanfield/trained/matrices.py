@@ -69,8 +69,8 @@ class Norm(Record):
         rows = states - states.mean(axis=1, keepdims=True) if self.kind == "layer" else states
         squares = np.einsum("ij,ij->i", rows, rows) / states.shape[1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            scales = 1.0 / np.sqrt(squares + self.eps)
-            return np.asarray(rows * scales[:, None])
+            inverse_sizes = 1.0 / np.sqrt(squares + self.eps)
+            return np.asarray(rows * inverse_sizes[:, None])
 
     def directions(self, rows: Array, name: str) -> Array:
         """Rows of states (n, d) on the sphere, as the norm has them; they are changed in place.

@@ -363,15 +363,17 @@ def _heads(
         points, attention = sample.points(layer), sample.attention(layer)
         other = None if others is None else sample.attention(int(others[layer]))
         parts = []
-        for own in kept:
-            mask, some = allowed[np.ix_(own, own)], points[own]
-            weights, apart = _part(attention, own), mask & ~np.eye(len(own), dtype=bool)
+        for tokens in kept:
+            mask, some = allowed[np.ix_(tokens, tokens)], points[tokens]
+            weights, apart = _part(attention, tokens), mask & ~np.eye(len(tokens), dtype=bool)
             fit = effective_beta(weights, some, mask)
-            fits += [fit] if own is kept[0] else []
+            fits += [fit] if tokens is kept[0] else []
             between = effective_beta(np.where(apart, weights, 0.0), some, apart)
             shuffled = effective_beta(weights, shuffle_coordinates(some, random), mask)
             absent = np.full_like(fit.r2, np.nan)
-            chance = absent if other is None else effective_beta(_part(other, own), some, mask).r2
+            chance = (
+                absent if other is None else effective_beta(_part(other, tokens), some, mask).r2
+            )
             matrices = states.matrices_at(layer)
             numbers = {
                 "effective_beta": fit.beta,
@@ -392,9 +394,9 @@ def _heads(
     }
 
 
-def _part(attention: Array, own: Indices) -> Array:
+def _part(attention: Array, tokens: Indices) -> Array:
     """The attention between some tokens, shape (H, m, m)."""
-    return attention[:, own[:, None], own]
+    return attention[:, tokens[:, None], tokens]
 
 
 def _forms(weights: Array, points: Array, mask: NDArray[np.bool_]) -> Numbers:
@@ -510,15 +512,16 @@ def _states(
 ) -> Variables:
     """The figures of every state, of halves of its tokens, and of its nulls."""
     halves = [
-        [random.permutation(len(own))[: len(own) // 2] for _ in range(repeats)] for own in kept
+        [random.permutation(len(tokens))[: len(tokens) // 2] for _ in range(repeats)]
+        for tokens in kept
     ]
     n_states = sample.states.n_layers + 1
     first, rows = sample.points(0), []
     for state in tqdm(range(n_states), "states", disable=not progress):
         points = sample.points(state)
         parts = [
-            _with_nulls(points[own], first[own], some, betas, random)
-            for own, some in zip(kept, halves, strict=True)
+            _with_nulls(points[tokens], first[tokens], some, betas, random)
+            for tokens, some in zip(kept, halves, strict=True)
         ]
         rows.append(_stacked(parts))
     values, data = _stacked(rows), Variables()
@@ -527,7 +530,7 @@ def _states(
             repeat = ("repeat",) if suffix in _REPEATED else ()
             if name + suffix in values:
                 data[name + suffix] = (("state", "subset", *repeat, *dims), values[name + suffix])
-    lower = [least_shares(betas, len(own), sample.states.dim) for own in kept]
+    lower = [least_shares(betas, len(tokens), sample.states.dim) for tokens in kept]
     return data | {"energy_share_lower": (("subset", "beta"), np.array(lower))}
 
 
@@ -543,18 +546,20 @@ def _moves(sample: _Sample, kept: list[Indices], betas: Array, progress: bool) -
         stages.append(sample.points(layer + 1))
         moves = [
             [
-                [attribute_energy(x[own], y[own], beta) for beta in betas]
+                [attribute_energy(x[tokens], y[tokens], beta) for beta in betas]
                 for x, y in pairwise(stages)
             ]
-            for own in kept
+            for tokens in kept
         ]
-        values["change"].append([[[b.change for b in half] for half in own] for own in moves])
-        values["residual"].append([[[b.residual for b in half] for half in own] for own in moves])
+        values["change"].append([[[b.change for b in half] for half in subset] for subset in moves])
+        values["residual"].append(
+            [[[b.residual for b in half] for half in subset] for subset in moves]
+        )
         # with all tokens
         of_tokens = np.full((len(moves[0]), len(betas), states.n_tokens), np.nan)
         of_tokens[..., sample.index] = [[b.of_tokens for b in half] for half in moves[0]]
         values["tokens"].append(of_tokens)
-        moved = [couplings(stages[0][own], stages[-1][own]) for own in kept]
+        moved = [couplings(stages[0][tokens], stages[-1][tokens]) for tokens in kept]
         values["own"].append([each.own for each in moved])
         values["optimal"].append([each.optimal for each in moved])
     by_half = "layer", "subset", "half", "beta"
@@ -717,14 +722,14 @@ class _Rise:
 
     @classmethod
     def of(cls, part: xr.Dataset, name: str) -> _Rise:
-        own, drift, halves, drifts = (
+        model, drift, halves, drifts = (
             part[name + suffix].values
             for suffix in ("", "_drift", "_resampled", "_drift_resampled")
         )
         return cls(
-            float(own[-1] - own[0]),
+            float(model[-1] - model[0]),
             float((halves[-1] - halves[0]).std(ddof=1)),
-            float(drift[-1] - own[0]),
+            float(drift[-1] - model[0]),
             float((halves[-1] - drifts[-1]).std(ddof=1)),
             halves.shape[1],
         )
