@@ -20,7 +20,7 @@ from meanfield.dynamics.facts import Dynamics, check_dim, multiplied_out
 from meanfield.dynamics.own import layer_step
 from meanfield.dynamics.schedule import refuse_schedules
 from meanfield.kernels import multipliers
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 __all__ = [
     "critical_noise",
@@ -255,9 +255,7 @@ def transition_beta(dim: int) -> float:
 def energy_uniform(dynamics: float | AnyDynamics, dim: int) -> float: ...
 @overload
 def energy_uniform(dynamics: Array | Sequence[float], dim: int) -> Array: ...
-def energy_uniform(
-    dynamics: float | Array | Sequence[float] | AnyDynamics, dim: int
-) -> float | Array:
+def energy_uniform(dynamics: ArrayLike | AnyDynamics, dim: int) -> float | Array:
     """E(σ), of a number β that of SA and USA, Λ_0(β, d)/(2β), the minimum (Proposition 3.4).
 
     0 at β = 0. DoublyStochastic has log Λ_0(β, d)/(2β), a kernel s half the mean of its primitive,
@@ -310,7 +308,7 @@ def energy_uniform(
 def energy_dirac(dynamics: float | AnyDynamics) -> float: ...
 @overload
 def energy_dirac(dynamics: Array | Sequence[float]) -> Array: ...
-def energy_dirac(dynamics: float | Array | Sequence[float] | AnyDynamics) -> float | Array:
+def energy_dirac(dynamics: ArrayLike | AnyDynamics) -> float | Array:
     """E(δ), of a number β that of SA and USA, e^β/(2β), the maximum (Proposition 3.4).
 
     1/2 at β = 0, and under DoublyStochastic at every β, where u² e^β = 1. A kernel s has half its
@@ -500,9 +498,7 @@ _LARGEST_LOG = math.log(1.7e308)
 def orthogonal_tokens(dynamics: AnyDynamics, n: int, t: float) -> float: ...
 @overload
 def orthogonal_tokens(dynamics: AnyDynamics, n: int, t: Array | Sequence[float]) -> Array: ...
-def orthogonal_tokens(
-    dynamics: AnyDynamics, n: int, t: float | Array | Sequence[float]
-) -> float | Array:
+def orthogonal_tokens(dynamics: AnyDynamics, n: int, t: ArrayLike) -> float | Array:
     """γ(t) = <x_i, x_j> of n tokens that start orthogonal: (6.9) for SA, (6.10) for USA.
 
     For DoublyStochastic (6.9), too: tokens of equal inner products have equal rows of attention.
@@ -733,7 +729,7 @@ def ott_antonsen(
     coupling: float, start: float, t: Array | Sequence[float], *, width: float = 0.0
 ) -> Array: ...
 def ott_antonsen(
-    coupling: float, start: float, t: float | Array | Sequence[float], *, width: float = 0.0
+    coupling: float, start: float, t: ArrayLike, *, width: float = 0.0
 ) -> float | Array:
     """r(t) of Kuramoto's dynamics on the Ott–Antonsen manifold, r' = (K/2 - γ) r - (K/2) r³.
 

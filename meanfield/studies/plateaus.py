@@ -109,11 +109,9 @@ def metastability(
         for run_dynamics in runs
     ]
     results = run_tasks(executor, _run, tasks, "metastability", progress, workers)
-    statuses, messages = (
-        [run_dynamics[name].item() for run_dynamics in results] for name in ("status", "message")
-    )
-    warn_unfinished(statuses, messages)
-    numbered = [run_dynamics.reindex(t=np.arange(count)) for run_dynamics in results]
+    ends = ([table[name].item() for table in results] for name in ("status", "message"))
+    warn_unfinished(*ends)
+    numbered = [table.reindex(t=np.arange(count)) for table in results]
     ds: xr.Dataset = xr.concat(numbered, "run", join="outer")
     about = {"long_name": "time over that of growth", "comment": "t in units of 1/max γ_k"}
     return ds.drop_vars(["message", *ds.sizes], errors="ignore").assign_coords(
@@ -159,10 +157,8 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
     times = solution.t[1:]
     mergers = times[1:][(steady[1:] > 0) & (steady[1:] < steady[:-1])]
     plateaus = np.reshape(_plateaus(times, steady), (-1, 3)).T
-    of_clusters, angles = (
-        ("t", "cluster"),
-        pad([circle_angles(group.centres) for group in each_clusters]),
-    )
+    of_clusters = "t", "cluster"
+    angles = pad([circle_angles(group.centres) for group in each_clusters])
     ds = xr.Dataset(
         {
             "time": ("t", times),
