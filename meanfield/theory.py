@@ -247,7 +247,7 @@ def transition_beta(dim: int) -> float:
         ratios = multipliers.relative_eigenvalues(beta, dim, 2)
         return float(ratios[2] / ratios[1]) - 1.0 / dim
 
-    # it falls from 2.45 at d = 2 to 1
+    # the root falls from 2.45 at d = 2 to 1
     return float(brentq(excess, 0.5, 4.0, xtol=1e-15, rtol=1e-15))
 
 
@@ -485,11 +485,11 @@ def dobrushin_constant(dynamics: AnyDynamics) -> float:
 
 # the integral over s = -log(1 - γ) is cut here
 _EDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-# γ (n + β) below it: γ grows in proportion to t, up to rounding
+# while γ (n + β) is below this, γ grows in proportion to t, up to rounding
 _LINEAR = 1e-17
-# s from which on γ is 1
+# from this s on γ is 1
 _LONGEST = 36.0
-# e^β beyond it is taken out of an integral
+# beyond this β, e^β is taken out of an integral
 _LARGEST_UNSCALED = 600.0
 _LARGEST_LOG = math.log(1.7e308)
 
@@ -539,9 +539,9 @@ def _orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
     t = number("t", t, low=0)
     if t == 0.0:
         return 0.0
-    # with s = -log(1 - γ): dt/ds = slowness(γ(s))
+    # with s = -log(1 - γ) the equation is dt/ds = slowness(γ(s))
     last, log_unit = _arrival(dynamics, n, _LONGEST)
-    # in two factors, since one may underflow where the product does not
+    # the exponential is in two factors, since it may underflow where the product does not
     t = t * math.exp(-0.5 * log_unit) * math.exp(-0.5 * log_unit)
     if last <= t:
         return 1.0
@@ -595,7 +595,7 @@ def orthogonal_arrival(dynamics: AnyDynamics, n: int, delta: float) -> float:
             f"beta must be such that t*, of order exp(beta)/beta, fits float64, got "
             f"{known.beta:g} with n = {n} and delta = {delta:g}"
         )
-    # in two factors, since the exponential may overflow where the product does not
+    # the exponential is in two factors, since it may overflow where the product does not
     half = math.exp(0.5 * log_unit)
     return time * half * half
 
@@ -778,7 +778,7 @@ def ott_antonsen(
     # each sum is one of positive terms
     with np.errstate(under="ignore", over="ignore", divide="ignore"):
         left, modulus = np.exp(-abs(rate) * times), np.full(times.shape, first)
-        # 0 stays, and 1 where nothing pulls phases apart but repulsion
+        # r = 0 stays, and r = 1 where nothing pulls phases apart but repulsion
         if first == 0.0 or (first == 1.0 and width == 0.0):
             pass
         elif rate == 0.0:

@@ -25,7 +25,7 @@ from meanfield.theory import growth_rates
 from meanfield.typing import Array, ArrayLike, Rng
 
 CLOSURES = ("independent", "cumulant", "kirkwood")
-# equal parts of [0, π] of a histogram
+# a histogram cuts [0, π] into so many equal parts
 _BINS = 36
 
 
@@ -75,13 +75,13 @@ class PairEquation:
             # f * f > 0 where f >= 0 is; elsewhere a nan ends the run
             with np.errstate(divide="ignore", invalid="ignore"):
                 flux += self._of_third * f * with_third / space.synthesis(c * c)
-        # ∂_x of an odd series: its coefficients are imaginary
+        # the flux is an odd series, whose coefficients are imaginary
         return np.asarray(-self._degrees * space.analysis(flux).imag)
 
 
-# repeats of a task: a few chunks of the integrator
+# a task has so many repeats, which are a few chunks of the integrator
 BLOCK = 64
-# far below what repeats leave open
+# these tolerances are far below what repeats leave open
 _RTOL, _ATOL = 1e-8, 1e-10
 
 
@@ -116,7 +116,7 @@ def pairs_of(gram: Array, kmax: int) -> Array:
     for k in range(kmax):
         means[:, k] = present.mean(axis=1)
         before, present = present, 2.0 * cosines * present - before
-    # |x| = π is in the last of them
+    # |x| = π is in the last bin
     part = np.minimum((np.arccos(cosines) * (_BINS / np.pi)).astype(np.intp), _BINS - 1)
     part += _BINS * np.arange(count)[:, None]
     counts = np.bincount(part.ravel(), minlength=count * _BINS).reshape(count, _BINS)
@@ -129,9 +129,9 @@ RTOL, ATOL = 1e-12, 1e-14
 # the coefficient of degree 0 is 1; rounding in 8192 values of f stays below this
 TAIL_TOL = 1e-11
 FIRST_SIZE, LAST_SIZE = 128, 1 << 13
-# |E cos kx| <= 1, up to rounding
+# a law has |E cos kx| <= 1, up to rounding
 _LARGEST = 1.0 + 1e-9
-# to begin with; steps adapt from there
+# a run begins with this step, and adapts it
 _FIRST_STEP = 1e-3
 
 
@@ -231,7 +231,7 @@ _ABOUT = {
 def linear_stage(beta: float, n: int, times: Array, kmax: int) -> Array:
     """(e^{2γ_k t} - 1)/(n - 1), shape (times, kmax), nan where above 1."""
     rates = growth_rates(USA(beta), 2, kmax)[1:]
-    # e^{2γt} = n gives 1
+    # values above 1, beyond e^{2γt} = n, are left out
     exponents = np.minimum(2.0 * np.outer(times, rates), 2.0 * np.log(n))
     values = np.expm1(exponents) / (n - 1.0)
     return np.where(values <= 1.0, values, np.nan)
@@ -258,7 +258,7 @@ def _breaks(
         off &= (times > 0.0)[:, None]
         return np.where(off.any(axis=0), times[off.argmax(axis=0)], np.nan)
 
-    # the earliest of them; nan only where all are nan
+    # a closure breaks with the first of its modes, and never where all are nan
     modes = np.array([first(closure.modes, closure.status == "impossible") for closure in closed])
     return {
         "breaks": ("closure", np.fmin.reduce(modes, axis=-1)),
@@ -363,7 +363,7 @@ def two_token_correlation(
     most = break_errors(count, kmax * len(times))
     linear = linear_stage(beta, n, times, kmax)
     reached = [times[np.isfinite(solution.tail)].max(initial=0.0) for solution in closed]
-    # from shares of |x| in [0, π] to the even density on a whole turn
+    # shares of |x| in [0, π] become the even density on a whole turn
     density = 0.5 * _BINS / np.pi
     over = "closure", "t"
     ds = xr.Dataset(

@@ -46,13 +46,13 @@ _log = logging.getLogger(__name__)
 PROCESSES = "processes"
 # a lost worker raises these, by name, since no cluster's library is imported here
 _LOST = {"KilledWorker", "CommClosedError"}
-# how many threads a user wants for products of matrices
+# these variables say how many threads a user wants for products of matrices
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
-# how long Ctrl-C may wait
+# Ctrl-C may wait so long
 _SECONDS_DEAF = 0.1
-# exit status of a worker that imports a script which starts workers
+# a worker that imports a script which starts workers ends with this status
 _NO_GUARD = 99
-# and of one that has lost its parent, which nobody is left to read
+# a worker that has lost its parent ends with this status, which nobody is left to read
 _ORPHANED = 1
 
 
@@ -147,7 +147,7 @@ def _do(home: tuple[str, int], run: Callable[[Task], Result], number: int, task:
         from threadpoolctl import threadpool_limits
 
         threadpool_limits(1)
-        # and the libraries that a task is the first to load
+        # libraries that a task is the first to load read these variables
         os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
         return run(task)
@@ -297,7 +297,7 @@ def _submitted(
 
 
 NAMES = (PROCESSES, "dask", "mpi")
-# until a scheduler has to have answered
+# a scheduler has to answer within this time
 _PATIENCE = "15s"
 _INSTALLED = "must be installed (pip install 'meanfield-attention[{}]')"
 
@@ -385,7 +385,7 @@ def _local_cluster(distributed: ModuleType, workers: int | None) -> AbstractCont
         cluster: AbstractContextManager[object] = distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
-            # any free port: another cluster may have the usual one
+            # the port is any free one, since another cluster may have the usual one
             dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         )

@@ -35,15 +35,16 @@ _EQUAL = 1e-12
 # beyond it e^{β|D|} squared leaves double precision
 _LARGEST_EXPONENT = 350.0
 _LEAST_EXPONENT = 1e-12
-# last coefficients of a complete series, and what a density may be below 0 by rounding
+# a series is complete if its last coefficients are below the first of these; a density may be
+# below 0 by the second, by rounding
 _COMPLETE, _ROUNDING = 1e-12, 1e-12
 # rounding makes a density no more negative than this share of its maximum
 _NEGATIVE = 1e-6
-# variation of the potential beyond which rounding of the density is more than that
+# a potential that varies by more than this shows that the density has lost its digits
 _LARGEST_RESIDUAL = 1e-6
 # a potential above 1/(2β) has this tail beyond its degree N; the cover is N times its radius
 _TAIL, _COVER = 1e-17, 0.5
-# a term's own rounding, that of e^x, of Gauss weights and of Λ_0, in eps
+# a term is rounded, with e^x, Gauss weights and Λ_0, by so many eps
 _OF_A_TERM = 500.0
 
 
@@ -389,7 +390,7 @@ class SphereBasis:
 
 
 Basis = ZonalBasis | SphereBasis
-# points at which an eigenvalue may be seen
+# an eigenvalue is seen at the best of so many points
 _PROBES = 40
 
 
@@ -447,7 +448,7 @@ def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
         vectors[n, blocks[peak]] = dense[blocks[peak], n] / norms[n, peak]
         logs[n, peak] = 0.0
     for order in (range(len(blocks)), range(len(blocks) - 1, -1, -1)):
-        # the blocks from this end up to each eigenvector's peak
+        # blocks are numbered from this end up to each eigenvector's peak
         place, ways = np.argsort(order)[peaks], list(pairwise(order))
         steps: list[tuple[Indices, Array]] = []
         for at, (i, onward) in enumerate(ways):
@@ -503,7 +504,7 @@ def _log_values(
                 f"beta or the ratio of matrix's eigenvalues must be smaller, got {beta:g} and "
                 f"{matrix}: an eigenvalue of e^(beta <x, matrix y>) has no digits left"
             )
-        # apart, since the quotient may underflow
+        # logarithms are taken apart, since the quotient may underflow
         log_values[n] = unit + np.log(abs(image[best])) - np.log(abs(value[best]))
     return log_values
 
@@ -554,7 +555,7 @@ def _checked(matrix: ArrayLike, beta: float) -> tuple[Array, float, Array, Array
     matrix, beta = _checks.symmetric("matrix", matrix), number("beta", beta, above=0)
     values, vectors = np.linalg.eigh(matrix)
     largest = beta * float(np.abs(values).max())
-    # below, all energies are 1/(2β) to rounding
+    # below the least exponent all energies are 1/(2β) to rounding
     if not _LEAST_EXPONENT <= largest <= _LARGEST_EXPONENT:
         bound = _LARGEST_EXPONENT if largest > 1.0 else _LEAST_EXPONENT
         raise ValueError(
@@ -583,7 +584,7 @@ def search_largest(matrix: Array, beta: float, repeats: int, rng: np.random.Gene
 
     def descent(variables: Array) -> tuple[float, Array]:
         """-log ∬ e^{β<x,Dy>} dmu dmu, and its gradient."""
-        # rows along the atoms, of any length, and roots of their weights, to any factor
+        # variables are rows along the atoms, of any length, and roots of weights, to any factor
         rows, roots = variables[:-_ATOMS].reshape(_ATOMS, dim), variables[-_ATOMS:]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         points, total = rows / lengths, roots @ roots

@@ -185,7 +185,7 @@ def _solve(
         with DeferredInterrupt() as interrupt:
             while t < times[-1]:
                 solver = DOP853(rate, t, z.ravel(), times[-1], rtol=rtol, atol=atol)
-                # until a switch
+                # steps go on until a switch
                 while solver.status == "running" and t == solver.t:
                     interrupt.check()
                     with interrupt.interruptible():
@@ -275,7 +275,7 @@ class _Targets:
 
     def __init__(self, scores: _Scores, z: Array, tie: str) -> None:
         self._scores, self._shape, n = scores, z.shape, len(z)
-        # nearer than where a switch is seen, so that what fell behind is left out
+        # ties are nearer than where a switch is seen, so that what fell behind is left out
         tied = self._behind(z) <= 0.1 * _TIED
         others = tied & ~np.eye(n, dtype=bool)
         tied = np.where(others.any(axis=1, keepdims=True), others, tied)
@@ -375,7 +375,7 @@ def _evidence(case: str, run: FreeTokens) -> tuple[int, float, float]:
     if case == "origin":
         off = float(np.linalg.norm(last, axis=1).max())
     elif case == "hyperplanes":
-        # the left eigenvector: it gives the coordinate along the right one
+        # the left eigenvector gives the coordinate along the right one
         along = np.linalg.eig(_VALUES[case].T)[1][:, 0].real
         last, before = last @ along[:, None], before @ along[:, None]
         off = _from_three_values(last[:, 0])

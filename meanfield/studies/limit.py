@@ -26,7 +26,7 @@ from meanfield.studies.executors import drawn_entropy, run_tasks
 from meanfield.theory import check_attention, dobrushin_constant
 from meanfield.typing import Array, ArrayLike, Integers, Rng
 
-# how often the intervals of all quantities hold together
+# the intervals of all quantities hold together with this probability
 _CONFIDENCE = 0.95
 _FEWEST_FOR_A_TEST = 3
 
@@ -58,9 +58,9 @@ def fitted_rates(counts: Integers, errors: Array, confidence: float = _CONFIDENC
     largest = errors.max(axis=(0, 1))
     squares = (errors / np.where(largest > 0.0, largest, 1.0)) ** 2
     repeats, x = errors.shape[1], np.log(counts) - np.log(counts).mean()
-    # apart, since a total less one repeat would lose the digits of small ones
+    # each sum without a repeat is made by itself: a total less one loses the digits of small ones
     others = np.stack([np.delete(squares, r, axis=1).sum(axis=1) for r in range(repeats)], axis=1)
-    # 0/0 for a single n, log 0 for an error of 0 and for no other repeat: nan in the end
+    # a single n gives 0/0, an error of 0 or no other repeat log 0: the rate is nan then
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = x / (x @ x)
         means, logs = 0.5 * np.log(squares.mean(axis=1)), 0.5 * np.log(others)
@@ -98,7 +98,7 @@ def sobolev_order(dim: int) -> float:
     return -float((dim + 1) // 2)
 
 
-# a number of tokens, and the seed of their start
+# a repeat is a number of tokens and the seed of their start
 Repeat = tuple[int, np.random.SeedSequence]
 
 
@@ -168,11 +168,11 @@ def errors(
     )
 
 
-# spaces to begin with; a run doubles them as it must
+# a run begins with spaces of these sizes, and doubles them as it must
 _CIRCLE, _SPHERE, _ZONAL = 64, 31, 31
-# tolerances of the limit's run
+# the limit's run has these tolerances
 _RTOL, _ATOL, _TAIL_TOL = 1e-11, 1e-13, 1e-10
-# the largest exponent of the bound that is a number
+# the bound is a number up to this exponent
 _LARGEST = 700.0
 
 
@@ -262,7 +262,7 @@ def mean_field_limit(
     results = run_tasks(executor, run, tasks, "mean_field_limit", progress, workers)
     ds = over_repeats(results, repeats)
     measured = [str(name) for name in ds if name != "fluctuation"]
-    # Bonferroni: right however the quantities hang together
+    # Bonferroni's correction is right however the quantities hang together
     each = 1.0 - (1.0 - _CONFIDENCE) / len(measured)
     rates = np.array([fitted_rates(np.array(counts), ds[name].values, each) for name in measured])
     constant, fluctuation = dobrushin_constant(dynamics), ds["fluctuation"]

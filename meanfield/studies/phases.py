@@ -22,9 +22,9 @@ from meanfield.typing import Array, ArrayLike, Integers, Rng
 
 AnyAttention = SA | USA | Attention
 
-# repeats of a task, a few chunks of the integrator; dynamics of a task, for the same starts
+# a task has so many repeats, which are a few chunks of the integrator, under so many dynamics
 _BLOCK, _DYNAMICS = 64, 4
-# error of a step in an inner product as a share of δ, and at most
+# a step may err in an inner product by this share of δ, and by no more than the second number
 _SHARE, _MOST = 1e-3, 1e-6
 _ABOUT = {
     "probability": ("share of near pairs", "P(<x_i, x_j> >= 1 - δ)"),
@@ -121,7 +121,7 @@ def phase_diagram(
     count_pairs = partial(_count_pairs, dim=dim, n=n, times=times, delta=delta, rtol=tolerance)
     tasks = [(some, block) for some in groups for block in blocks]
     sums = run_tasks(executor, count_pairs, tasks, "phase diagram", progress, workers)
-    # sums of whole numbers: the same in any order
+    # sums of whole numbers are the same in any order
     rows = [sum(sums[first : first + len(blocks)]) for first in range(0, len(sums), len(blocks))]
     met, pairs = np.concatenate(rows), n * (n - 1)
     mean = met[:, 0] / count
@@ -213,10 +213,10 @@ def _near_pairs(gram: Array, delta: float) -> Integers:
     """The number of pairs i != j with <x_i, x_j> >= 1 - δ of each repeat."""
     near = gram >= 1.0 - delta
     (count, n, _), total = near.shape, np.count_nonzero(near)
-    # mostly none or all are: <x_i, x_i> = 1
+    # mostly no pair is near, or all are; <x_i, x_i> = 1 counts, too
     if total in (count * n, near.size):
         return np.full(count, total // count - n, dtype=np.int64)
-    # each by itself: counting along axes takes ten times as long
+    # each matrix is counted by itself: counting along axes takes ten times as long
     return np.array([np.count_nonzero(matrix) - n for matrix in near], dtype=np.int64)
 
 

@@ -179,7 +179,7 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
             "merging_time": ("merger", mergers),
         }
     )
-    # numbers by which runs of other lengths are filled up
+    # shorter runs are filled up along these numbers
     return ds.assign_coords({name: np.arange(size) for name, size in ds.sizes.items()})
 
 

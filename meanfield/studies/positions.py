@@ -21,10 +21,10 @@ from meanfield.studies import limit as limits
 from meanfield.studies.executors import labelled, run_tasks
 from meanfield.typing import Array, ArrayLike, Integers, Rng
 
-# dynamics that may have a mask
+# these dynamics may have a mask
 Maskable = Isotropic | Interaction | Attention | Sum
 
-# before it tokens see so few others that their errors, no small ones, fall more slowly
+# tokens before this one see so few others that their errors, no small ones, fall more slowly
 _FITTED_AFTER = 32
 _CONFIDENCE = 0.95
 
@@ -72,7 +72,7 @@ def fitted_slope(tokens: Array, errors: Array) -> Array:
     means = [squares.mean(axis=0)]
     if repeats > 1:
         means += [np.delete(squares, r, axis=0).mean(axis=0) for r in range(repeats)]
-    # log 0 for an error of 0
+    # an error of 0 has the logarithm -inf
     with np.errstate(divide="ignore", invalid="ignore"):
         slopes = np.einsum("w,rwt->rt", x / (x @ x), 0.5 * np.log(means))
     slopes[~np.isfinite(slopes)] = np.nan
@@ -107,7 +107,7 @@ def _without_mask(dynamics: AnyDynamics) -> Maskable:
     return Sum(plain, weights=dynamics.weights) if isinstance(dynamics, Sum) else single
 
 
-# the length of a step of characteristics, and times and measures of its stages
+# a step of characteristics is its length, and the times and measures of its stages
 Step = tuple[float, list[tuple[float, AnyMeasure]]]
 
 
@@ -121,7 +121,7 @@ def characteristic_steps(law: Law, dynamics: AnyDynamics, run: Solution) -> list
     for start, end, count in zip(run.t[:-1], run.t[1:], counts, strict=True):
         edges = np.linspace(start, end, count + 1)
         stages = edges[:-1, None] + np.diff(edges)[:, None] * DOP853.C
-        # not by rounding apart from where the next step begins
+        # the last stage is where the next step begins, not apart from it by rounding
         stages[:, DOP853.C == 1.0] = edges[1:, None]
         legs.append(stages)
     times = np.unique(np.concatenate([run.t, *map(np.ravel, legs)]))
@@ -298,7 +298,7 @@ def _by_window(counts: list[int], errors: Array) -> dict[str, tuple[tuple[str, .
         slopes[i] = fitted_slope(tokens[i, late], errors[i][:, late])
     squares = errors**2
     rms = np.sqrt(squares.mean(axis=1))
-    # 0/0 for a single repeat, and at the start, where all errors are 0
+    # a single repeat gives 0/0, and so does the start, where all errors are 0
     with np.errstate(divide="ignore", invalid="ignore"):
         of_squares = np.sqrt(
             ((squares - rms[:, None] ** 2) ** 2).sum(axis=1) / (repeats - 1) / repeats

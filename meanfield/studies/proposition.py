@@ -289,13 +289,13 @@ class Evidence:
 ROUNDING = 1e-13
 # below it e^{βt} - 1 leaves double precision
 _SMALLEST_BETA = 1e-290
-# digits of a bound of Λ_k
+# bounds of Λ_k have so many digits
 _DIGITS = 50
 # a potential has at most so many coefficients, or degrees if it is a function
 _MOST, _DEGREES = 257, 48
-# cosines at which potentials are compared
+# potentials are compared at so many cosines
 _COSINES = 4001
-# half the step of the difference that stands for the slope of a potential
+# a difference over twice this step stands for the derivative of a potential
 _STEP = 1e-6
 
 
@@ -487,7 +487,7 @@ def exact_coefficients(polynomial: Sequence[Fraction], dim: int) -> list[Fractio
     """
     coefficients, first = [], Fraction(1)
     for k in range(len(polynomial)):
-        # ∫ t^k P_k dσ, then two powers on at a time
+        # the moment is ∫ t^k P_k dσ first, and then two powers on at a time
         moment, total = first, Fraction(0)
         for m in range(k, len(polynomial), 2):
             total += polynomial[m] * moment
@@ -605,7 +605,7 @@ def refute(energy: PairEnergy) -> Evidence:
         )
     if energy.exact and not any(energy.exact[1::2]):
         witnesses.append("(δ_x + δ_-x)/2 has E = E(δ)")
-    # two equal masses at the cosine at which W is largest, if that is not 1
+    # where W is largest at a cosine that is not 1, two equal masses there have more energy
     cosines = np.linspace(-1.0, 1.0, _COSINES)
     defects = energy.defect(2.0 * (1.0 - cosines))
     least = int(np.argmin(defects))
@@ -626,17 +626,17 @@ def refute(energy: PairEnergy) -> Evidence:
     return Evidence(FAILS if witnesses else OPEN, finding, data, witness="; ".join(witnesses))
 
 
-# tokens of a random measure, degrees of a random law, and of the space that holds it
+# a random measure has so many tokens, a random law such degrees, its space those of the last
 TOKENS, _LAW, _BASIS = 24, 3, 8
 # beyond these, flow maps take minutes: in the identity, and in runs
 _MOST_BETA, _RUN_BETA, _RUN_DIM = 100.0, 32.0, 64
-# relative to E(mu), beside what e^{βt} rounds; a flow map is right to its own tolerance
+# errors relative to E(mu), beside what e^{βt} rounds; a flow map has a tolerance of its own
 _TOLERANCES = {"density": 1e-13, "particles": 1e-13, "flow map": 2e-12}
 
 KINDS = ("atoms", "near a Dirac", "mixture", "series", "near uniform")
-# points of one measure, bumps to draw from, and measures at once
+# a measure has so many points, drawn from so many bumps, and so many are summed at once
 _POINTS, _BUMPS, _BLOCK = 8, 48, 100
-# gradients: tokens that they move, and the errors of W beyond which a bound counts as beaten
+# gradients move so many tokens, and beat a bound where they are beyond it by so many errors of W
 _MOVED, _ERRORS = 16, 10.0
 _OPTIONS = {"maxiter": 500, "ftol": 1e-16, "gtol": 1e-14}
 
@@ -645,9 +645,10 @@ ARRIVED, _BEGUN = 1e-10, 1e-6
 # energies may go the wrong way by this share of E: rounding and steps
 _ASTRAY = 1e-11
 _SAVES = 40
-# repulsive runs: in lifetimes of the start's slowest degree, and from there by factors, at most
+# repulsive runs last so many lifetimes of the start's slowest degree, and then grow by a factor
+# up to the longest
 _LIFETIMES, _FACTOR, _LONGEST = 14.0, 3.0, 2e4
-# attractive runs: the far mass decays at rate (d-1) >= 1 (SA), and E(δ) - E with it
+# in attractive runs the far mass decays at rate (d-1) >= 1 (SA), and E(δ) - E with it
 _UPWARDS, _NARROWEST = 40.0, 6e5
 
 
@@ -807,7 +808,7 @@ def _drawn(
     masses = rng.dirichlet(np.full(_POINTS, 0.5), count)
     centres = Uniform(dim).sample(count * _POINTS, rng).reshape(count, _POINTS, dim)
     if kind == "near a Dirac":
-        # within 1e-5 to 1 of the first centre
+        # centres are within 1e-5 to 1 of the first
         away = 10.0 ** rng.uniform(-5.0, 0.0, (count, 1, 1))
         centres = centres[:, :1] + away * centres
         centres /= np.linalg.norm(centres, axis=-1, keepdims=True)
@@ -835,7 +836,7 @@ def share_of_atoms(energy: PairEnergy, centres: Array, masses: Array) -> tuple[A
     squared = np.einsum("...d,...d->...", apart, apart)
     pairs = masses[:, :, None] * masses[:, None]
     share = (pairs * energy.excess(1.0 - 0.5 * squared)).sum(axis=(1, 2))
-    # a sum of terms of one sign for e^{βt}, down to the smallest
+    # for e^{βt} this is a sum of terms of one sign, down to the smallest
     lacking = (pairs * energy.defect(squared)).sum(axis=(1, 2))
     return share, lacking, np.full(len(share), energy.error)
 
@@ -901,7 +902,7 @@ def flows(energy: PairEnergy, repeats: int, rng: np.random.Generator) -> Evidenc
     astray, arrived, ends = [], 0, {"down": 0.0, "up": 0.0}
     for name, (_, gap) in runs.items():
         within = allowed * max(1.0, float(gap[0]))
-        # written so that nan goes the wrong way too
+        # the condition is such that nan goes the wrong way, too
         if not (gap.min() >= -within and np.diff(gap).max(initial=0.0) <= within):
             astray.append(name)
         arrived += bool(gap[0] > _BEGUN and abs(gap[-1]) <= ARRIVED)
@@ -929,7 +930,7 @@ def _down(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     # high degrees linger, unseen in E; and what doesn't spread is not followed far
     most = 4 * (space.size + 1)
     measure: AnyMeasure = Density(space, random_law(dim, rng), tail_tol=1e-4, max_size=most)
-    # the start's own degrees; higher ones come from products
+    # the start has these degrees; higher ones come from products
     slowest = float(growth_rates(SA(beta), dim, _LAW)[1:].min())
     t, stage = 0.0, min(_LONGEST, _LIFETIMES / slowest)
     times, gaps = [np.zeros(1)], [np.array([_above_uniform(measure, beta)])]

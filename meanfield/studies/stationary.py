@@ -31,9 +31,9 @@ Eigenvalues = Array | NDArray[np.complex128]
 
 # W * mu has no digits left here, and its density far fewer than none
 _SMALLEST = 1e-300
-# points of a cap, and the logarithm of the factor by which a density may rise in it
+# a cap has so many points, and a density may rise in it by a factor of this logarithm
 _IN_CAP, _STEEP = 16, 3.0
-# the logarithm of a share that counts as no mass
+# a share of this logarithm counts as no mass
 _NEGLIGIBLE = -35.0
 
 
@@ -147,7 +147,7 @@ class Equation:
 
     def _hides_mass(self, b: Array, rho: float, grid: Grid, state: State) -> bool:
         """Whether f rises steeply beyond the last nodes, which are far from the poles in high d."""
-        # logarithms of the density of the polar angle
+        # caps and inside are logarithms of the density of the polar angle
         caps = grid.cap_measure + rho * self._potential(grid.cap_basis @ b)[0]
         inside = (0.5 * self.dim - 1.0) * np.log1p(-(grid.nodes**2)) + rho * state.potential
         peaks = caps.max(axis=1)
@@ -178,15 +178,15 @@ class Equation:
 _LARGEST, _LEAST = 0.04, 1e-9
 # cosine between neighbouring tangents: below, the step is halved; above, it grows
 _BENT, _STRAIGHT = 0.97, 0.995
-# first amplitudes b_k of a branch
+# a branch begins with the first amplitude b_k, or with smaller ones down to the second
 _FIRST, _SMALLEST_AMPLITUDE = 2e-2, 1e-4
-# all moments below it: not on a branch
+# a state all of whose moments are below it is on no branch
 _UNIFORM = 1e-7
 _MOST_NODES = 2048
 _MOST_POINTS = 5000
 # a Newton step this small is the last; the next would be its square times a curvature of up to 1e5
 _CONVERGED, _NEWTON_STEPS = 1e-11, 12
-# but where rounding is all that is left
+# where rounding is all that is left, a step below this one is the last
 _STAGNANT = 1e-6
 # the residual of a resolved state, beside so many times what log f loses by rounding
 _NO_RESIDUAL, _ROUNDING = 1e-13, 10.0
@@ -249,7 +249,7 @@ def follow(
     events = {"end": lambda point: point.log_rho - last, **events}
     point = _first(equation, direction, last)
     points, step = [point], min(_LARGEST, 0.5 * point.arclength)
-    # it may have no room before the end
+    # a branch may have no room before its end
     is_complete = point.log_rho >= last
     while not is_complete and len(points) < _MOST_POINTS:
         try:
@@ -320,7 +320,7 @@ def _with_amplitude(equation: Equation, amplitude: float) -> Point:
     row = np.eye(1, len(equation.degrees) + 1, equation.index)[0]
     y = row * amplitude / factor
     y[-1] = equation.start
-    # a multiple of 3: the grid of a `Zonal` space
+    # the nodes are a multiple of 3, as on the grid of a `Zonal` space
     nodes = 3 * (2 * equation.kmax // 3 + 2)
     return _resolved(equation, y, row * np.sign(amplitude), nodes, abs(amplitude) / factor)
 
@@ -428,7 +428,7 @@ class Linearisation:
     def __init__(self, equation: Equation) -> None:
         self.equation = equation
         beta = equation.dynamics.beta
-        # else a series has digits enough
+        # elsewhere a series has digits enough
         self._by_sums = equation.lam > 0.0 and beta > _LARGEST_BETA
         self._kernel = cache(self._averaged)
 
@@ -486,7 +486,7 @@ class Linearisation:
         kernel, weights = self._kernel(count)[rows], np.exp(self.equation.grid(count).log_weights)
         for _ in range(_ITERATIONS):
             sums = kernel @ masses
-            # in units of the peak, where f is known
+            # numbers are in units of the peak, where f is known
             grown = (sums / sums[-1]) ** (rho / self.equation.lam) * weights[rows] / weights[peak]
             new = grown[:-1] * masses[peak]
             old, masses[rows[:-1]] = masses[rows[:-1]], new
@@ -531,9 +531,9 @@ def _orthonormal(nodes: Array, masses: Array, count: int) -> tuple[Array, Array]
     return values[1:].T, (derivatives[1:] * sines).T
 
 
-# past the bifurcation point, in log τ
+# a branch is followed so far past the bifurcation point, in log τ
 _BEYOND = 1e-3
-# the spectral tail of a density that no further degree improves
+# no further degree improves a density with this spectral tail
 _RESOLVED = 1e-14
 
 
@@ -623,7 +623,7 @@ EQUAL = "equal free energy"
 _ENOUGH = 512
 # free energies, in units of τ, that count as equal where branches are interpolated
 _SAME = 1e-6
-# variables over the points of a branch: what they are, and their formulas
+# long names and formulas of the variables over the points of a branch
 _OVER_POINTS = {
     "noise": ("noise", "τ"),
     "arclength": ("arclength along the branch", ""),
@@ -832,7 +832,7 @@ def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Data
     for point in [uniform, *kept]:
         b = np.zeros(whole.kmax)
         b[equation.degrees - 1] = point.b
-        # more nodes for perturbations, which need them where the state is next to 0
+        # perturbations need more nodes, where the state is next to 0
         finer = max(point.nodes, min(2 * point.nodes, _ENOUGH))
         rates = linearisation.rates(b, point.rho, finer)
         size = float(b @ b)

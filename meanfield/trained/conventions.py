@@ -13,15 +13,15 @@ import numpy as np
 from meanfield.trained.matrices import KINDS, PAIRINGS, LayerMatrices, Norm, Rotary, softmax
 from meanfield.typing import Array, NDArray
 
-# rounding of a number that is stored as float32
+# a number that is stored as float32 is rounded by this share of it
 _UNIT = float(np.finfo(np.float32).eps) / 2.0
-# rounding errors of a sum of products |q||k| that come together, with room for those of q and k
+# so many rounding errors of a sum of products |q||k| come together, those of q and k included
 _SUM = 8.0
-# rounding of a number stored as bfloat16 over that of float32
+# bfloat16 rounds so many times more than float32
 _HALF = 2.0**16
 # another convention explains a difference that it makes so many times smaller
 _FAR = 10.0
-# tokens that are enough to tell conventions apart
+# so many tokens are enough to tell conventions apart
 _TOKENS = 64
 
 

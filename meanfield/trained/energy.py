@@ -13,7 +13,7 @@ from meanfield.spaces.geometry import project
 from meanfield.theory import log_eigenvalues
 from meanfield.typing import Array, ArrayLike
 
-# pairs of tokens that are summed at once
+# so many rows of pairs are summed at once
 _ROWS = 1024
 
 

@@ -21,9 +21,9 @@ from meanfield._checks import shown, unmasked
 from meanfield.evolution.netcdf import refusals
 from meanfield.typing import ArrayLike, NDArray
 
-# numbers or words of any type
+# an array may have numbers or words of any type
 AnyArray = NDArray[np.generic]
-# opens what has the numbers of an array: a file, or a member of an archive
+# a stream opens what has the numbers of an array: a file, or a member of an archive
 Stream = Callable[[], AbstractContextManager[IO[bytes]]]
 
 
@@ -175,7 +175,7 @@ def open_arrays(path: str | os.PathLike[str]) -> dict[str, FileArray | str]:
         if head.startswith(b"\x93NUMPY"):
             size = path.stat().st_size
             return {"states": _in_npy(path, "states", partial(_open, path), 0, size)}
-        # before others: the length of a header may begin with any bytes
+        # safetensors comes before others, since the length of a header may begin with any bytes
         if head[8:] == b"{":
             return _in_safetensors(path)
         if head.startswith(b"PK"):
@@ -265,7 +265,7 @@ _DTYPES = {
     "U8": "u1",
     "BOOL": "?",
 }
-# the longest header that the format allows
+# the format allows no longer header
 _LONGEST_HEADER = 100_000_000
 
 

@@ -27,7 +27,7 @@ from meanfield.typing import Array, ArrayLike, Indices, NDArray, Rng
 if TYPE_CHECKING:
     import xarray as xr
 
-# β at which energies are kept beside that of the model
+# energies are kept at these β, beside that of the model
 BETAS = 1.0, 4.0, 16.0
 SUBSETS = ("all tokens", "without sinks")
 HEAD_NULLS = "shuffled tokens", "another layer"
@@ -37,7 +37,7 @@ _BINS = 80
 # this share of the pairs of tokens has inner products below the upper cosine
 _UPPER = 0.9
 
-# arrays by the names of variables, and with the names of their axes
+# variables by name have arrays alone, or the names of their axes, too
 Numbers = dict[str, NDArray[np.number]]
 Variables = dict[str, tuple[str | tuple[str, ...], ArrayLike]]
 # the role of each variable, its name on an axis, and how it is computed
@@ -555,7 +555,7 @@ def _moves(sample: _Sample, kept: list[Indices], betas: Array, progress: bool) -
         values["residual"].append(
             [[[b.residual for b in half] for half in subset] for subset in moves]
         )
-        # with all tokens
+        # tokens are attributed a change with all others, sinks among them
         of_tokens = np.full((len(moves[0]), len(betas), states.n_tokens), np.nan)
         of_tokens[..., sample.index] = [[b.of_tokens for b in half] for half in moves[0]]
         values["tokens"].append(of_tokens)
@@ -622,7 +622,7 @@ class Claim:
 
 HOLDS, AS_NULL = "holds", "holds, but no more than its null"
 UNDECIDED, FAILS = "undecided", "does not hold"
-# two standard errors of the normal law: as a probability
+# within two standard errors the normal law has this probability, from below
 _TWO_ERRORS = 0.97725
 
 

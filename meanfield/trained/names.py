@@ -13,7 +13,7 @@ from meanfield.trained.files import Stack, Stored
 from meanfield.trained.matrices import KINDS, PAIRINGS, POSITIONS, LayerMatrices, Norm, Rotary
 from meanfield.typing import Array, ArrayLike
 
-# arrays, of numpy or of any library that numpy can read, and words
+# values are words, or arrays of any library that numpy can read
 Arrays = Mapping[str, Any]
 
 

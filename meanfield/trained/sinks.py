@@ -10,9 +10,9 @@ import numpy as np
 from meanfield._checks import real_array
 from meanfield.typing import Array, ArrayLike, NDArray
 
-# a tenth of the attention: at most nine tokens can draw more, however many there are
+# at most nine tokens can draw more than a tenth of the attention, however many there are
 DRAWS_MUCH = 0.1
-# among few tokens that is no more than anyone's share: so many times 1/n is
+# among few tokens a tenth is no more than anyone's share, but so many times 1/n is
 _TIMES_EVEN = 5.0
 # norms of independent coordinates differ by 1/√(2d), those of ordinary tokens by less than this
 STANDS_OUT = 3.0

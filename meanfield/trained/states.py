@@ -22,7 +22,7 @@ from meanfield.trained.matrices import LayerMatrices, Norm, check_shape, softmax
 from meanfield.trained.names import Arrays, arguments_from
 from meanfield.typing import Array, ArrayLike, NDArray
 
-# twice what rounding of a row to bfloat16 makes of its sum
+# rounding of a row to bfloat16 moves its sum by half of this
 _SUM_TOLERANCE = 2.0**-8
 # the root mean square of a normalised row is 1 up to this, after rounding to bfloat16
 _UNIT_TOLERANCE = 1e-2

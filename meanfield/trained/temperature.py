@@ -13,7 +13,7 @@ from meanfield.typing import Array, ArrayLike, Integers, NDArray
 
 # below this share of the scores' variance no multiple of <x_i, x_j> describes a head
 LEAST_R2 = 0.1
-# relative residual at which the least squares of a form end, and the most iterations
+# the least squares of a form end at this relative residual, or after so many iterations
 _FORM_TOL, _MOST_ITERATIONS = 1e-12, 2000
 
 
@@ -256,7 +256,7 @@ def symmetric_form(
     is_entry = mask & (weights > 0.0)
     left, singular, right = np.linalg.svd(unit, full_matrices=False)
     rank = int((singular > max(unit.shape) * EPS * singular[0]).sum())
-    # an orthonormal basis of the scores: without a penalty the fit is the same in any
+    # the basis of the scores is orthonormal: without a penalty the fit is the same in any
     left, singular, right = left[:, :rank], singular[:rank], right[:rank]
     upper = np.triu_indices(rank)
     _, logs, n_rows = _within_rows(np.zeros_like(weights), weights, is_entry)
