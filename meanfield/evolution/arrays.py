@@ -38,9 +38,10 @@ from meanfield.measures.particles import Oscillators, Particles
 from meanfield.spaces import Circle, Space, Sphere, Zonal, available, panels
 from meanfield.typing import Array, ArrayLike, Coefficients, NDArray
 
-# the record of measures in a file, and the time and the arrays of a save by the keys of columns
+# the record of measures in a file, and a table in memory: limits by name, numbers as JSON has them,
+# or the time and the arrays of a save by the keys of columns
 Stored = Mapping[str, Any]
-Save = dict[str, Any]
+Table = dict[str, Any]
 # the values of a variable in memory, of any type of number
 Numbers = NDArray[Any]
 
@@ -284,7 +285,7 @@ class Form:
             variables |= {column.name: column.variable(kept[column.key]) for column in self.history}
         return variables
 
-    def saves(self, stored: Contents, times: slice) -> Iterator[Save]:
+    def saves(self, stored: Contents, times: slice) -> Iterator[Table]:
         """Each of these times `t` and its arrays, by the keys of the columns.
 
         Raises
@@ -295,9 +296,9 @@ class Form:
         counts, saved = dict(self.counts.values()), TIMES.read(stored).tolist()
         ends: dict[str, Numbers] = {"t": np.arange(len(saved) + 1)}
         ends |= {dim: self._ends(dim, stored) for dim in self.counts}
-        own = [column for column in self.columns if column.name not in counts]
-        fixed = {c.key: c.read(stored) for c in own if c.first not in ends}
-        over_t = {c.key: c.rows(stored, ends[c.first], times) for c in own if c.first in ends}
+        columns = [column for column in self.columns if column.name not in counts]
+        fixed = {c.key: c.read(stored) for c in columns if c.first not in ends}
+        over_t = {c.key: c.rows(stored, ends[c.first], times) for c in columns if c.first in ends}
         for t, *arrays in zip(saved[times], *over_t.values(), strict=True):
             yield {"t": t, **fixed, **dict(zip(over_t, arrays, strict=True))}
 
@@ -346,8 +347,8 @@ def _space(record: Stored, size: int) -> Space:
 
 
 def _series(
-    record: Stored, saves: Iterator[Save], sizes: Array, key: str
-) -> Iterator[tuple[Save, Any, Coefficients]]:
+    record: Stored, saves: Iterator[Table], sizes: Array, key: str
+) -> Iterator[tuple[Table, Any, Coefficients]]:
     """Each save, its space and its coefficients, which the file has in the largest space."""
     most, space_of = int(max(sizes)), cache(lambda size: _space(record, size))
     expected = _SERIES_ON[record["type"]][1](most)
@@ -368,18 +369,18 @@ def _density_record(density: Density) -> dict[str, object]:
     return {"space": to_record(density.space, _SPACES), **density.run_limits}
 
 
-def _density_limits(record: Stored) -> dict[str, Any]:
+def _density_limits(record: Stored) -> Table:
     """The limits of a run of a file's densities; each density checks them."""
     return {name: record[name] for name in ("tail_tol", "max_size")}
 
 
-def _densities(record: Stored, saves: Iterator[Save], sizes: Array) -> Iterator[Density]:
+def _densities(record: Stored, saves: Iterator[Table], sizes: Array) -> Iterator[Density]:
     limits = _density_limits(record)
     for _, space, coefficients in _series(record["space"], saves, sizes, "coefficients"):
         yield Density.from_coefficients(space, coefficients, **limits)
 
 
-def _particles(record: Stored, saves: Iterator[Save]) -> Iterator[Particles]:
+def _particles(record: Stored, saves: Iterator[Table]) -> Iterator[Particles]:
     for save in saves:
         del save["t"]
         tokens = Particles(**save, sums=record["sums"])
@@ -390,14 +391,14 @@ def _particles(record: Stored, saves: Iterator[Save]) -> Iterator[Particles]:
         yield tokens
 
 
-def _oscillators(_: Stored, saves: Iterator[Save]) -> Iterator[Oscillators]:
+def _oscillators(_: Stored, saves: Iterator[Table]) -> Iterator[Oscillators]:
     for save in saves:
         del save["points"], save["t"]
         yield Oscillators(**save)
 
 
 def _oscillator_densities(
-    record: Stored, saves: Iterator[Save], sizes: Array
+    record: Stored, saves: Iterator[Table], sizes: Array
 ) -> Iterator[OscillatorDensity]:
     limits = _density_limits(record)
     for save, space, parts in _series(record["space"], saves, sizes, "parts"):
@@ -459,7 +460,7 @@ def _line_record(flow: LineFlowMap) -> dict[str, object]:
     return _flow_record(flow) | {"scale": flow.line.factor}
 
 
-def _law_and_limits(record: Stored, first: SeriesLaw | None) -> tuple[Law, dict[str, Any]]:
+def _law_and_limits(record: Stored, first: SeriesLaw | None) -> tuple[Law, Table]:
     """The law that a file's flow maps follow, with their tolerance and limits.
 
     Raises
@@ -480,7 +481,7 @@ def _law_and_limits(record: Stored, first: SeriesLaw | None) -> tuple[Law, dict[
 
 
 def _line_flow_maps(
-    record: Stored, saves: Iterator[Save], first: SeriesLaw | None
+    record: Stored, saves: Iterator[Table], first: SeriesLaw | None
 ) -> Iterator[LineFlowMap]:
     law, limits = _law_and_limits(record, first)
     axis = None if record["axis"] is None else real_array("axis", record["axis"], 1)
@@ -502,7 +503,7 @@ def _line_flow_maps(
 
 
 def _sphere_flow_maps(
-    record: Stored, saves: Iterator[Save], first: SeriesLaw | None
+    record: Stored, saves: Iterator[Table], first: SeriesLaw | None
 ) -> Iterator[SphereFlowMap]:
     law, limits = _law_and_limits(record, first)
     for save in saves:
@@ -667,8 +668,8 @@ def measure_variables(
             _check_kinds(here, other)
     variables: dict[str, Variable] = {}
     for form in dict.fromkeys(reversed(forms)):
-        own = [m for m, its in zip(measures, forms, strict=True) if its is form]
-        variables |= form.variables(own, forms.index(form), len(forms), history)
+        alike = [m for m, its in zip(measures, forms, strict=True) if its is form]
+        variables |= form.variables(alike, forms.index(form), len(forms), history)
     if forms[-1] is not forms[0]:
         variables["size"].values[:] += variables["count"].values
     sizes = Contents(variables).sizes
@@ -830,7 +831,7 @@ def _read_record(name: str, stored: Contents) -> Any:
     column = _numbers_of(name)
     numbers = column.read(stored) if column.name in stored else np.empty(0)
 
-    def placed(table: dict[str, Any]) -> object:
+    def placed(table: Table) -> object:
         if set(table) != {*_PLACE}:
             return table
         first, shape = (table[key] for key in _PLACE)
@@ -914,7 +915,7 @@ class Resumption:
         Those to save.
     """
 
-    numbers: dict[str, Any]
+    numbers: Table
     times: Array
 
     def contents(self) -> Contents:
@@ -943,8 +944,8 @@ def read_resumption(stored: Contents) -> Resumption | None:
     return Resumption(numbers, stored[_TIMES].values[...])
 
 
-def own_names(stored: Contents) -> list[str]:
+def names_beside_numbers(stored: Contents) -> list[str]:
     """The variables of a file that are not those of the solution's dataset."""
     columns = [c for form, _ in _stored_forms(stored) for c in (*form.columns, *form.history)]
-    own = {*_COORDINATES, *(column.name for column in columns)} - {_SIZE.name}
-    return [name for name in stored.variables if name in own or name.startswith(PREFIXES)]
+    names = {*_COORDINATES, *(column.name for column in columns)} - {_SIZE.name}
+    return [name for name in stored.variables if name in names or name.startswith(PREFIXES)]

@@ -152,12 +152,15 @@ def new_checkpoint(
 
 
 def _place(path: str | os.PathLike[str], name: str) -> Path:
-    is_file, reason = isinstance(path, (str, os.PathLike)), ""
+    is_file, reason = False, ""
     try:
-        is_file = is_file and not Path(path).is_dir() and Path(path).parent.is_dir()
+        is_file = not Path(path).is_dir() and Path(path).parent.is_dir()
+    except TypeError:
+        # it is no name at all
+        pass
     except OSError as error:
         # such as a name that is too long
-        is_file, reason = False, f": {error.strerror}"
+        reason = f": {error.strerror}"
     if not is_file:
         raise ValueError(
             f"{name} must be the name of a file in a folder that there is, got {shown(path)}"

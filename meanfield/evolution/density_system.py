@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -202,13 +202,13 @@ class NoisyDensitySystem(DensitySystem):
             self.losing, self.heating = self._rates(self.t, self.state)
         super().rebase(measure)
 
-    def adopt(self, equation: Any, works: Array | float) -> None:
+    def adopt(self, equation: object, works: Array | float) -> None:
         """Go on with another right-hand side, whose space has other degrees."""
         super().adopt(equation, works)
-        space, dynamics = equation.space, self.dynamics
+        space, dynamics = self.equation.space, self.dynamics
         degrees, first = np.unique(space.degrees, return_index=True)
         laplacian = space.laplacian[first]
-        entries = len(equation.initial_state) // len(space.degrees)
+        entries = len(self.equation.initial_state) // len(space.degrees)
         self.integrator = partial(
             ExponentialSteps,
             # the last rate is that of the work, which does not decay
@@ -250,7 +250,7 @@ class NoisyDensitySystem(DensitySystem):
         if self._has_series:
             space = self.equation.space
             power = space.power(state[: self._size].view(space.coefficient_type))
-            losses = self._losses(self._energy_at(t).each) if varies else self._energies_lost
+            losses = self._losses(self._energies_at(t)) if varies else self._energies_lost
             heats = np.array([-float(lost @ power) for lost in losses])
         else:
             heats = self.equation.at(t).heating(state[: self._size])

@@ -279,16 +279,16 @@ class SphereSystem(System[SphereFlowMap]):
                 f"{tell_apart(dynamics.reach, _LARGEST_REACH)[0]}: take Particles"
             )
         tol = flow.tol if dynamics.is_smooth else max(flow.tol, _KINKS_ON_S2)
-        scale = max(1.0, dynamics.reach)
+        reach = max(1.0, dynamics.reach)
         # a cluster is carried by particles of the same moments long before it is a point; where
         # the dynamics is not isotropic, what contracts may be pulled apart later
         absorbs = dynamics.gathers_clusters and flow.atom_radius > 0.0
         self.meshes = Meshes(
             flow,
             field_on_sphere(dynamics),
-            scale=scale,
+            scale=reach,
             tol=tol * _USA_SHARE if dynamics.has_kernel_size else tol,
-            radius=1.0 / max(4.0, scale) if absorbs else 0.0,
+            radius=1.0 / max(4.0, reach) if absorbs else 0.0,
         )
         self.since = self._saved = settings.t_start
         try:

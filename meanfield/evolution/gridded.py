@@ -76,8 +76,8 @@ def coordinates_of(measure: AnyMeasure, grid: object, saves: int) -> dict[str, V
     if tuple(sorted(map(str, grid))) not in fits:
         allowed = _ALLOWED.format(" or ".join(" and ".join(map(repr, names)) for names in fits))
         raise ValueError(f"grid must be {allowed} of {shown(measure)}, got {shown(grid)}")
-    asked = {name: _count_or_values(f"grid[{name!r}]", grid[name]) for name in sorted(grid)}
-    count = math.prod(item if isinstance(item, int) else item.size for item in asked.values())
+    asked = {name: _places(f"grid[{name!r}]", grid[name]) for name in sorted(grid)}
+    count = math.prod(len(places) for places in asked.values())
     size = np.dtype(float).itemsize * (saves + _ROOM * measure.dim)
     room = SHARE_OF_MEMORY * memory_of_machine()
     if count * size > room:
@@ -85,17 +85,18 @@ def coordinates_of(measure: AnyMeasure, grid: object, saves: int) -> dict[str, V
             f"grid must have at most {int(room / size)} points for {saves} saves, {size} bytes "
             f"each, on this machine, got {count}, which take {count * size / 1e9:.3g} GB"
         )
-    return {name: _coordinate(name, item, grid[name]) for name, item in asked.items()}
+    return {name: _coordinate(name, places, grid[name]) for name, places in asked.items()}
 
 
-def _count_or_values(name: str, given: object) -> int | Array:
-    return integer(name, given, low=2) if is_single(given) else real_array(name, given, 1)
+def _places(name: str, given: object) -> range | Array:
+    """As many places as a coordinate shall have, or their values."""
+    return range(integer(name, given, low=2)) if is_single(given) else real_array(name, given, 1)
 
 
-def _coordinate(name: str, asked: int | Array, given: object) -> Variable:
+def _coordinate(name: str, places: range | Array, given: object) -> Variable:
     """So many values of a coordinate, or those that are asked for, in the type they are given."""
     low, high, values_of, about = _COORDINATES[name]
-    values = values_of(asked) if isinstance(asked, int) else asked
+    values = values_of(len(places)) if is_single(given) else np.asarray(places)
     values = snap_to_ends(values, given, low, high)
     outside = values[(values < low) | (values > high)]
     if outside.size:

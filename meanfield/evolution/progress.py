@@ -32,8 +32,8 @@ def checked_progress(progress: Progress) -> Progress:
     ValueError
         If it is neither a bool nor 'lines' nor callable.
     """
-    is_lines = isinstance(progress, str) and progress == LINES
-    if is_lines or isinstance(progress, bool) or callable(progress):
+    is_word = isinstance(progress, (bool, str)) and progress in (True, False, LINES)
+    if is_word or callable(progress):
         return progress
     raise ValueError(
         f"progress must be True, False, {LINES!r} or a function of t, got {shown(progress)}"

@@ -6,12 +6,13 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
 from meanfield._checks import integer, number, real_array, shown
 from meanfield._records import from_record
+from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, layer_step
 from meanfield.dynamics.schedule import within
 from meanfield.evolution import settings
@@ -30,6 +31,9 @@ from meanfield.evolution.token_system import generator_from
 from meanfield.exceptions import MissingFileError, UnfinishedWarning
 from meanfield.laws import LAWS, Law
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, SphereFlowMap
+
+# the dynamics of a run, or None where no energy is followed
+D = TypeVar("D", bound=AnyDynamics | None)
 
 
 class Supplied(TypedDict, total=False):
@@ -129,9 +133,9 @@ def resume_from(
         remove_leftovers(place)
         if saved.resumption is None:
             if (dynamics := supplied.get("dynamics")) is not None:
-                saved.dynamics = _kept_or_given("dynamics", saved, dynamics)
+                saved.dynamics = _kept_or_given("dynamics", saved.dynamics, saved, dynamics)
             if (energy := supplied.get("energy")) is not None:
-                saved.energy = _kept_or_given("energy", saved, energy)
+                saved.energy = _kept_or_given("energy", saved.energy, saved, energy)
             if place.exists():
                 previous(place).unlink(missing_ok=True)
             return saved
@@ -168,8 +172,9 @@ def restart(
     if saved.resumption is None:
         raise ValueError(f"{path} can't be resumed: its run was {saved.status}")
     known = _monitors(saved.resumption, checked_monitors(supplied.get("monitors")))
-    saved.dynamics = _kept_or_given("dynamics", saved, supplied.get("dynamics"))
-    saved.energy = _kept_or_given("energy", saved, supplied.get("energy"))
+    dynamics, energy = supplied.get("dynamics"), supplied.get("energy")
+    saved.dynamics = _kept_or_given("dynamics", saved.dynamics, saved, dynamics)
+    saved.energy = _kept_or_given("energy", saved.energy, saved, energy)
     try:
         plan = _plan(saved, saved.resumption, known)
         return _run(plan, saved, saved.resumption, supplied.get("law"))
@@ -208,9 +213,8 @@ def _monitors(resumption: Resumption, given: Monitors) -> Monitors:
     return {name: given[name] for name in known}
 
 
-def _kept_or_given(name: str, saved: Solution, given: OwnDynamics | None) -> Any:
+def _kept_or_given(name: str, kept: D, saved: Solution, given: OwnDynamics | None) -> D:
     """The dynamics of the run, or of its energy, which a file keeps unless it is the user's own."""
-    kept = getattr(saved, name)
     if not isinstance(kept, ForgottenDynamics):
         if given is not None:
             raise ValueError(
@@ -224,7 +228,8 @@ def _kept_or_given(name: str, saved: Solution, given: OwnDynamics | None) -> Any
             f"{name}= of mf.resume, got {what}"
         )
     start, end = (saved.dataset.attrs[f"t_{which}"] for which in ("start", "end"))
-    return within(given, start, end)
+    supplied: D = within(given, start, end)
+    return supplied
 
 
 def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:

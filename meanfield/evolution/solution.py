@@ -146,7 +146,7 @@ class Solution(ShownRun, Generic[M_co]):
     # the `checkpoint` of the run, where it could be written at the end
     file: Path | None = None
     # runs make solutions and import this file: the room's `__init__` sets what does a part again
-    _state_between: ClassVar[Callable[[Any, float], Any]]
+    _state_between: ClassVar[Callable[[Solution, float], Any]]
 
     def __post_init__(self) -> None:
         self.t = _checks.real_array("t", self.t, 1)
@@ -250,9 +250,9 @@ class Solution(ShownRun, Generic[M_co]):
             return digest
         first = self.measures[:1]
         told_of = self._records_of(first)
-        own = arrays.measure_variables(first) | told_of.variables
+        variables = arrays.measure_variables(first) | told_of.variables
         end = Variable((), np.asarray(attrs.get("t_end", self.t[-1])))
-        return Contents(own | {"t_end": end}, told_of.attrs).checksum()
+        return Contents(variables | {"t_end": end}, told_of.attrs).checksum()
 
     def pdf(self, points: ArrayLike, t: float) -> Array:
         """f_t at unit rows (n, d), shape (n,), at any time of the run.
@@ -369,7 +369,7 @@ class Solution(ShownRun, Generic[M_co]):
         dataset = self.dataset.assign_attrs(attributes).assign_coords(coordinates)
         dataset["density"] = ("t", *coordinates), values, gridded.DENSITY
         masses = gridded.masses_on(values, coordinates, self.final.dim)
-        if not isinstance(grid, Mapping):
+        if _checks.is_number(grid):
             gridded.warn_missed(masses, self.t)
         dataset["grid_mass"] = "t", masses, gridded.GRID_MASS
         return dataset
@@ -409,15 +409,15 @@ class Solution(ShownRun, Generic[M_co]):
 
     def _to_file(self) -> Contents:
         records = self.records()
-        own = arrays.measure_variables(self.measures, self.history) | records.variables
+        variables = arrays.measure_variables(self.measures, self.history) | records.variables
         kept = Contents.of(self.numbers)
-        clash = sorted(own.keys() & kept.variables.keys() - {"size"})
+        clash = sorted(variables.keys() & kept.variables.keys() - {"size"})
         if clash:
             raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
         about = kept.variables["t"].attrs if "t" in kept.variables else arrays.TIME
-        if "size" in own.keys() & kept.variables.keys():
-            own["size"] = own["size"]._replace(attrs=kept.variables["size"].attrs)
-        contents = Contents(kept.variables | {"t": Variable(("t",), self.t, about)} | own)
+        if "size" in variables.keys() & kept.variables.keys():
+            variables["size"] = variables["size"]._replace(attrs=kept.variables["size"].attrs)
+        contents = Contents(kept.variables | {"t": Variable(("t",), self.t, about)} | variables)
         contents.check_numbers()
         contents.attrs = kept.attrs | self.attributes() | records.attrs
         contents.attrs["checksum"] = contents.checksum()
@@ -528,11 +528,11 @@ def _from_file(stored: Contents) -> Solution:
     about = stored.attrs
     dynamics, energy = arrays.read_dynamics(stored)
     stored.check_numbers()
-    own = arrays.own_names(stored)
+    beside = arrays.names_beside_numbers(stored)
     kept = {
         name: variable._replace(values=variable.values[...])
         for name, variable in stored.variables.items()
-        if name not in own
+        if name not in beside
     }
     for name, (dims, _, notes) in kept.items():
         for key, word in notes.items():

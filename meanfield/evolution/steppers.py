@@ -174,22 +174,22 @@ class _Pair(_FittedSteps, OdeSolver):  # type: ignore[misc]
         self._rows[0], self.K[0] = self.y, self.f
         np.multiply(self.A, h, out=self._weights[:, 1:])
         np.multiply(self.B, h, out=self._last[1:])
-        for c, weights, rows, own in self._stages:
+        for c, weights, rows, stage_rate in self._stages:
             np.dot(weights, rows, out=stage)
-            rate(self.t + c * h, stage, own)
+            rate(self.t + c * h, stage, stage_rate)
         y: Array = np.dot(self._last, self._rows[: len(self._last)])
         rate(end, y, self.K[-1])
         return self._error(h, y), y, self.K[-1].copy()
 
     def _error(self, h: float, y: Array) -> float:
         """The error of the last step, to y, in units of the tolerance."""
-        scale, errors = self._stage, self._errors
-        np.abs(self.y, out=scale)
-        np.maximum(scale, np.abs(y, out=errors[0]), out=scale)
-        scale *= self.rtol
-        scale += self.atol
+        allowed, errors = self._stage, self._errors
+        np.abs(self.y, out=allowed)
+        np.maximum(allowed, np.abs(y, out=errors[0]), out=allowed)
+        allowed *= self.rtol
+        allowed += self.atol
         np.dot(self.ESTIMATES, self.K, out=errors)
-        errors /= scale
+        errors /= allowed
         return h * self._estimate(errors)
 
     @abstractmethod

@@ -130,7 +130,6 @@ class System(Generic[M]):
         self._history = History(settings.t_start)
         self.log_units = [energy.log_unit for _, energy in self._energies] or [0.0]
         self.log_unit = max(self.log_units)
-        self.equation: Any
         self.state: Array
         self._until = 0.0
         self._known: Array | None = None
@@ -297,17 +296,22 @@ class System(Generic[M]):
 
     def _factors(self, t: float) -> Array | float:
         """The factor of each energy in the run's own, at a time."""
-        parts = self._energy_at(t).parts
+        energy = self._energy_at(t)
+        parts = energy.parts if energy else ()
         return np.array([factor for factor, _ in parts]) if parts else 1.0
 
     def log_units_at(self, t: float) -> Array:
         """Log units of the energies that the equation of a time has gains of."""
-        return np.array([energy.log_unit for _, energy in self._energy_at(t).each])
+        return np.array([energy.log_unit for _, energy in self._energies_at(t)])
 
-    def _energy_at(self, t: float) -> Energy:
+    def _energy_at(self, t: float) -> Energy | None:
         """The energy that is recorded, with the weights of a time."""
-        energy: Any = self.energy
-        return self.dynamics.at(t).energy_functional if self.dynamics.varies else energy  # type: ignore[return-value]
+        return self.dynamics.at(t).energy_functional if self.dynamics.varies else self.energy
+
+    def _energies_at(self, t: float) -> Sequence[tuple[float, Energy]]:
+        """The energies that are kept, with their factors at a time."""
+        energy = self._energy_at(t)
+        return energy.each if energy else ()
 
     @property
     def _energies(self) -> Sequence[tuple[float, Energy]]:
@@ -432,8 +436,7 @@ class System(Generic[M]):
             return {}
         values = self._scaled_energies()
         numbers: Row = {"energy": self._sum_of(values)}
-        if self.dynamics.varies:
-            now = self._energy_at(self.t)
+        if self.dynamics.varies and (now := self._energy_at(self.t)):
             sign = float(np.copysign(1.0, now.dirac))
             numbers["energy_share"] = sign * now.relative(numbers["energy"], self.log_unit)
         if self.has_dissipation:
@@ -441,17 +444,12 @@ class System(Generic[M]):
         if self.has_balance:
             numbers["work"] = self._total(self.works)
             if self.energy.parts:
-                numbers |= self._balance_of_terms(values)
+                numbers |= {
+                    "term_energy": np.array(values),
+                    "term_dissipation": self.energy.sign * np.asarray(self._dissipated(self.t)),
+                    "term_work": self.works,
+                }
         return numbers
-
-    def _balance_of_terms(self, values: Sequence[float]) -> dict[str, Array]:
-        """The same of each term's part of the energy, in its own unit."""
-        energy: Any = self.energy
-        return {
-            "term_energy": np.array(values),
-            "term_dissipation": energy.sign * np.asarray(self._dissipated(self.t)),
-            "term_work": self.works,
-        }
 
     @property
     def has_dissipation(self) -> bool:
@@ -484,7 +482,7 @@ class System(Generic[M]):
     def _scaled_energies(self) -> list[float]:
         """The energies that are kept, with their factors, each in its own unit."""
         measure, values = self.measure(), []
-        each = self._energy_at(self.t).each if self.energy else ()
+        each = self._energies_at(self.t)
         for log_unit, (factor, energy) in zip(self.log_units, each, strict=True):
             try:
                 value, its_log_unit = energy_in_unit(measure, energy)

@@ -122,8 +122,8 @@ class TokenSystem(System[Particles]):
         super().__init__(particles, dynamics, settings)
 
     def _equation(self, measure: Particles) -> Any:
-        equation: Any = getattr(self, "equation", None)
-        if getattr(equation, "dynamics", None) is self.acting:
+        equation = getattr(self, "equation", None)
+        if equation is not None and getattr(equation, "dynamics", None) is self.acting:
             # tables of its sums may take longer than steps
             equation.begin(measure)
             return equation
