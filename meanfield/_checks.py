@@ -1,4 +1,4 @@
-"""Checks of arguments: each names the argument, its value and what is allowed."""
+"""Checks of arguments: a ValueError names the argument, its value and what is allowed."""
 
 from __future__ import annotations
 
@@ -129,11 +129,6 @@ def number(
 ) -> float:
     """Return `value` as a float when it is finite, ``low <= value <= high`` and ``value > above``.
 
-    Raises
-    ------
-    ValueError
-        Naming the argument, its value and what is allowed.
-
     Examples
     --------
     >>> number("beta", 4, low=0)
@@ -182,11 +177,6 @@ def _exact(number: float) -> str:
 def integer(name: str, value: object, *, low: int, high: int | None = None) -> int:
     """Return `value` as an int when it is an integer with ``low <= value <= high``.
 
-    Raises
-    ------
-    ValueError
-        Naming the argument, its value and what is allowed.
-
     Examples
     --------
     >>> integer("dim", 3, low=2)
@@ -213,13 +203,7 @@ def boolean(name: str, value: object) -> bool:
 
 
 def plus_or_minus(name: str, value: object) -> int:
-    """Return `value` as an int when it is +1 or -1.
-
-    Raises
-    ------
-    ValueError
-        Otherwise.
-    """
+    """Return `value` as an int when it is +1 or -1."""
     sign = number_in(value)
     if sign not in (1, -1):
         raise ValueError(f"{name} must be +1 or -1, got {shown(value)}")
@@ -228,11 +212,6 @@ def plus_or_minus(name: str, value: object) -> int:
 
 def one_of(name: str, value: object, allowed: Collection[Word]) -> Word:
     """Return `value` when it is one of these words.
-
-    Raises
-    ------
-    ValueError
-        Otherwise, with all of them.
 
     Examples
     --------
@@ -260,13 +239,7 @@ def did_you_mean(word: str, words: Collection[str]) -> str:
 
 
 def some_of(name: str, values: Any, allowed: Collection[str]) -> list[str]:
-    """Return `values` as a list when they are some of these words.
-
-    Raises
-    ------
-    ValueError
-        Otherwise, with all of them.
-    """
+    """Return `values` as a list when they are some of these words."""
     members = [] if is_single(values) else list(values)
     if not members or not all(isinstance(member, str) and member in allowed for member in members):
         raise ValueError(f"{name} must be among {allowed}, at least one, got {shown(values)}")
@@ -293,11 +266,6 @@ def is_empty(values: Any) -> bool:
 
 def several(name: str, values: Any) -> list[Any]:
     """Return one value as a list of it, and at least one in a sequence as a list of them.
-
-    Raises
-    ------
-    ValueError
-        If the sequence is empty.
 
     Examples
     --------
@@ -338,13 +306,7 @@ def unmasked(name: str, values: object) -> NDArray[Any]:
 
 
 def check_unmasked(name: str, values: object) -> None:
-    """Check that nothing is masked in an array, or in arrays in lists.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument and the first masked value.
-    """
+    """Check that nothing is masked in an array, or in arrays in lists."""
     where = _masked_at(values)
     if where is not None:
         at = f" at index {where}" if where else ""
@@ -428,13 +390,7 @@ def real_array(name: str, values: object, ndim: int | None) -> Array:
 
 
 def ascending(name: str, values: ArrayLike, high: float = math.inf) -> Array:
-    """Return `values` as a strictly ascending array from 0 to `high`.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument and its first values.
-    """
+    """Return `values` as a strictly ascending array from 0 to `high`."""
     array = real_array(name, values, 1)
     if array[0] < 0.0 or array[-1] > high or (np.diff(array) <= 0.0).any():
         allowed = f"in [0, {high:g}]" if high < np.inf else ">= 0"
@@ -523,13 +479,7 @@ def freeze(thing: object, **attributes: object) -> None:
 
 
 def rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
-    """Return `points` as a finite float64 array (n, d) with n >= 1 and d >= 2 (d = `dim` if given).
-
-    Raises
-    ------
-    ValueError
-        Naming the argument and its shape or value.
-    """
+    """Return `points` as a finite float64 array (n, d) with n >= 1, and d = `dim` or d >= 2."""
     array = real_array(name, points, 2)
     if array.shape[1] < 2 or (dim is not None and array.shape[1] != dim):
         allowed = ">= 2" if dim is None else f"= {dim}"
@@ -637,11 +587,6 @@ _DECIMALS_RTOL = 1e-7
 def angles(name: str, values: ArrayLike, stacklevel: int = 3) -> Array:
     """Return `values` as angles (n,) in radians; a warning names those that may be degrees.
 
-    Raises
-    ------
-    ValueError
-        If they are no finite numbers.
-
     Warns
     -----
     UserWarning
@@ -669,11 +614,7 @@ UNIT_MASS = "divide by it, or set unit_mass=True"
 
 
 def weights(
-    name: str,
-    values: ArrayLike | None,
-    n: int,
-    unit_mass: bool = False,
-    remedy: str = UNIT_MASS,
+    name: str, values: ArrayLike | None, n: int, unit_mass: bool = False, remedy: str = UNIT_MASS
 ) -> Array:
     """Return `values` as n non-negative weights of sum 1; None means equal weights.
 
@@ -772,24 +713,13 @@ def check_measure(name: str, value: object) -> None:
 
 
 def check_type(name: str, value: object, kinds: type | tuple[type, ...], allowed: str) -> None:
-    """Check that a value is of one of these types.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, its value and what is allowed.
-    """
+    """Check that a value is of one of these types."""
     if not isinstance(value, kinds):
         raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
 
 
 def generator(name: str, rng: object) -> np.random.Generator:
     """Return `rng` when it is a numpy Generator, or that of an integer >= 0.
-
-    Raises
-    ------
-    ValueError
-        Otherwise, naming what it is.
 
     Examples
     --------

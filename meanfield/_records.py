@@ -123,11 +123,6 @@ def from_record(record: object, kinds: Collection[type[T]], parts: Collection[ty
     parts : collection of type
         What may be inside it only.
 
-    Raises
-    ------
-    ValueError
-        If it is no such table.
-
     Examples
     --------
     >>> from meanfield.laws import Uniform

@@ -147,13 +147,7 @@ class Column(NamedTuple):
         return [_as_table(space.embed(array, largest), largest) for space, array in pairs]
 
     def find(self, stored: Contents) -> Any:
-        """The values in a file, which may still be there.
-
-        Raises
-        ------
-        ValueError
-            If there is no such variable over these dimensions.
-        """
+        """The values in a file, which may still be there."""
         dims = tuple(self.dims.split())
         variable = stored.variables.get(self.name)
         if variable is None or variable.dims != dims:
@@ -456,18 +450,8 @@ def _flow_record(flow: LineFlowMap | SphereFlowMap) -> dict[str, object]:
     return {"law": law, "dim": flow.dim, "axis": flow.axis, "tol": flow.tol, **flow.run_limits}
 
 
-def _line_record(flow: LineFlowMap) -> dict[str, object]:
-    return _flow_record(flow) | {"scale": flow.line.factor}
-
-
 def _law_and_limits(record: Stored, first: SeriesLaw | None) -> tuple[Law, Table]:
-    """The law that a file's flow maps follow, with their tolerance and limits.
-
-    Raises
-    ------
-    ValueError
-        If one is out of range.
-    """
+    """The law that a file's flow maps follow, with their tolerance and limits."""
     law: Law = ForgottenLaw(integer("dim of a flow map", record["dim"], low=2))
     if record["law"] == _SERIES:
         law = first or law
@@ -593,7 +577,7 @@ _LINE_FLOW_MAP = Form(
         Column("atom_angle", "held", "atom_angles", "angle of each atom", _ANGLE),
     ),
     _line_flow_maps,
-    _line_record,
+    lambda flow: _flow_record(flow) | {"scale": flow.line.factor},
     counts={"point": ("count", 1), "panel": ("count", panels.NODES), "held": ("atom_count", 1)},
     history=(
         _HISTORY_TIME,
@@ -656,11 +640,6 @@ def measure_variables(
     """The measures of a run and its history as variables of a file.
 
     Where flow maps follow densities, coefficients at their times are 0.
-
-    Raises
-    ------
-    ValueError
-        If the measures are not of one kind.
     """
     forms = [_form(measure) for measure in measures]
     for (form, here), (other_form, other) in pairwise(zip(forms, measures, strict=True)):
@@ -694,13 +673,7 @@ def _kind_and_axis(measure: AnyMeasure) -> tuple[tuple[object, ...], Array | flo
 
 
 def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, object]]]:
-    """Form and record of a file's measures, and of the flow maps which follow densities, if any.
-
-    Raises
-    ------
-    ValueError
-        If its records are those of none.
-    """
+    """Form and record of a file's measures, and of the flow maps which follow densities, if any."""
     records = _read_record("measures", stored)
     kinds = {form.kind: form for form in _FORMS if form is not _SPHERE_FLOW_MAP}
     forms = []
@@ -761,13 +734,7 @@ def _made(
 
 
 def read_history(stored: Contents) -> History | None:
-    """The moments that a file keeps, if any.
-
-    Raises
-    ------
-    ValueError
-        If they don't fit.
-    """
+    """The moments that a file keeps, if any."""
     form = _stored_forms(stored)[-1][0]
     if not form.history or not {column.name for column in form.history} <= set(stored.variables):
         return None
@@ -781,13 +748,7 @@ def read_history(stored: Contents) -> History | None:
 
 
 def text_of(stored: Contents, name: str) -> str:
-    """An attribute of a file.
-
-    Raises
-    ------
-    ValueError
-        If it is missing or no text.
-    """
+    """An attribute of a file."""
     text = stored.attrs.get(name)
     if not isinstance(text, str):
         raise ValueError(f"attribute {name} must be of type str, got {shown(text)}")

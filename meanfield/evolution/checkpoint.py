@@ -42,10 +42,7 @@ class Checkpoint:
     """
 
     def __init__(
-        self,
-        path: Path | None,
-        latest: Resumption | None = None,
-        earlier: ExitStack | None = None,
+        self, path: Path | None, latest: Resumption | None = None, earlier: ExitStack | None = None
     ) -> None:
         self.path = path
         self._earlier = earlier or ExitStack()

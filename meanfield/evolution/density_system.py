@@ -258,10 +258,6 @@ class NoisyDensitySystem(DensitySystem):
             heats = heats * np.exp(self.log_units_at(t) - np.array(self.log_units))
         return heats * self._factors(t)
 
-    def _heat(self, t: float, state: Array) -> float:
-        """The share of the noise in dE/dt."""
-        return self._total(self._sign * self._heats(t, state))
-
     def after(self, stepper: Stepper) -> Verdict:
         """Count what the noise and the free energy did, by Simpson's rule."""
         verdict = super().after(stepper)
@@ -282,7 +278,7 @@ class NoisyDensitySystem(DensitySystem):
         if not self._has_free_energy and not self._has_series:
             # heat is told of the state that the equation was last asked for
             self.equation.at(t)(state[: self._size], np.empty(self._size))
-        return losing, self._heat(t, state)
+        return losing, self._total(self._sign * self._heats(t, state))
 
     def _free_dissipation(self, t: float, state: Array) -> float:
         """∫ |X - τ ∇ log f|² dmu in the unit of energies."""

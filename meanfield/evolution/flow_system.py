@@ -53,13 +53,7 @@ _REGATHER_AFTER, _REGATHER_LATE, _MASS_OF_LATE = 1.0, 2.5, 1e-4
 
 
 def system_for(flow: FlowMap, dynamics: Dynamics, settings: Settings) -> AnySystem:
-    """The system of a flow map of either form.
-
-    Raises
-    ------
-    ValueError
-        If it can't be moved by this dynamics.
-    """
+    """The system of a flow map of either form."""
     if isinstance(flow, SphereFlowMap):
         return SphereSystem(flow, dynamics, settings)
     line = cast(LineFlowMap, flow)

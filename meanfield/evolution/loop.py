@@ -104,15 +104,19 @@ class Asked(TypedDict, total=False):
     energy: float | AnyDynamics | None
 
 
+class Keywords(Asked, total=False):
+    """All keywords of `evolve`."""
+
+    checkpoint: str | os.PathLike[str] | None
+
+
 @overload
 def evolve(
     measure: OscillatorDensity,
     dynamics: AnyDynamics,
     t_end: float,
     save_at: int | ArrayLike | None = None,
-    *,
-    checkpoint: str | os.PathLike[str] | None = None,
-    **asked: Unpack[Asked],
+    **asked: Unpack[Keywords],
 ) -> Solution[OscillatorDensity]: ...
 @overload
 def evolve(
@@ -120,9 +124,7 @@ def evolve(
     dynamics: AnyDynamics,
     t_end: float,
     save_at: int | ArrayLike | None = None,
-    *,
-    checkpoint: str | os.PathLike[str] | None = None,
-    **asked: Unpack[Asked],
+    **asked: Unpack[Keywords],
 ) -> Solution[Density | FlowMap]: ...
 @overload
 def evolve(
@@ -130,9 +132,7 @@ def evolve(
     dynamics: AnyDynamics,
     t_end: float,
     save_at: int | ArrayLike | None = None,
-    *,
-    checkpoint: str | os.PathLike[str] | None = None,
-    **asked: Unpack[Asked],
+    **asked: Unpack[Keywords],
 ) -> Solution[M]: ...
 def evolve(
     measure: AnyMeasure,

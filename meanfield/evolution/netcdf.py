@@ -207,13 +207,7 @@ class Contents:
         return sizes
 
     def check_numbers(self) -> None:
-        """Check that all variables hold numbers.
-
-        Raises
-        ------
-        ValueError
-            If one does not.
-        """
+        """Check that all variables hold numbers."""
         for name, variable in self.variables.items():
             if variable.values.dtype.kind not in "biuf":
                 raise ValueError(f"{name} must hold numbers, got {variable.values.dtype}")
@@ -253,11 +247,6 @@ def is_name(name: str) -> bool:
 
 def file_path(path: str | os.PathLike[str]) -> Path:
     """Return `path` as a Path.
-
-    Raises
-    ------
-    ValueError
-        If it is no name of a file.
 
     Examples
     --------
@@ -313,11 +302,6 @@ def _encode(contents: Contents) -> memoryview:
 
     They are made in memory, since HDF5 takes the process with it where a disk fills up, and not by
     `to_netcdf`, which waits for a lock of the cluster where the process has a client of dask.
-
-    Raises
-    ------
-    ValueError
-        If a variable holds neither numbers nor words, or sizes or names don't fit.
     """
     import h5netcdf
     import h5py

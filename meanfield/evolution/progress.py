@@ -25,13 +25,7 @@ _PATIENCE = 1.0
 
 
 def checked_progress(progress: Progress) -> Progress:
-    """Return `progress` when there is such a way to show it.
-
-    Raises
-    ------
-    ValueError
-        If it is neither a bool nor 'lines' nor callable.
-    """
+    """Return `progress` when there is such a way to show it."""
     is_word = isinstance(progress, (bool, str)) and progress in (True, False, LINES)
     if is_word or callable(progress):
         return progress
@@ -188,12 +182,6 @@ class DeferredInterrupt:
             self._is_interruptible = False
 
     def check(self) -> None:
-        """Stop here if that was asked for.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            After Ctrl-C.
-        """
+        """Stop here if that was asked for."""
         if self._is_asked:
             raise KeyboardInterrupt

@@ -252,11 +252,7 @@ class Recorder:
         largest_so_far = self._largest("term_energy_share", shares)
         errors = (shares - first - gains) / np.where(has_size, 1.0, largest_so_far)
         largest = float(errors[np.argmax(np.abs(errors))])
-        return {
-            "term_energy_share": shares,
-            "term_balance_error": errors,
-            "balance_error": largest,
-        }
+        return {"term_energy_share": shares, "term_balance_error": errors, "balance_error": largest}
 
     def _largest(self, name: str, value: Array | float) -> Array:
         """The largest size that a number of the rows has had up to this value; 1 where it is 0."""
@@ -443,13 +439,7 @@ def taken_names(monitors: Iterable[str]) -> set[str]:
 
 
 def checked_monitors(monitors: Monitors | None) -> Monitors:
-    """Return `monitors` when each is a callable under a name that nothing else has.
-
-    Raises
-    ------
-    ValueError
-        Naming the first that is not.
-    """
+    """Return `monitors` when each is a callable under a name that nothing else has."""
     if not isinstance(monitors, (Mapping, NoneType)):
         raise ValueError(
             f'monitors must map names to callables, as {{"name": monitor}}, got {shown(monitors)}'

@@ -157,18 +157,8 @@ _FAULTS = (
 )
 
 
-def restart(
-    saved: Solution,
-    path: str | os.PathLike[str],
-    **supplied: Unpack[Supplied],
-) -> Run:
-    """The run of a solution as it was at its last checkpoint.
-
-    Raises
-    ------
-    ValueError
-        If it can't be resumed, or monitors are not the run's.
-    """
+def restart(saved: Solution, path: str | os.PathLike[str], **supplied: Unpack[Supplied]) -> Run:
+    """The run of a solution as it was at its last checkpoint."""
     if saved.resumption is None:
         raise ValueError(f"{path} can't be resumed: its run was {saved.status}")
     known = _monitors(saved.resumption, checked_monitors(supplied.get("monitors")))
@@ -184,13 +174,7 @@ def restart(
 
 
 def loaded(path: str | os.PathLike[str]) -> Solution:
-    """The solution of a file, or of the checkpoint before it where it is damaged or missing.
-
-    Raises
-    ------
-    ValueError
-        If neither can be read.
-    """
+    """The solution of a file, or of the checkpoint before it where it is damaged or missing."""
     place = file_path(path)
     try:
         return load(place)

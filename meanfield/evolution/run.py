@@ -83,13 +83,7 @@ class Plan:
     about: Mapping[str, str | int | float] = field(default_factory=dict)
 
     def system(self, measure: AnyMeasure, rng: Rng | None) -> AnySystem:
-        """The system that moves this measure.
-
-        Raises
-        ------
-        ValueError
-            If it can't be moved by this dynamics.
-        """
+        """The system that moves this measure."""
         dynamics, settings = adapt_with(self.dynamics, self.energy), self.settings
         if (step := layer_step(self.dynamics)) is not None:
             return token_system.LayerSystem(cast(Particles, measure), dynamics, settings, step)
@@ -103,8 +97,7 @@ class Plan:
             case FlowMap():
                 return flow_system.system_for(measure, dynamics, settings)
         if dynamics.noise > 0.0:
-            max_step = settings.max_step or token_system.default_max_step(measure, dynamics)
-            return token_system.NoisyTokenSystem(measure, dynamics, settings, max_step, rng)
+            return token_system.NoisyTokenSystem(measure, dynamics, settings, rng)
         return token_system.TokenSystem(measure, dynamics, settings)
 
 
@@ -223,10 +216,7 @@ class Run:
                 self.save(interrupt)
 
     def hand_over(
-        self,
-        stop: Stop,
-        report: Callable[[AnySystem], None],
-        interrupt: DeferredInterrupt,
+        self, stop: Stop, report: Callable[[AnySystem], None], interrupt: DeferredInterrupt
     ) -> None:
         """Go on as a flow map, or where none can as a density with all the room it may have.
 
@@ -314,13 +304,7 @@ def _plain(value: object) -> object:
 
 
 def check_library(first: AnyMeasure, resumption: Resumption) -> None:
-    """Check that a density on S^2 has the library of its run, ducc0 if the file names none.
-
-    Raises
-    ------
-    ValueError
-        If it is another one.
-    """
+    """Check that a density on S^2 has the library of its run, ducc0 if the file names none."""
     asked, here = resumption.numbers.get("library", "ducc0"), _library(first)
     if here is not None and here != asked:
         raise ValueError(

@@ -47,13 +47,7 @@ ON_UNRESOLVED = (FLOW_MAP, STOP)
 
 
 def checked(given: Mapping[str, object]) -> Settings:
-    """The settings that are given, each within its limits.
-
-    Raises
-    ------
-    ValueError
-        Naming the first that is not.
-    """
+    """The settings that are given, each within its limits."""
     numbers = {name: number(name, given[name], **limits) for name, limits in _LIMITS.items()}
     choice = one_of("on_unresolved", given["on_unresolved"], ON_UNRESOLVED)
     max_step = given["max_step"]
@@ -100,13 +94,7 @@ def check_start(
     rng: object,
     energy: OwnDynamics | None = None,
 ) -> Dynamics:
-    """Refuse what can't be run, before any work starts; the dynamics that equations know.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument.
-    """
+    """Refuse what can't be run, before any work starts; the dynamics that equations know."""
     check_measure("measure", measure)
     if rng is not None:
         generator("rng", rng)
@@ -276,16 +264,8 @@ def layer_times(times: Array, step: float, names: tuple[str, str] = ("t_start", 
     return np.where(is_whole, times, counts * step)[nearest]
 
 
-def checked_about(
-    about: Mapping[str, str | int | float] | None,
-) -> dict[str, str | int | float]:
-    """Return `about` as a dictionary of words and numbers.
-
-    Raises
-    ------
-    ValueError
-        Naming the first that is neither.
-    """
+def checked_about(about: Mapping[str, str | int | float] | None) -> dict[str, str | int | float]:
+    """Return `about` as a dictionary of words and numbers."""
     entries = dict(about or {})
     for name, value in entries.items():
         if not isinstance(value, (str, int, float)):

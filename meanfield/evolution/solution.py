@@ -224,13 +224,7 @@ class Solution(ShownRun, Generic[M_co]):
         return measure
 
     def _time(self, t: float) -> float:
-        """A time of the run: that of a save where it differs from it by rounding only.
-
-        Raises
-        ------
-        ValueError
-            If the run has no such time.
-        """
+        """A time of the run: that of a save where it differs from it by rounding only."""
         time = _checks.number("t", t)
         gaps = np.abs(self.t - time)
         nearest = int(gaps.argmin())
@@ -517,10 +511,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
     meanfield.exceptions.MissingFileError: there is no file no-such-run.nc
     """
     source = netcdf.file_path(path)
-    with (
-        netcdf.refusals(source),
-        netcdf.opened(source, FORMAT, FORMAT_VERSION) as stored,
-    ):
+    with netcdf.refusals(source), netcdf.opened(source, FORMAT, FORMAT_VERSION) as stored:
         return _from_file(stored)
 
 

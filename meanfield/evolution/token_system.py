@@ -47,13 +47,7 @@ def generator_state(rng: np.random.Generator) -> dict[str, object]:
 
 
 def generator_from(state: dict[str, Any]) -> np.random.Generator:
-    """The Generator of a state.
-
-    Raises
-    ------
-    ValueError
-        If it is the state of none.
-    """
+    """The Generator of a state."""
     kind_of_bits = state.get("bit_generator") if isinstance(state, dict) else None
     kind = one_of("rng", kind_of_bits, _KINDS)
     generator = np.random.Generator(getattr(np.random, kind)())
@@ -310,8 +304,7 @@ class NoisyTokenSystem(TokenSystem):
     dynamics : SA, USA, DoublyStochastic, Attention or CircleInteraction
         With noise τ > 0.
     settings : Settings
-    max_step : float
-        Largest time step > 0; between saves steps are equal.
+        Between saves steps are equal, the largest of `max_step`.
     rng : int or numpy Generator
     """
 
@@ -319,14 +312,9 @@ class NoisyTokenSystem(TokenSystem):
     remedy: ClassVar[str] = "a smaller max_step"
 
     def __init__(
-        self,
-        particles: Particles,
-        dynamics: Dynamics,
-        settings: Settings,
-        max_step: float,
-        rng: Rng | None,
+        self, particles: Particles, dynamics: Dynamics, settings: Settings, rng: Rng | None
     ) -> None:
-        self.max_step: float = max_step
+        self.max_step: float = settings.max_step or default_max_step(particles, dynamics)
         self.rng = np.random.default_rng(rng)
         self._shape = particles.points.shape
         super().__init__(particles, dynamics, settings)

@@ -428,7 +428,7 @@ class Quadrature(NoisyTokenSystem):
         tokens = mf.Particles(
             np.repeat(start, len(kicks), axis=0), np.outer(masses, probabilities).ravel()
         )
-        super().__init__(tokens, adapt(dynamics), Settings(1e-9, 1e-12), t_end / steps, 0)
+        super().__init__(tokens, adapt(dynamics), Settings(max_step=t_end / steps), 0)
 
     def _diffuse(self, state, h):
         points = self.equation.at(self.t).measure(state[: self._size]).points

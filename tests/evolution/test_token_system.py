@@ -107,9 +107,9 @@ def test_a_step_of_noise_has_the_generator_to_third_order(dim, degree):
         def normal(self, size):
             return lengths[:, None] * np.eye(1, dim, 1) * np.ones(size)
 
-    settings = Settings(1e-9, 1e-12)
+    settings = Settings(max_step=1.0)
     rng = Kicks(np.random.PCG64(0))
-    system = NoisyTokenSystem(mf.Particles(start), mf.SA(0.0, noise=0.5), settings, 1.0, rng)
+    system = NoisyTokenSystem(mf.Particles(start), mf.SA(0.0, noise=0.5), settings, rng)
 
     def off(h):
         moved = system.equation.measure(system._diffuse(system.state, h)[:-1]).points
