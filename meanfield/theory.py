@@ -301,7 +301,7 @@ def energy_uniform(dynamics: ArrayLike | AnyDynamics, dim: int) -> float | Array
     if known.pair_kernel.growth is not None:
         return _uniform(known.pair_kernel.growth, dim)
     series = known.pair_kernel.series(dim, 0)
-    return float(0.5 * series.size * float(series.primitive[0].real) * math.exp(series.log_unit))
+    return float(0.5 * series.unit * float(series.primitive[0].real) * math.exp(series.log_unit))
 
 
 @overload

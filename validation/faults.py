@@ -110,8 +110,8 @@ BROAD = (
     Fault(
         "USA without its 1/β",
         "meanfield/equations/kernel_on_grid.py",
-        "lead = float(",
-        "lead = beta * float(",
+        "unit = float(series_unit",
+        "unit = kernel.reach * float(series_unit",
         (
             GROWTH,
             "tests/agreement/test_turned.py::test_rotation_on_the_circle",
@@ -121,8 +121,8 @@ BROAD = (
     Fault(
         "dissipation of the other sign",
         "meanfield/equations/density.py",
-        "return self._field.energy_factor * self",
-        "return -self._field.energy_factor * self",
+        "return self._field.rate_unit * self",
+        "return -self._field.rate_unit * self",
         (
             QUICK.format("lemma_3_7_energy_identity"),
             ENERGIES + "test_dissipation_of_usa_on_other_spaces",

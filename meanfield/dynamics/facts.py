@@ -115,10 +115,12 @@ class Energy:
 
     def total(self, values: Iterable[float], log_units: Sequence[float]) -> tuple[float, float]:
         """e^{-u} times the energy, or its gain, and u, of those of its parts and their units."""
-        unit = max(log_units)
+        largest = max(log_units)
         each = zip(self.each, log_units, values, strict=True)
-        shares = (factor * float(np.exp(u - unit)) * float(value) for (factor, _), u, value in each)
-        return sum(shares), unit
+        shares = (
+            factor * float(np.exp(u - largest)) * float(value) for (factor, _), u, value in each
+        )
+        return sum(shares), largest
 
 
 def multiplied_out(value: float, log_unit: float) -> float:
@@ -148,7 +150,7 @@ class Dynamics(ShownFields, ABC):
         τ >= 0 of dx = X dt + sqrt(2τ) dB.
     is_isotropic : bool
         Whether X commutes with every rotation.
-    has_kernel_size : bool
+    has_kernel_unit : bool
         Whether X is of the size of its kernel: at large β runs count time in units of e^{-β}.
     is_balanced : bool
         Whether the sources are rescaled such that the attention matrix is doubly stochastic.
@@ -271,7 +273,7 @@ class Dynamics(ShownFields, ABC):
         return None
 
     @property
-    def has_kernel_size(self) -> bool:
+    def has_kernel_unit(self) -> bool:
         return False
 
     @property
@@ -390,9 +392,9 @@ class Dynamics(ShownFields, ABC):
         return not self.known_by_output or self.sum_method == "none"
 
     @property
-    def log_size(self) -> float:
-        """The log of the size of X: that of its kernel where X is not divided by one."""
-        return float(self.pair_kernel.log_unit) if self.has_kernel_size else 0.0
+    def log_unit(self) -> float:
+        """X is in units of e^{log_unit}: those of its kernel where it is not divided by one."""
+        return float(self.pair_kernel.log_unit) if self.has_kernel_unit else 0.0
 
     @property
     def gathers_clusters(self) -> bool:
@@ -574,7 +576,7 @@ class Several(Dynamics):
     is_smooth = fact_of_each("is_smooth", all)
     known_by_moments = fact_of_each("known_by_moments", all)
     is_balanced = fact_of_each("is_balanced", any)
-    has_kernel_size = fact_of_each("has_kernel_size", any)
+    has_kernel_unit = fact_of_each("has_kernel_unit", any)
 
 
 @dataclass(frozen=True)
@@ -746,8 +748,8 @@ class Sum(Several):
         return total
 
     @property
-    def log_size(self) -> float:
-        return float(max(term.log_size for term in self.terms))
+    def log_unit(self) -> float:
+        return float(max(term.log_unit for term in self.terms))
 
     @property
     def reach(self) -> float:

@@ -52,7 +52,7 @@ class KernelDynamics(Maskable):
         return self.pair_kernel.reach
 
     @property
-    def has_kernel_size(self) -> bool:
+    def has_kernel_unit(self) -> bool:
         """Without a denominator."""
         return not self.normalised
 

@@ -20,7 +20,7 @@ KEPT_TIMES = 16
 _ROUNDING = 1e-9
 
 
-def _log_size(factor: float, energy: Energy) -> float:
+def _log_largest(factor: float, energy: Energy) -> float:
     """log |w E(δ)|; log |w| where a Dirac mass has none."""
     return energy.log_dirac + float(np.log(abs(factor * (energy.dirac or 1.0))))
 
@@ -135,8 +135,8 @@ class Varying(Several):
         return (lambda sets: np.max([sample(sets) for sample in each], axis=0)) if each else None
 
     @property
-    def log_size(self) -> float:
-        return self.reach if self.has_kernel_size else 0.0
+    def log_unit(self) -> float:
+        return self.reach if self.has_kernel_unit else 0.0
 
     @property
     def weights_vary(self) -> bool:
@@ -180,10 +180,10 @@ class Varying(Several):
             return None
         first = known[0]
         if not first.parts:
-            return max(known, key=lambda one: _log_size(1.0, one))
+            return max(known, key=lambda one: _log_largest(1.0, one))
         # each part as it is where it is largest
         each = zip(*(one.parts for one in known), strict=True)
-        parts = [max(part, key=lambda one: _log_size(*one)) for part in each]
+        parts = [max(part, key=lambda one: _log_largest(*one)) for part in each]
         if not self.weights_vary:
             return energy_of(parts, first.sign, first.symbol, first.formula)
         summands = [f"w_{i}(t) {one.symbol}" for i, (_, one) in enumerate(parts)]

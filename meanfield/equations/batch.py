@@ -216,7 +216,7 @@ def batch_tendency(points: Array, dynamics: OwnDynamics, form: str = "auto") -> 
         if form == "gram":
             raise ValueError(f"form must be 'points' for {shown(dynamics)}, got {shown(form)}")
         return HeadsBatch(points, facts)
-    if facts.has_kernel_size and facts.pair_kernel.beta > LARGEST_BETA:
+    if facts.has_kernel_unit and facts.pair_kernel.beta > LARGEST_BETA:
         got, largest = tell_apart(facts.pair_kernel.beta, LARGEST_BETA)
         raise ValueError(f"beta must be <= {largest} for USA, got {got}")
     _, n, dim = points.shape

@@ -46,8 +46,8 @@ class SpectralTendency(Tendency[Density]):
         The density's coefficients as a real vector.
     """
 
-    # X in units of the flux
-    flux_unit = 1.0
+    # f X over the flux
+    unit = 1.0
     # f X is on this grid, which may be finer than the space's own
     _grid: Space
     _transforms: Transforms
@@ -89,8 +89,8 @@ class SpectralTendency(Tendency[Density]):
         self._evaluate(coefficients)
         noise.evaluate(self.space.embed(coefficients, self._grid))
         # X may be too large to be squared
-        share = 1.0 / float(np.sqrt(self.flux_unit))
-        total = share * self.flux_unit * self._transforms.flux + share * noise.gradient
+        share = 1.0 / float(np.sqrt(self.unit))
+        total = share * self.unit * self._transforms.flux + share * noise.gradient
         # f ∇ log f is small, and not known, where f is rounding
         counted = noise.values > _EMPTY * noise.values.max()
         squares = np.einsum("ij,ij->j", total, total)[counted] / noise.values[counted]
@@ -120,14 +120,14 @@ class SeriesTendency(SpectralTendency):
         super().__init__(density, dynamics)
         self._field = KernelOnGrid(density.space, dynamics)
         self._grid, self._transforms = density.space, self._field.transforms
-        self.flux_unit = self._field.flux_unit
+        self.unit = self._field.unit
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         self._field.fill_flux(self._coefficients(state))
         self._transforms.weak_divergence(self._coefficients(out))
-        if self.flux_unit != 1.0:
-            out *= self.flux_unit
+        if self.unit != 1.0:
+            out *= self.unit
 
     def _evaluate(self, coefficients: Coefficients) -> None:
         """Fill the transforms, and their flux with f X in its unit."""
@@ -135,14 +135,14 @@ class SeriesTendency(SpectralTendency):
 
     def energy_rates(self) -> float:
         """e^{-u} dE/dt = e^{-u} ∫ <∇ δE/δmu, X> dmu at the last state, (3.6)."""
-        return self._field.energy_factor * self._transforms.integral(self._transforms.gradient)
+        return self._field.rate_unit * self._transforms.integral(self._transforms.gradient)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
         transforms = self._transforms
         if not self._field.is_divided:
             squares = transforms.integral(transforms.gradient)
-            return self.flux_unit * float(np.sqrt(max(squares, 0.0)))
+            return self.unit * float(np.sqrt(max(squares, 0.0)))
         flux, values = transforms.flux, transforms.values
         squares = np.einsum("ij,ij->j", flux, flux)
         counted = values != 0.0
@@ -258,10 +258,10 @@ class GridTendency(SpectralTendency):
         """(∫ |X|² dmu)^{1/2} at the last state."""
         # without softmax it may be too large to be squared
         velocity = self._rates.velocity
-        unit = float(np.abs(velocity).max()) or 1.0
-        shares = velocity / unit
+        largest = float(np.abs(velocity).max()) or 1.0
+        shares = velocity / largest
         squares = np.einsum("cj,cj->j", shares, shares) * self._transforms.values
-        return unit * float(np.sqrt(max(float(self._grid.weights @ squares), 0.0)))
+        return largest * float(np.sqrt(max(float(self._grid.weights @ squares), 0.0)))
 
 
 # a slower field may be rounding of what is 0, as at a stationary measure
@@ -294,7 +294,7 @@ def unseen_share(density: Density, dynamics: Dynamics) -> float:
     fine = whole._coefficients(rates[1])
     apart = fine - here.space.embed(here._coefficients(rates[0]), whole.space)
     degrees = np.maximum(np.unique(whole.space.degrees), 1.0)
-    missed, size = (
+    missed, whole_rate = (
         float(np.sqrt(whole.space.power(part) @ degrees**-2.0)) for part in (apart, fine)
     )
-    return missed / max(size, _SLOWEST)
+    return missed / max(whole_rate, _SLOWEST)

@@ -155,8 +155,8 @@ def _matrices(frame: Frame, dynamics: Dynamics) -> Iterator[tuple[Array, Array]]
     """
     pairs = zip(dynamics.score_matrices, dynamics.value_matrices, strict=True)
     for i, (scores, value) in enumerate(pairs):
-        values = frame.matrix(f"V of heads[{i}]", value)
-        yield frame.matrix(f"KᵀQ of heads[{i}]", scores), values
+        matrix = frame.matrix(f"KᵀQ of heads[{i}]", scores)
+        yield matrix, frame.matrix(f"V of heads[{i}]", value)
 
 
 def check_heads(space: Space, dynamics: Dynamics) -> None:
@@ -206,7 +206,7 @@ class HeadsOnGrid(FieldOnGrid):
         self._energy = dynamics.energy_functional
         log_unit = self._energy.log_unit if self._energy else 0.0
         self._log_unit = eigenvalues_in_unit(log_unit, self.grid.dim, 0)[1]
-        unit_series = Density(self.grid, np.ones(len(self.grid.weights))).coefficients
+        uniform_series = Density(self.grid, np.ones(len(self.grid.weights))).coefficients
         tables = {} if tables is None else tables
         for matrix, values in _matrices(frame, dynamics):
             if (key := matrix.tobytes()) not in tables:
@@ -214,7 +214,7 @@ class HeadsOnGrid(FieldOnGrid):
                     kernel = SeriesScores(self.grid, matrix)
                 else:
                     kernel = ZonalScores(frame.latitudes, frame, matrix)
-                tables[key] = kernel, np.array(kernel(unit_series)[0][0])
+                tables[key] = kernel, np.array(kernel(uniform_series)[0][0])
             scores, uniform = tables[key]
             # V takes a vector to these components along each tangent
             self._heads.append((matrix, scores, frame.tangents @ values))

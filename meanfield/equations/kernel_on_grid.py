@@ -39,29 +39,30 @@ class KernelOnGrid(FieldOnGrid):
         With f of the coefficients that were asked for last, and the numerator as the gradient.
     is_divided : bool
         Whether X is the numerator over G.
-    flux_unit : float
-        X in units of the flux.
-    energy_factor : float
-        ∫ f X · numerator dσ has this factor, since the numerator is ± the energy's gradient.
+    unit : float
+        Of the flux: f X is this times it.
+    rate_unit : float
+        Of dE/dt: it is this times ∫ flux · numerator dσ, since the numerator is ± the energy's
+        gradient.
     """
 
     def __init__(self, space: Space, dynamics: Dynamics) -> None:
         self.grid, self._dynamics = space, dynamics
         self._kernel = kernel = dynamics.pair_kernel
-        potential, primitive, size, log_unit = kernel.series(space.dim, space.kmax)
+        potential, primitive, series_unit, log_unit = kernel.series(space.dim, space.kmax)
         self.is_divided = dynamics.normalised and is_divided(potential)
         self._can_be_small = self.is_divided and kernel.least_share < LOST.below
-        self._log_unit = log_unit + float(np.log(size))
-        factors, self.flux_unit = dynamics.sign * primitive, 1.0
-        self.energy_factor = float(dynamics.sign * size)
+        self._log_unit = log_unit + float(np.log(series_unit))
+        factors, self.unit = dynamics.sign * primitive, 1.0
+        self.rate_unit = float(dynamics.sign * series_unit)
         if not self.is_divided:
-            lead = float(size * np.exp(log_unit))
+            unit = float(series_unit * np.exp(log_unit))
             if log_unit <= _LARGEST_BETA:
-                factors = factors * lead
-                self.energy_factor /= lead
+                factors = factors * unit
+                self.rate_unit /= unit
             else:
-                self.flux_unit = lead
-                self.energy_factor *= lead
+                self.unit = unit
+                self.rate_unit *= unit
         self.transforms = space.transforms(factors, potential if self.is_divided else None)
 
     def fill_flux(self, coefficients: Coefficients) -> None:
@@ -81,15 +82,15 @@ class KernelOnGrid(FieldOnGrid):
     def __call__(self, coefficients: Coefficients, values: Array) -> Rates:  # noqa: ARG002 (of others)
         """X and ∇ δE/δmu."""
         self.transforms.evaluate(coefficients)
-        pull, unit = self.transforms.gradient, self.energy_factor / self.flux_unit
+        pull, gradient_unit = self.transforms.gradient, self.rate_unit / self.unit
         if not self.is_divided:
-            return Rates(self.flux_unit * pull, energy_gradients=(unit * pull,))
+            return Rates(self.unit * pull, energy_gradients=(gradient_unit * pull,))
         if lost := self._is_lost():
             small, shares = self._sum_small(coefficients)
         velocity = pull / self.transforms.potential
         if lost:
             pull[:, small] *= shares
-        return Rates(velocity, energy_gradients=(unit * pull,))
+        return Rates(velocity, energy_gradients=(gradient_unit * pull,))
 
     def _is_lost(self) -> bool:
         potential = self.transforms.potential

@@ -358,21 +358,21 @@ class HeadsOnLine(PullOnLine):
         pairs = dynamics.matrices(dim)
         self.normalised = dynamics.normalised
         self._rows = ROWS if self.normalised else _MERGED
-        sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
+        log_units = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
         limit = _LARGEST_ON_CIRCLE if dim == 2 else LARGEST_ZONAL_BETA
         if reach > limit:
             raise ValueError(
                 f"beta |KᵀQ| must be <= {limit:g} for a flow map in dim = {dim} under "
                 f"{shown(dynamics)}, got {tell_apart(reach, limit)[0]}: take Particles"
             )
-        largest = float(np.exp(max(sizes)))
-        self._heads, self._unit = len(pairs), 1.0 if self.normalised else largest
+        unit = float(np.exp(max(log_units)))
+        self._heads, self._unit = len(pairs), 1.0 if self.normalised else unit
         if (energy := dynamics.energy_functional) is not None:
-            self._gradient_unit = energy.sign * largest * float(np.exp(-energy.log_unit))
+            self._gradient_unit = energy.sign * unit * float(np.exp(-energy.log_unit))
             self._is_weighted = not energy.in_w2
         kernels = [
-            _kernel(m, v, size if self.normalised else max(sizes), axis, f"head {i}")
-            for i, ((m, v), size) in enumerate(zip(pairs, sizes, strict=True))
+            _kernel(m, v, log_unit if self.normalised else max(log_units), axis, f"head {i}")
+            for i, ((m, v), log_unit) in enumerate(zip(pairs, log_units, strict=True))
         ]
         tables = (1 + ROWS.slope) * len(pairs) if self.normalised else 1 + _MERGED.divergence
         numbers = tables * DenseLine(dim, reach).size ** 2
@@ -473,11 +473,11 @@ def field_on_line(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynam
     return parts[0][1] if len(parts) == 1 and parts[0][0] == 1.0 else SumOnLine(parts)
 
 
-def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> HeadKernel:
+def _kernel(m: Array, v: Array, log_unit: float, axis: Array | None, name: str) -> HeadKernel:
     if axis is None:
-        return partial(circle_head_kernel, m, v, size)
+        return partial(circle_head_kernel, m, v, log_unit)
     query, value = _axial(f"KᵀQ of {name}", m, axis), _axial(f"V of {name}", v, axis)
-    return partial(zonal_head_kernel, query, value, size, len(axis))
+    return partial(zonal_head_kernel, query, value, log_unit, len(axis))
 
 
 def _tables(kernels: list[HeadKernel], normalised: bool, targets: Array, sources: Array) -> Array:

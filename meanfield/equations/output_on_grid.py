@@ -38,7 +38,7 @@ class ScaledSums:
         along = np.append(potential[1], (lower + upper) / (2 * degrees + dim - 2))
         self._along = along[grid.degrees]
         self._transforms = grid.transforms(series.primitive[:-1], potential[:-1])
-        self._log_unit = series.log_unit + float(np.log(series.size))
+        self._log_unit = series.log_unit + float(np.log(series.unit))
 
     def __call__(self, coefficients: Coefficients) -> tuple[Array, Array, Array, Indices]:
         """log G (N,), ∇ log G along x (N,) and the tangents (c, N), and where G is lost."""

@@ -113,12 +113,12 @@ class KernelOnSphere(FieldOnSphere):
         self.sums = sums = SphereSums(dynamics.pair_kernel)
         self.at, series = sums.at, sums.series
         self._normalised = dynamics.normalised and is_divided(series.potential)
-        self._unit = 1.0 if self._normalised else series.size * float(np.exp(series.log_unit))
+        self._unit = 1.0 if self._normalised else series.unit * float(np.exp(series.log_unit))
         self._slope = dynamics.sign * self._unit * sums.primitive_factors
         # the gradient of the energy over X, of what is divided over X times G
         self._gradient_unit, self._is_weighted = 0.0, False
         if (energy := dynamics.energy_functional) is not None:
-            unit = float(np.exp(-energy.log_unit)) if energy.in_w2 else series.size
+            unit = float(np.exp(-energy.log_unit)) if energy.in_w2 else series.unit
             self._gradient_unit, self._is_weighted = dynamics.sign * unit, not energy.in_w2
         # ∇G is divided by G a second time if it is no multiple of the velocity's series
         self._lost = _LOST if self._kernel.growth is not None else Lost(10.0 * _LOST.below)

@@ -221,10 +221,10 @@ class KernelAtTokens(FieldAtTokens):
 
     def __call__(self, places: Array, masses: Array) -> Rates:
         """X and ∇ δE/δmu at unit rows (n, d)."""
-        dynamics, unit = self.dynamics, self.dynamics.pair_kernel.log_unit
+        dynamics, kernel = self.dynamics, self.dynamics.pair_kernel
         pull, log_unit, log_g = self._sums.pull_of_others(places, masses)
         with np.errstate(under="ignore"):
-            gradient = pull * np.exp(log_unit - unit)[:, None]
+            gradient = pull * np.exp(log_unit - kernel.log_unit)[:, None]
             exponents = log_unit - log_g if dynamics.normalised else log_unit
             pull *= (dynamics.sign * np.exp(exponents))[:, None]
         return Rates(pull, energy_gradients=(gradient,))
@@ -306,8 +306,8 @@ class OutputAtTokens(FieldAtTokens):
             velocity = project(places, dynamics.combine(moments))
             # ± X, or with softmax ± G X
             log_g = moments[0][0] if dynamics.normalised else np.zeros(len(places))
-            unit = energy.sign * np.exp(log_g - energy.log_unit)
-            rates = Rates(velocity, energy_gradients=(velocity * unit[:, None],))
+            weights = energy.sign * np.exp(log_g - energy.log_unit)
+            rates = Rates(velocity, energy_gradients=(velocity * weights[:, None],))
         check_finite(rates.velocity)
         return rates
 

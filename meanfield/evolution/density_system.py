@@ -228,7 +228,7 @@ class NoisyDensitySystem(DensitySystem):
             return []
         space = self.equation.space
         all_series = [e.kernel.series(space.dim, space.kmax) for _, e in energies]
-        return [self._lost * s.size * s.primitive.real for s in all_series]
+        return [self._lost * s.unit * s.primitive.real for s in all_series]
 
     @property
     def _has_free_energy(self) -> bool:

@@ -281,7 +281,7 @@ class SphereSystem(System[SphereFlowMap]):
             flow,
             field_on_sphere(dynamics),
             scale=reach,
-            tol=tol * _USA_SHARE if dynamics.has_kernel_size else tol,
+            tol=tol * _USA_SHARE if dynamics.has_kernel_unit else tol,
             radius=1.0 / max(4.0, reach) if absorbs else 0.0,
         )
         self.since = self._saved = settings.t_start

@@ -37,7 +37,7 @@ def unit_of_time(dynamics: Dynamics) -> float:
 
     Noise has a time of its own.
     """
-    log_unit = dynamics.log_size
+    log_unit = dynamics.log_unit
     is_fast = log_unit > _LARGEST_RATE and dynamics.noise == 0.0
     return float(np.exp(-log_unit)) if is_fast else 1.0
 
@@ -350,8 +350,8 @@ class System(Generic[M]):
     def too_far(self, left: float) -> Stop:
         """The message of a run whose next save is more steps away than anybody waits for."""
         acting, of_usa = self.acting, ""
-        if acting.log_size > 0.0:
-            rate = np.exp(-acting.log_size)
+        if acting.log_unit > 0.0:
+            rate = np.exp(-acting.log_unit)
             of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}"
         return Stop(
             "failed",

@@ -168,8 +168,8 @@ def _form_energy(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[flo
         return _density_energy(measure, beta, matrix, bandwidth(largest, measure.dim))
     measure = measure.resolve(largest)
     log_g, _ = measure.score_moment(measure.points, beta * matrix)
-    unit = float(log_g.max())
-    return float(measure.weights @ np.exp(log_g - unit)) / (2.0 * beta), unit
+    log_unit = float(log_g.max())
+    return float(measure.weights @ np.exp(log_g - log_unit)) / (2.0 * beta), log_unit
 
 
 def _density_energy(
@@ -177,17 +177,17 @@ def _density_energy(
 ) -> tuple[float, float]:
     """As a double quadrature of the degrees that e^{β<x,Dy>} has, which is exact."""
     grid, masses, parts = _signed_moments(density, degree, beta * matrix)
-    unit = max(float(log_g.max()) for _, log_g, _ in parts)
-    g = sum(sign * np.exp(log_g - unit) for sign, log_g, _ in parts)
+    log_unit = max(float(log_g.max()) for _, log_g, _ in parts)
+    g = sum(sign * np.exp(log_g - log_unit) for sign, log_g, _ in parts)
     total = float(masses @ g)
-    _check_digits(density, grid, masses, beta * grid.points @ matrix, total, unit)
-    return total / (2.0 * beta), unit
+    _check_digits(density, grid, masses, beta * grid.points @ matrix, total, log_unit)
+    return total / (2.0 * beta), log_unit
 
 
 def _check_digits(
-    density: Density, grid: Space, masses: Array, z: Array, total: float, unit: float
+    density: Density, grid: Space, masses: Array, z: Array, total: float, log_unit: float
 ) -> None:
-    """Refuse ∫ G dmu, in units of e^{unit}, that the rounding of f makes, opposite to its mass.
+    """Refuse ∫ G dmu, in units of e^{log_unit}, that the rounding of f makes, opposite to its mass.
 
     Raises
     ------
@@ -197,12 +197,12 @@ def _check_digits(
     # values of 1e-16 of max f everywhere look to G like a uniform measure
     dust = ROUNDING * float(np.abs(masses / grid.weights).max())
     log_uniform, _ = grid_log_moment(grid, np.ones(len(grid.weights)), z)
-    doubt = 2.0 * dust * float(np.abs(masses) @ np.exp(log_uniform - unit))
+    doubt = 2.0 * dust * float(np.abs(masses) @ np.exp(log_uniform - log_unit))
     if not doubt <= _LARGEST_SHARE * total:
         raise LostEnergyError(
             f"beta |D| must be smaller for {shown(density)}, got {float(np.abs(z).max()):.3g}: "
             f"rounding of f makes {doubt:.1e} of an energy of {total:.1e}, in units of 2 beta "
-            f"e^{unit:.4g}; take a FlowMap or Particles"
+            f"e^{log_unit:.4g}; take a FlowMap or Particles"
         )
 
 
@@ -218,12 +218,12 @@ def energy_drifts(
     changes = derivative_of(dynamics.own_weights, t)
     each = zip(energy.each, dynamics.own_terms, changes, log_units, strict=True)
     drifts = []
-    for (factor, part), term, change, unit in each:
+    for (factor, part), term, change, u in each:
         value, log_unit = _drift(measure, term, t)
-        drift = factor * value * float(np.exp(log_unit - unit))
+        drift = factor * value * float(np.exp(log_unit - u))
         if change:
             value, log_unit = energy_in_unit(measure, part)
-            drift += part.sign * energy.sign * change * value * float(np.exp(log_unit - unit))
+            drift += part.sign * energy.sign * change * value * float(np.exp(log_unit - u))
         drifts.append(drift)
     return np.array(drifts)
 
@@ -257,16 +257,17 @@ def _drift(measure: AnyMeasure, dynamics: Dynamics, t: float) -> tuple[float, fl
         grid, masses, parts = _signed_moments(
             measure, bandwidth(largest, measure.dim) + 1, beta * matrix
         )
-        unit = max(float(log_g.max()) for _, log_g, _ in parts)
+        log_unit = max(float(log_g.max()) for _, log_g, _ in parts)
         integrand = sum(
-            sign * np.exp(log_g - unit) * weighted(grid.points, mean) for sign, log_g, mean in parts
+            sign * np.exp(log_g - log_unit) * weighted(grid.points, mean)
+            for sign, log_g, mean in parts
         )
-        return float(masses @ integrand), unit
+        return float(masses @ integrand), log_unit
     measure = measure.resolve(largest)
     log_g, mean = measure.score_moment(measure.points, beta * matrix)
-    unit = float(log_g.max())
-    shares = measure.weights * np.exp(log_g - unit)
-    return float(shares @ weighted(measure.points, mean)), unit
+    log_unit = float(log_g.max())
+    shares = measure.weights * np.exp(log_g - log_unit)
+    return float(shares @ weighted(measure.points, mean)), log_unit
 
 
 def _drift_of_beta(
@@ -295,7 +296,7 @@ def _drift_of_beta(
         if dim == 2:
             steep[0] = above[0]
         change = steep / beta - here / beta**2
-        return 0.5 * beta_rate * series.size * float(change @ power), series.log_unit
+        return 0.5 * beta_rate * series.unit * float(change @ power), series.log_unit
     measure = measure.resolve(beta)
     points, masses = measure.quadrature
     log_g, mean = measure.log_moment(beta * points)
@@ -617,15 +618,15 @@ def with_flow(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dyn
 
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
     """e^{-u} times what dE/dt is of where X alone acts, and u, of a dynamics with an energy."""
-    unit = max(gain_units(measure, _required(dynamics, dynamics.energy_functional)))
+    log_unit = max(gain_log_units(measure, _required(dynamics, dynamics.energy_functional)))
     if measure.degree is not None and not dynamics.is_isotropic:
         # X of heads and drifts has more degrees than the density
-        return resolved(measure, dynamics, lambda part: gain(part, dynamics), 0.0), unit
-    return gain(measure, dynamics), unit
+        return resolved(measure, dynamics, lambda part: gain(part, dynamics), 0.0), log_unit
+    return gain(measure, dynamics), log_unit
 
 
 def gain(measure: AnyMeasure, dynamics: Dynamics) -> float:
-    """The `dissipation` by a run's right-hand side, in units of the largest of `gain_units`.
+    """The `dissipation` by a run's right-hand side, in units of the largest of `gain_log_units`.
 
     That of a density is on its own grid, that of a flow map on nodes that resolve kernel and drift.
 
@@ -639,7 +640,7 @@ def gain(measure: AnyMeasure, dynamics: Dynamics) -> float:
     energy = _required(dynamics, dynamics.energy_functional)
     with more_than_rounding(measure):
         rate(rate.initial_state, np.empty_like(rate.initial_state))
-    total, _ = energy.total(np.atleast_1d(rate.energy_rates()), gain_units(measure, energy))
+    total, _ = energy.total(np.atleast_1d(rate.energy_rates()), gain_log_units(measure, energy))
     return float(energy.sign * total)
 
 
@@ -658,12 +659,12 @@ def more_than_rounding(measure: AnyMeasure) -> Iterator[None]:
         raise ValueError(f"dynamics must have a velocity under {measure}: {error}") from error
 
 
-def gain_units(measure: AnyMeasure, energy: Energy) -> list[float]:
+def gain_log_units(measure: AnyMeasure, energy: Energy) -> list[float]:
     """The logs of the units in which right-hand sides have what each energy gains."""
-    units = [part.log_unit for _, part in energy.each]
+    log_units = [part.log_unit for _, part in energy.each]
     if measure.degree is not None:
-        return [eigenvalues_in_unit(unit, measure.dim, 0)[1] for unit in units]
-    return units
+        return [eigenvalues_in_unit(log_unit, measure.dim, 0)[1] for log_unit in log_units]
+    return log_units
 
 
 def whole(

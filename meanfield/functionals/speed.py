@@ -204,9 +204,9 @@ def slope_in_unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tu
 
 def root_mean_square(velocity: Array, masses: Array) -> float:
     """(Σ m |v|²)^{1/2} of vectors (n, d), which may be too large to be squared."""
-    unit = float(np.abs(velocity).max()) or 1.0
-    shares = velocity / unit
-    return unit * float(np.sqrt(masses @ np.einsum("ij,ij->i", shares, shares)))
+    largest = float(np.abs(velocity).max()) or 1.0
+    shares = velocity / largest
+    return largest * float(np.sqrt(masses @ np.einsum("ij,ij->i", shares, shares)))
 
 
 def with_frequencies(velocity: Array, particles: AnyMeasure) -> Array:
@@ -252,7 +252,7 @@ def _root_of_dissipation(
     measure: AnyMeasure, dynamics: Dynamics, energy: Energy
 ) -> tuple[float, float]:
     """e^{-u} times the square root of the dissipation, and u."""
-    log_unit = max(energies.gain_units(measure, energy)) - energy.log_unit
+    log_unit = max(energies.gain_log_units(measure, energy)) - energy.log_unit
 
     def root(part: AnyMeasure) -> float:
         return float(np.sqrt(max(multiplied_out(energies.gain(part, dynamics), log_unit), 0.0)))
@@ -266,7 +266,7 @@ def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
     if dynamics.pair_kernel is None:
         return 0.0 if dynamics.score_matrices else 1.0
     series = dynamics.pair_kernel.series(measure.dim, 0)
-    size = series.size * abs(series.potential[0])
+    size = series.unit * abs(series.potential[0])
     return float(np.sqrt(multiplied_out(size, series.log_unit - energy.log_unit)))
 
 

@@ -238,7 +238,7 @@ class CircleMeans(CausalMeans):
         degree = max(1, kernel.degree(2))
         super().__init__(kernel, degree, _CHUNK)
         series = kernel.series(2, degree)
-        unit = series.size * float(np.exp(series.log_unit - kernel.log_unit))
+        unit = series.unit * float(np.exp(series.log_unit - kernel.log_unit))
         # modes k and -k of a real series count together; the pull is d/dθ of the primitive
         self._mean = unit * float(series.potential[0])
         self._potential = 2.0 * unit * series.potential[1:]
@@ -314,7 +314,7 @@ class SphereMeans(CausalMeans):
         self._sums = SphereSums(kernel, FINEST)
         super().__init__(kernel, len(self._sums.potential_factors), _SPHERE_CHUNK)
         series = self._sums.series
-        self._unit = series.size * float(np.exp(series.log_unit - kernel.log_unit))
+        self._unit = series.unit * float(np.exp(series.log_unit - kernel.log_unit))
 
     def _points(self, places: Array) -> Array:
         return places

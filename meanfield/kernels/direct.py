@@ -150,12 +150,12 @@ def float32_error(reach: float, dim: int, masses: Array, name: str = "|z|") -> f
     >>> [round(float32_error(8.0, dim, np.ones(2)), 5) for dim in (3, 768, 4096)]
     [4e-05, 0.00029, 0.0003]
     """
-    unit = 2.0**-24
+    rounding = 2.0**-24
     roundings = min(dim, _DEPTH) - (-dim // _DEPTH) + 4
     logs = np.log(masses[masses > 0.0])
-    exponent = (roundings * reach + 3.0 * float(np.ptp(logs)) + 10.0) * unit
+    exponent = (roundings * reach + 3.0 * float(np.ptp(logs)) + 10.0) * rounding
     share = float(np.expm1(min(1.01 * exponent, 0.4)))
-    error = (2.0 * share + 1.01 * (_SIDE + 2) * unit * (1.0 + share)) / (1.0 - share)
+    error = (2.0 * share + 1.01 * (_SIDE + 2) * rounding * (1.0 + share)) / (1.0 - share)
     if not error <= _LARGEST_ERROR:
         raise ValueError(
             f"{name} = {reach:.6g} is too large for sums='float32' in d = {dim}: no error <= "
@@ -221,11 +221,11 @@ def _log_moment(
     largest = float(np.abs(z).max(initial=0.0)) * float(np.abs(sources).sum(axis=1).max())
     # one token alone is its own mean, to the last bit
     if len(log_masses) > 1 and _is_plain(largest, z, precision):
-        sums, unit = _plain_sums(sources, log_masses, z)
-        return unit + np.log(sums[:, -1]), sums[:, :-1] / sums[:, -1:]
-    mean, totals, log_unit = _shifted_sums(sources, log_masses, z, precision=precision)
+        sums, log_unit = _plain_sums(sources, log_masses, z)
+        return log_unit + np.log(sums[:, -1]), sums[:, :-1] / sums[:, -1:]
+    mean, totals, log_units = _shifted_sums(sources, log_masses, z, precision=precision)
     mean /= totals[:, None]
-    return log_unit + np.log(totals), mean
+    return log_units + np.log(totals), mean
 
 
 def _is_plain(largest: float, z: Array, precision: Precision) -> bool:
@@ -240,15 +240,15 @@ def _rows_at_once(n: int, m: int, dim: int) -> int:
 def _plain_sums(
     sources: Array, log_masses: Array, z: Array, *, of_others: bool = False
 ) -> tuple[Array, float]:
-    """Σ_j m_j e^{<z, y_j>} (y_j, 1), shape (n, d + 1), in units of e^{unit}, and the unit.
+    """Σ_j m_j e^{<z, y_j>} (y_j, 1), shape (n, d + 1), in units of e^{log_unit}, and log_unit.
 
     Without the terms j = i, if `of_others`. Masses are exponents, and 1 a coordinate of all y, so
     that two products of matrices do all but the exponential.
     """
     n, (m, dim) = len(z), sources.shape
-    unit = float(log_masses.max())
+    log_unit = float(log_masses.max())
     keys, queries, values = np.empty((dim + 1, m)), np.ones((n, dim + 1)), np.ones((m, dim + 1))
-    keys[:-1], keys[-1] = sources.T, log_masses - unit
+    keys[:-1], keys[-1] = sources.T, log_masses - log_unit
     queries[:, :-1], values[:, :-1] = z, sources
     sums = np.empty((n, dim + 1))
     step = _rows_at_once(n, m, dim)
@@ -261,7 +261,7 @@ def _plain_sums(
             if of_others:
                 terms.ravel()[part.start :: m + 1] = 0.0
             np.matmul(terms, values, out=sums[part])
-    return sums, unit
+    return sums, log_unit
 
 
 def _shifted_sums(
@@ -280,8 +280,8 @@ def _shifted_sums(
     """
     sums, totals = np.zeros(z.shape), np.zeros(len(z))
     log_unit = np.full(len(z), _NO_EXPONENT)
-    unit = float(log_masses.max())
-    log_shares: Reals = (log_masses - unit).astype(precision)
+    log_largest = float(log_masses.max())
+    log_shares: Reals = (log_masses - log_largest).astype(precision)
     nothing = precision(_NOTHING[precision])
     of_nothing = np.exp(np.full(1, nothing))
     for rows in blocks(len(z), 1, _SIDE):
@@ -307,7 +307,7 @@ def _shifted_sums(
             before[:] = largest
     # a token beside which no other has mass
     log_unit[log_unit == _NO_EXPONENT] = 0.0
-    return sums, totals, log_unit + unit
+    return sums, totals, log_unit + log_largest
 
 
 def _symmetric_sums(
@@ -385,8 +385,8 @@ def pull_of_others(
     with np.errstate(divide="ignore", under="ignore"):
         log_masses = np.log(masses)
         if _is_plain(beta, points, precision):
-            sums, unit = _plain_sums(points, log_masses, beta * points, of_others=True)
-            pull, totals, log_unit = sums[:, :-1].copy(), sums[:, -1], np.full(len(points), unit)
+            sums, u = _plain_sums(points, log_masses, beta * points, of_others=True)
+            pull, totals, log_unit = sums[:, :-1].copy(), sums[:, -1], np.full(len(points), u)
         elif beta <= _PLAIN[precision]:
             pull, totals = _symmetric_sums(points, masses, beta, precision)
             log_unit = np.full(len(points), beta + float(log_masses.max()))

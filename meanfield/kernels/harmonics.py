@@ -126,7 +126,7 @@ class SphereSums:
         sources = places if at is points else Places.of(points)
         moments = self.at.moments(sources, masses)
         potential, pull = self.potential(moments, places), self.pull(moments, places)
-        log_unit = np.full(len(at), self.series.log_unit + float(np.log(self.series.size)))
+        log_unit = np.full(len(at), self.series.log_unit + float(np.log(self.series.unit)))
         mean = float(self.series.potential @ self.at.power(moments)) / float(masses.sum())
         small = small_places(self.kernel, potential, mean, len(points), most_pairs)
         if len(small):
@@ -181,7 +181,7 @@ class SphereNodes:
         self._points, self._places = points, Places.of(points)
         self._sums, self._most_pairs, self._beta = sums, most_pairs, sums.kernel.reach
         series = sums.series
-        self._unit = series.size * float(np.exp(series.log_unit - self._beta))
+        self._unit = series.unit * float(np.exp(series.log_unit - self._beta))
         self._small: Indices | None = None
         self._rows = np.zeros((0, len(points)))
 

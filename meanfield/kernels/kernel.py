@@ -28,21 +28,21 @@ class Series(NamedTuple):
     Attributes
     ----------
     potential : ndarray, shape (kmax + 1,)
-        Of ∫ s(<x,y>) dmu(y), in units of size · e^{log_unit}.
+        Of ∫ s(<x,y>) dmu(y), in units of unit · e^{log_unit}.
     primitive : ndarray, shape (kmax + 1,)
         Of ∫ S(<x,y>) dmu(y), S' = s, of which the gradient is ∫ s(<x,y>) P_x y dmu(y), in the same
         units.
-    size, log_unit : float
+    unit, log_unit : float
     """
 
     potential: Array
     primitive: Coefficients
-    size: float = 1.0
+    unit: float = 1.0
     log_unit: float = 0.0
 
     def energy(self, power: Array) -> float:
         """½ ∬ S(<x,y>) dmu dmu in units of e^{log_unit}, of the measure's power by degree."""
-        return 0.5 * self.size * float(self.primitive @ power)
+        return 0.5 * self.unit * float(self.primitive @ power)
 
 
 class PrimitiveTable(NamedTuple):
@@ -168,11 +168,11 @@ class Exponential(PotentialKernel):
         """Λ_k/Λ_0 and Λ_k/(βΛ_0), and Λ_0."""
         beta, degrees = self.beta, np.arange(kmax + 1)
         relative = multipliers.relative_eigenvalues(beta, dim, kmax)
-        (size,), log_unit = multipliers.eigenvalues_in_unit(beta, dim, 0)
+        (unit,), log_unit = multipliers.eigenvalues_in_unit(beta, dim, 0)
         potential = np.where(degrees <= self.degree(dim), relative, 0.0)
         # at β = 0 this is the limit of Λ_k/(β Λ_0)
         primitive = potential / beta if beta > 0.0 else np.where(degrees == 1, 1.0 / dim, 0.0)
-        return Series(potential, primitive, float(size), log_unit)
+        return Series(potential, primitive, float(unit), log_unit)
 
     def energy(self, measure: Summable) -> float:
         """E_β; at β = 0 |∫ x dmu|²/2."""

@@ -136,16 +136,16 @@ def zonal_kernel(beta: float, dim: int, targets: Array, sources: Array) -> Array
 
 
 def circle_head_kernel(
-    query: Array, value: Array, size: float, targets: Array, sources: Array
+    query: Array, value: Array, log_unit: float, targets: Array, sources: Array
 ) -> Array:
-    """K = e^{<Mx,y> - size}, A = <∂x, Vy> K, ∂A and ∂K for angles on the circle.
+    """K = e^{<Mx,y> - u}, A = <∂x, Vy> K, ∂A and ∂K for angles on the circle.
 
     Parameters
     ----------
     query, value : ndarray, shape (2, 2)
         M and V.
-    size : float
-        At least |M|.
+    log_unit : float
+        u, at least |M|.
     targets, sources : ndarray
         Angles, which broadcast against each other.
 
@@ -167,7 +167,7 @@ def circle_head_kernel(
         return np.asarray(first * y[0] + (left[0] * matrix[0, 1] + left[1] * matrix[1, 1]) * y[1])
 
     with np.errstate(under="ignore"):
-        kernel = np.exp(paired(query.T, x) - size)
+        kernel = np.exp(paired(query.T, x) - log_unit)
         slope, pull = paired(query.T, along), paired(value, along)
         spread = pull * slope - paired(value, x)
         return np.stack([kernel, pull * kernel, spread * kernel, slope * kernel])
@@ -176,18 +176,18 @@ def circle_head_kernel(
 def zonal_head_kernel(
     query: tuple[float, complex],
     value: tuple[float, complex],
-    size: float,
+    log_unit: float,
     dim: int,
     targets: Array,
     sources: Array,
 ) -> Array:
-    """K = e^{<Mx,y> - size}, A, div A and ∂K for polar angles on S^{d-1}, averaged over latitudes.
+    """K = e^{<Mx,y> - u}, A, div A and ∂K for polar angles on S^{d-1}, averaged over latitudes.
 
     M and V are multiples of the identity along the axis and across it, where d = 3 complex ones: a
     turn about the axis. With k and a of M, p and q of V, ρ = Re(q a), s = sin φ sin ψ, and ₀F₁ as
     in `zonal_kernel` at |a| s,
 
-        A = e^{k cos φ cos ψ - size} (-p sin φ cos ψ ₀F₁(n/2) + ρ cos φ sin ψ (s/n) ₀F₁(n/2 + 1)).
+        A = e^{k cos φ cos ψ - u} (-p sin φ cos ψ ₀F₁(n/2) + ρ cos φ sin ψ (s/n) ₀F₁(n/2 + 1)).
 
     What goes round the axis moves no latitude.
 
@@ -195,8 +195,8 @@ def zonal_head_kernel(
     ----------
     query, value : (float, complex)
         Multiples along the axis and across it.
-    size : float
-        At least |M|.
+    log_unit : float
+        u, at least |M|.
     dim : int
         d >= 3.
     targets, sources : ndarray
@@ -218,7 +218,7 @@ def zonal_head_kernel(
     s = sin_t * sin_s
     x = float(abs(across)) * s
     with np.errstate(under="ignore"):
-        weight = np.exp(k * cos_t * cos_s - size)
+        weight = np.exp(k * cos_t * cos_s - log_unit)
         even, odd, third = (weight * _bessel_series(0.5 * n + i, x) for i in range(3))
         slope, steep = -k * sin_t * cos_s, squared * s * cos_t * sin_s
         d_even = slope * even + steep / n * odd

@@ -157,15 +157,15 @@ class CircleScoreSums:
     largest_score = 100.0
 
     def __init__(self, matrices: Sequence[Array]) -> None:
-        self._units = [largest_score(matrix) for matrix in matrices]
+        self._log_units = [largest_score(matrix) for matrix in matrices]
         alike: dict[int, list[int]] = {}
-        for head, unit in enumerate(self._units):
-            alike.setdefault(node_count(2, unit), []).append(head)
+        for head, log_unit in enumerate(self._log_units):
+            alike.setdefault(node_count(2, log_unit), []).append(head)
         self._lines: list[tuple[list[int], DenseLine]] = []
         for heads in alike.values():
-            units = [self._units[head] for head in heads]
-            tables = partial(_scores, [matrices[head] for head in heads], units)
-            self._lines.append((heads, DenseLine(2, max(units), tables)))
+            log_units = [self._log_units[head] for head in heads]
+            tables = partial(_scores, [matrices[head] for head in heads], log_units)
+            self._lines.append((heads, DenseLine(2, max(log_units), tables)))
 
     def log_moments(self, points: Array, masses: Array, at: Array) -> list[tuple[Array, Array]]:
         """log G(Mx) (m,) and ∇ log G(Mx) (m, 2) of each head at unit rows `at` (m, 2).
@@ -177,7 +177,7 @@ class CircleScoreSums:
             tables = _tables(line, points, masses, at).reshape(len(heads), 3, -1)
             for head, (potential, first, second) in zip(heads, tables, strict=True):
                 mean = np.column_stack([first, second]) / potential[:, None]
-                by_degree[head] = np.log(potential) + self._units[head], mean
+                by_degree[head] = np.log(potential) + self._log_units[head], mean
         return [by_degree[head] for head in range(len(by_degree))]
 
 
@@ -189,15 +189,15 @@ def _tables(line: Line, points: Array, masses: Array, at: Array) -> Array:
 
 
 def _scores(
-    matrices: Sequence[Array], units: Sequence[float], targets: Array, sources: Array
+    matrices: Sequence[Array], log_units: Sequence[float], targets: Array, sources: Array
 ) -> Array:
-    """e^{<Mx,y>} of each M and its products with y, x and y at angles, in units of e^{unit}."""
+    """e^{<Mx,y>} of each M and its products with y, x and y at angles, in units of e^{log_unit}."""
     x, y = (np.stack([np.cos(angles), np.sin(angles)]) for angles in (targets, sources))
-    tables = np.empty((len(units), 3, *np.broadcast_shapes(targets.shape, sources.shape)))
-    for table, matrix, unit in zip(tables, matrices, units, strict=True):
+    tables = np.empty((len(log_units), 3, *np.broadcast_shapes(targets.shape, sources.shape)))
+    for table, matrix, log_unit in zip(tables, matrices, log_units, strict=True):
         z = np.tensordot(matrix, x, axes=1)
         with np.errstate(under="ignore"):
-            np.exp(z[0] * y[0] + z[1] * y[1] - unit, out=table[0])
+            np.exp(z[0] * y[0] + z[1] * y[1] - log_unit, out=table[0])
             np.multiply(table[0], y[0], out=table[1])
             np.multiply(table[0], y[1], out=table[2])
     return tables.reshape(-1, *tables.shape[2:])

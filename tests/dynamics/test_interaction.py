@@ -336,11 +336,11 @@ def test_a_kernel_tells_the_facts_of_its_dynamics(normalised, sign):
     """A dynamics of its own that gives a kernel moves as `Interaction` does, with its atoms."""
     whole = mf.Interaction((pole, pole_slope), normalised=normalised, sign=sign)
     bare = Bare(normalised, sign)
-    assert (bare.has_kernel_size, bare.keeps_clusters) == (
-        whole.has_kernel_size,
+    assert (bare.has_kernel_unit, bare.keeps_clusters) == (
+        whole.has_kernel_unit,
         whole.keeps_clusters,
     )
-    assert (bare.has_kernel_size, bare.keeps_clusters) == (not normalised, sign > 0)
+    assert (bare.has_kernel_unit, bare.keeps_clusters) == (not normalised, sign > 0)
     flow = mf.FlowMap(law(2), atom_radius=1e-3)
     own, known = (mf.evolve(flow, dynamics, 8.0, 1).final for dynamics in (bare, whole))
     np.testing.assert_allclose(own.mean(), known.mean(), atol=1e-9)

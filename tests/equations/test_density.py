@@ -53,7 +53,7 @@ def test_right_hand_side_keeps_every_degree_that_counts(space, beta, kind):
     mu = mf.Density(space, mf.VonMisesFisher(np.eye(space.dim)[-1], 2.0))
     rate = tendency(mu, kind(beta))
     rate(rate.initial_state, np.empty_like(rate.initial_state))
-    speed = rate.flux_unit * rate._transforms.flux / rate._transforms.values
+    speed = rate.unit * rate._transforms.flux / rate._transforms.values
     index = np.arange(len(space.weights))
     velocity = kind(beta).velocity(mu, at=space.points)
     expected = np.einsum("aid,id->ai", space.tangent_frame(index), velocity)

@@ -50,7 +50,7 @@ def test_multipliers_by_high_precision(kernel, s, primitive, dim):
             ahead = zip(t, p, last, strict=True)
             step = [(2 * k + dim - 2) * x * y - k * z for x, y, z in ahead] if k else t
             last, p = p, [x / (k + dim - 2) for x in step] if k else t
-    assert (series.size, series.log_unit) == (1.0, 0.0)
+    assert (series.unit, series.log_unit) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 7])
@@ -58,7 +58,7 @@ def test_multipliers_by_high_precision(kernel, s, primitive, dim):
 def test_exponential_in_three_ways(beta, dim):
     """Its Taylor coefficients and its values give the multipliers of e^{βt}."""
     series = Exponential(beta).series(dim, 20)
-    unit = series.size * np.exp(series.log_unit)
+    unit = series.unit * np.exp(series.log_unit)
     powers = PowerSeries(tuple(beta**j / math.factorial(j) for j in range(40)))
     sampled = Sampled(lambda t: np.exp(beta * t), lambda t: beta * np.exp(beta * t))
     for kernel in powers, sampled:
