@@ -633,24 +633,24 @@ class Sum(Several):
     )
 
     def __post_init__(self) -> None:
-        given: Any = self.weights
+        stated: Any = self.weights
         whole = as_tuple(self.terms)
-        if (varied := schedule.varying("weights", given)) is not None:
+        if (varied := schedule.varying("weights", stated)) is not None:
             self._weigh_in_time(whole, varied)
             return
-        weights = np.ones(len(whole)) if given is None else real_array("weights", given, 1)
+        weights = np.ones(len(whole)) if stated is None else real_array("weights", stated, 1)
         if not whole:
             raise ValueError(f"terms must be at least one dynamics, got {shown(self.terms)}")
         if len(weights) != len(whole):
             raise ValueError(
-                f"weights must be one for each of the {len(whole)} terms, got {shown(given)}"
+                f"weights must be one for each of the {len(whole)} terms, got {shown(stated)}"
             )
         pairs = zip(weights.tolist(), whole, strict=True)
         parts = [part for weight, term in pairs for part in _taken_apart(weight, term)]
         if not parts:
             raise ValueError(
                 f"terms must add up to something, got {shown(self.terms)} with weights "
-                f"{shown(given)}"
+                f"{shown(stated)}"
             )
         noise = sum(weight * float(term.noise) for weight, term in parts)
         factors, terms = zip(*parts, strict=True)

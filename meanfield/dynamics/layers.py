@@ -632,7 +632,9 @@ class RandomLayers(Record, InTurn):
     def representatives(self) -> Sequence[Attention]:
         """The layer of the largest reach: layers differ in numbers alone."""
         same = self.ensemble == VALUES
-        return (self.all_layers[0] if same else max(self.all_layers, key=lambda one: one.reach),)
+        return (
+            self.all_layers[0] if same else max(self.all_layers, key=lambda layer: layer.reach),
+        )
 
     @property
     def reach(self) -> float:

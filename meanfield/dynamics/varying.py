@@ -174,22 +174,22 @@ class Varying(Several):
         return self._largest_energy(self._samples_between(np.array([start, *inside, end])))
 
     def _largest_energy(self, samples: Sequence[Dynamics]) -> Energy | None:
-        energies = [one.energy_functional for one in samples]
-        known = [one for one in energies if one is not None]
-        if len(known) < len(energies) or len({one.sign for one in known}) > 1:
+        energies = [sample.energy_functional for sample in samples]
+        known = [energy for energy in energies if energy is not None]
+        if len(known) < len(energies) or len({energy.sign for energy in known}) > 1:
             return None
         first = known[0]
         if not first.parts:
-            return max(known, key=lambda one: _log_largest(1.0, one))
+            return max(known, key=lambda energy: _log_largest(1.0, energy))
         # each part as it is where it is largest
-        each = zip(*(one.parts for one in known), strict=True)
-        parts = [max(part, key=lambda one: _log_largest(*one)) for part in each]
+        each = zip(*(energy.parts for energy in known), strict=True)
+        parts = [max(same_part, key=lambda part: _log_largest(*part)) for same_part in each]
         if not self.weights_vary:
             return energy_of(parts, first.sign, first.symbol, first.formula)
-        summands = [f"w_{i}(t) {one.symbol}" for i, (_, one) in enumerate(parts)]
+        summands = [f"w_{i}(t) {energy.symbol}" for i, (_, energy) in enumerate(parts)]
         parts = [
-            (factor, replace(one, formula=f"{one.formula}, with the largest w_{i}(t)"))
-            for i, (factor, one) in enumerate(parts)
+            (factor, replace(energy, formula=f"{energy.formula}, with the largest w_{i}(t)"))
+            for i, (factor, energy) in enumerate(parts)
         ]
         return energy_of(parts, first.sign, "F", " + ".join(summands))
 

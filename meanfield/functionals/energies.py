@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import check_measure, number, shown, symmetric
-from meanfield.dynamics import AnyDynamics, adapt, adapt_any
+from meanfield.dynamics import AnyDynamics, adapt, adapt_any, facts
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
 from meanfield.dynamics.schedule import derivative_of
@@ -18,6 +18,7 @@ from meanfield.dynamics.with_energy import adapt_energy
 from meanfield.equations.density import ROUNDING, LostDigitsError
 from meanfield.equations.tendency import check_moved, tendency
 from meanfield.kernels.direct import grid_log_moment
+from meanfield.kernels.kernel import Kernel
 from meanfield.kernels.line import LineSums
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
@@ -72,7 +73,7 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
     return series.energy(power), series.log_unit
 
 
-def _power(measure: Density | SphereFlowMap, kernel: Any) -> Array:
+def _power(measure: Density | SphereFlowMap, kernel: Kernel) -> Array:
     """The power of the measure by degree, as far as the kernel counts it."""
     if isinstance(measure, Density):
         return measure.power
@@ -228,22 +229,20 @@ def energy_drifts(
     return np.array(drifts)
 
 
-def _drift(measure: AnyMeasure, dynamics: Dynamics, t: float) -> tuple[float, float]:
-    then: Any = dynamics.at(t)
+def _drift(measure: AnyMeasure, dynamics: Any, t: float) -> tuple[float, float]:
+    then = dynamics.at(t)
     energy: Energy | None = then.energy_functional
     if then is dynamics or energy is None:
         return 0.0, 0.0
     if energy.potential is not None:
-        part = replace(energy, potential=dynamics.potential_slope(t))  # type: ignore[attr-defined]
+        part = replace(energy, potential=dynamics.potential_slope(t))
         return _potential_energy(measure, part), 0.0
-    beta, beta_rate = then.beta, float(derivative_of(dynamics.beta, t))  # type: ignore[attr-defined]
+    beta, beta_rate = then.beta, float(derivative_of(dynamics.beta, t))
     if energy.form is None:
         return _drift_of_beta(measure, energy, beta, beta_rate)
-    (head,) = dynamics.heads  # type: ignore[attr-defined]
-    eye = np.eye(measure.dim)
-    change = head.matrix_slope(t)
-    change = change if np.ndim(change) else change * eye
-    matrix = _checked(measure, energy.form if np.ndim(energy.form) else energy.form * eye)
+    (head,) = dynamics.heads
+    change = facts.as_matrix(head.matrix_slope(t), measure.dim)
+    matrix = _checked(measure, facts.as_matrix(energy.form, measure.dim))
     if beta == 0.0:
         mean = measure.mean()
         return 0.5 * float(mean @ change @ mean), 0.0

@@ -110,10 +110,10 @@ def beckmann_flow(
     tries, coarser = attempts(sizes, budget, progress), None
     for size in tries:
         splitting = _Splitting(size, whole.embed(difference, Sphere(size)), coarser)
-        found, coarser = splitting.solve(gap), splitting
+        flow, coarser = splitting.solve(gap), splitting
         beyond = float(np.sqrt(squares[size:].sum())) * (1.0 + ROUNDING)
-        upper = min(best.upper, found.upper + beyond)
-        best = max(best, found, key=lambda flow: flow.lower)._replace(upper=upper)
+        upper = min(best.upper, flow.upper + beyond)
+        best = max(best, flow, key=lambda each: each.lower)._replace(upper=upper)
         check_order(best.lower, best.upper)
         show_ends(tries, best.lower, best.upper)
         if best.upper - best.lower <= gap * best.upper:
