@@ -574,8 +574,8 @@ BOUNDS = (
     Fault(
         "upper end of W_1 1 % smaller",
         "meanfield/functionals/transport/sphere.py",
-        "upper = min(best.upper, found.upper + beyond)",
-        "upper = min(best.upper, 0.99 * (found.upper + beyond))",
+        "upper = min(best.upper, flow.upper + beyond)",
+        "upper = min(best.upper, 0.99 * (flow.upper + beyond))",
         (SPHERE + "test_w1_of_a_cosine",),
     ),
     Fault(

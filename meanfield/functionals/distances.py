@@ -86,7 +86,6 @@ def sobolev_tail(dim: int, s: float, kmax: int) -> float:
 def sobolev_kernel(dim: int, s: float, kmax: int) -> Kernel:
     """Σ_{1 <= k <= kmax} N_k (k(k+d-2))^s P_k as a function of |x - y|²."""
     terms = np.exp(log_sobolev_terms(dim, s, np.arange(1.0, kmax + 1.0)))
-
     return lambda squared: zonal_sum(dim, np.append(0.0, terms), 1.0 - 0.5 * squared)
 
 
@@ -160,10 +159,8 @@ def distribution(measure: AnyMeasure) -> Distribution:
     if not quantile.is_smooth:
         return Distribution(quantile.angles, np.zeros(len(quantile.angles)), quantile.cumulative)
     # parts of pieces; neighbours agree but for rounding and for what the tolerance leaves
-    pieces, cuts = (
-        np.arange(len(quantile.starts) - 1),
-        np.linspace(-1.0, 1.0, _PARTS, endpoint=False),
-    )
+    pieces = np.arange(len(quantile.starts) - 1)
+    cuts = np.linspace(-1.0, 1.0, _PARTS, endpoint=False)
     ends = quantile.angle(*np.broadcast_arrays(pieces[:, None], cuts)).ravel()
     parts = np.maximum.accumulate(ends)
     lengths = np.diff(parts, append=parts[0] + TURN)
@@ -273,8 +270,7 @@ def mmd_with_error(
     if squared is None:
         # less its value at x = y, which no difference of measures sees
         offset = float(multipliers[0]) - 1.0
-        kernel = attention_kernel(beta)
-        squared = _by_pairs(mu, nu, multipliers, kernel, offset, 0.0)
+        squared = _by_pairs(mu, nu, multipliers, attention_kernel(beta), offset, 0.0)
     value, exponent = float(np.sqrt(squared)), 0.5 * (log_unit - beta if scaled else log_unit)
     if value > 0.0 and np.log(value) + exponent > LARGEST_LOG:
         raise ValueError(f"beta = {beta:g} makes the mmd overflow: ask for it with scaled=True")

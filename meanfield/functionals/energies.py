@@ -253,9 +253,8 @@ def _drift(measure: AnyMeasure, dynamics: Any, t: float) -> tuple[float, float]:
         return np.asarray(along / (2.0 * beta) - beta_rate / (2.0 * beta * beta))
 
     if isinstance(measure, Density):
-        grid, masses, parts = _signed_moments(
-            measure, bandwidth(largest, measure.dim) + 1, beta * matrix
-        )
+        degree = bandwidth(largest, measure.dim) + 1
+        grid, masses, parts = _signed_moments(measure, degree, beta * matrix)
         log_unit = max(float(log_g.max()) for _, log_g, _ in parts)
         integrand = sum(
             sign * np.exp(log_g - log_unit) * weighted(grid.points, mean)
@@ -307,19 +306,15 @@ def _signed_moments(
     density: Density, degree: int, scores: Array
 ) -> tuple[Space, Array, list[tuple[int, Array, Array]]]:
     """A grid, the masses of f there, and ±1, log G and ∇ log G of its parts of one sign."""
-    grid, masses = _on_grid(density, degree)
+    space = density.space
+    # the grid is exact for three times the degree
+    grid = space.resize(space.exact_size(3 * degree))
+    masses = grid.weights * grid.synthesis(density.coefficients_on(grid))
     # cut at a degree, f may be negative, and log G knows positive masses
     f, z = masses / grid.weights, grid.points @ scores
     parts = [(sign, np.maximum(sign * f, 0.0)) for sign in (1, -1)]
     moments = [(sign, *grid_log_moment(grid, part, z)) for sign, part in parts if part.any()]
     return grid, masses, moments
-
-
-def _on_grid(density: Density, degree: int) -> tuple[Space, Array]:
-    """A grid that is exact for three times this degree, and the masses of f up to it there."""
-    space = density.space
-    grid = space.resize(space.exact_size(3 * degree))
-    return grid, grid.weights * grid.synthesis(density.coefficients_on(grid))
 
 
 def _checked(measure: AnyMeasure, form: ArrayLike) -> Array:
@@ -635,7 +630,7 @@ def gain(measure: AnyMeasure, dynamics: Dynamics) -> float:
         If rounding of a density makes the velocity, or nodes can't resolve the kernel.
     """
     measure = measure.resolve(dynamics.reach, dynamics.steepness)
-    rate: Any = tendency(measure, dynamics)
+    rate = tendency(measure, dynamics).at(0.0)
     energy = _required(dynamics, dynamics.energy_functional)
     with more_than_rounding(measure):
         rate(rate.initial_state, np.empty_like(rate.initial_state))
@@ -666,13 +661,7 @@ def gain_log_units(measure: AnyMeasure, energy: Energy) -> list[float]:
     return log_units
 
 
-def whole(
-    name: str,
-    dynamics: Dynamics,
-    value: float,
-    log_unit: float,
-    instead: str = "",
-) -> float:
+def whole(name: str, dynamics: Dynamics, value: float, log_unit: float, instead: str = "") -> float:
     """A value in units of e^{log_unit} as it is.
 
     Raises

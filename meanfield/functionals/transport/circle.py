@@ -26,9 +26,7 @@ class _Rule(NamedTuple):
 
     @classmethod
     def of(cls, count: int) -> _Rule:
-        nodes, weights = (
-            np.asarray(column, dtype=np.float64) for column in legendre.leggauss(count)
-        )
+        nodes, weights = legendre.leggauss(count)
         return cls(nodes, weights, to_legendre(nodes)[-3:].T)
 
 
@@ -190,10 +188,8 @@ def _integral(
             return total
         middle = 0.5 * (low[split] + high[split])
         piece = np.repeat(piece[split], 2)
-        low, high = (
-            np.stack([low[split], middle], axis=1).ravel(),
-            np.stack([middle, high[split]], axis=1).ravel(),
-        )
+        low = np.stack([low[split], middle], axis=1).ravel()
+        high = np.stack([middle, high[split]], axis=1).ravel()
     return total + float(_gauss(integrand, piece, low, high, is_smooth)[0].sum())
 
 
@@ -355,9 +351,8 @@ def _at_kink(mu: Atoms, nu: Atoms, shift: float) -> float:
     ahead = mu.starts[:-1] + shift
     ahead -= np.floor(ahead)
     place = nu.rank(ahead)
-    apart = np.concatenate(
-        [nu.starts[place - 1] - ahead, nu.starts[place % len(nu.starts)] - ahead]
-    )
+    nearby = nu.starts[place - 1], nu.starts[place % len(nu.starts)]
+    apart = np.concatenate([start - ahead for start in nearby])
     nearest = float(apart[np.argmin(np.abs(apart))])
     return shift + nearest if abs(nearest) < _BESIDE_KINK else shift
 
