@@ -162,18 +162,18 @@ class Masked(Dynamics):
     sum_method: ClassVar[str] = "direct"
     why_no_energy: ClassVar[str] = "under a causal mask tokens do not act on those that act on them"
     why_no_gradient: ClassVar[str] = why_no_energy
-    name = fact_of("plain", "name")
+    name = fact_of("plain.name")
     # a kernel or a series has none
-    beta = fact_of("plain", "beta")
-    noise = fact_of("plain", "noise")
-    dim = fact_of("plain", "dim")
-    sign = fact_of("plain", "sign")
-    normalised = fact_of("plain", "normalised")
-    is_isotropic = fact_of("plain", "is_isotropic")
-    stays_in_span = fact_of("plain", "stays_in_span")
-    pair_kernel = fact_of("plain", "pair_kernel")
-    reach = fact_of("plain", "reach")
-    has_kernel_unit = fact_of("plain", "has_kernel_unit")
+    beta = fact_of("plain.beta")
+    noise = fact_of("plain.noise")
+    dim = fact_of("plain.dim")
+    sign = fact_of("plain.sign")
+    normalised = fact_of("plain.normalised")
+    is_isotropic = fact_of("plain.is_isotropic")
+    stays_in_span = fact_of("plain.stays_in_span")
+    pair_kernel = fact_of("plain.pair_kernel")
+    reach = fact_of("plain.reach")
+    has_kernel_unit = fact_of("plain.has_kernel_size")
 
     def __repr__(self) -> str:
         return repr(replace(self.plain, mask=self.mask))

@@ -530,13 +530,13 @@ def _(term: Dynamics) -> Dynamics:
     return term.under_mask
 
 
-def fact_of(part: str, name: str) -> Any:
-    """A fact that a dynamics has from another one, which it keeps under a name."""
-    return property(attrgetter(f"{part}.{name}"))
+def fact_of(path: str) -> Any:
+    """A fact, or a method, that a dynamics has from another one: the names that lead there."""
+    return property(attrgetter(path))
 
 
-def fact_of_each(name: str, combine: Callable[[Iterable[bool]], bool]) -> Any:
-    """A fact that several dynamics have if `all`, or `any`, of them have it."""
+def fact_of_each(name: str, combine: Callable[..., object]) -> Any:
+    """A fact that several dynamics have if `all`, or `any`, have it; or the `max` of theirs."""
     return property(lambda whole: combine(getattr(part, name) for part in whole._each))
 
 
@@ -632,6 +632,9 @@ class Sum(Several):
         ),
     )
 
+    own_terms = fact_of("terms")
+    _each = fact_of("terms")
+
     def __post_init__(self) -> None:
         stated: Any = self.weights
         whole = as_tuple(self.terms)
@@ -718,19 +721,9 @@ class Sum(Several):
         return tuple(zip(each, self.terms, strict=True))
 
     @property
-    def own_terms(self) -> Sequence[Dynamics]:
-        """The terms as they vary, each of which has an energy of its own."""
-        return self.terms
-
-    @property
     def own_weights(self) -> Sequence[float] | TimeDependent:
         """The weights of these terms as they vary."""
         return () if self.weights is None else self.weights
-
-    @property
-    def _each(self) -> Sequence[Dynamics]:
-        """The terms."""
-        return self.terms
 
     @property
     def sum_method(self) -> str:  # type: ignore[override]

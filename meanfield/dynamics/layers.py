@@ -680,6 +680,8 @@ class LayerMap(Dynamics):
         metadata=key("the time that a layer counts for, > 0", float, exclusiveMinimum=0),
     )
 
+    has_mask = facts.fact_of("simplest.has_mask")
+
     def __post_init__(self) -> None:
         known = None if isinstance(self.dynamics, LayerMap) else adapt_any(self.dynamics)
         if known is None or known.noise > 0.0:
@@ -707,10 +709,6 @@ class LayerMap(Dynamics):
         if isinstance(self.dynamics, Layers):
             known = adapt(replace(self.dynamics, step=self.step))
         return known
-
-    @property
-    def has_mask(self) -> bool:
-        return self.simplest.has_mask
 
     def output(self, measure: Summable, points: Array) -> Array:
         """The output of the first layer, shape (n, d), at unit rows (n, d)."""

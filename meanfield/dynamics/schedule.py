@@ -56,13 +56,29 @@ class TimeDependent(Record, Listed, ABC):
     def shape(self) -> tuple[int, ...]:
         """The shape of a value: () of a number."""
 
-    @abstractmethod
     def __call__(self, t: float) -> float | Array:
-        """The value at a time, a number or an array of `shape`."""
+        """The value at a time, a number or an array of `shape`.
 
-    @abstractmethod
+        Raises
+        ------
+        ValueError
+            If t is not within the times.
+        """
+        return self._single(self._evaluate(self._inside(t), 0))
+
     def derivative(self, t: float) -> float | Array:
-        """d/dt of the value at a time."""
+        """d/dt of the value at a time.
+
+        Raises
+        ------
+        ValueError
+            If t is not within the times.
+        """
+        return self._single(self._evaluate(self._inside(t), 1))
+
+    def _evaluate(self, t: float, order: int) -> Array:
+        """The derivative of this order, 0 or 1, at a time that is known."""
+        raise NotImplementedError
 
     @property
     @abstractmethod
@@ -192,25 +208,8 @@ class Schedule(TimeDependent):
 
         return CubicSpline(self.times, self.values)
 
-    def __call__(self, t: float) -> float | Array:
-        """The value at a time, a number or an array of `shape`.
-
-        Raises
-        ------
-        ValueError
-            If t is not within the times.
-        """
-        return self._single(self._spline(self._inside(t)))
-
-    def derivative(self, t: float) -> float | Array:
-        """d/dt of the value at a time.
-
-        Raises
-        ------
-        ValueError
-            If t is not within the times.
-        """
-        return self._single(self._spline(self._inside(t), 1))
+    def _evaluate(self, t: float, order: int) -> Array:
+        return np.asarray(self._spline(t, order))
 
     @cached_property
     def extrema(self) -> tuple[float, float]:
@@ -403,35 +402,15 @@ class ChebyshevSeries(TimeDependent):
         """The degree of the series."""
         return len(self.coefficients) - 1
 
-    def _sum(self, coefficients: Array, t: float) -> float | Array:
+    def _evaluate(self, t: float, order: int) -> Array:
         """Σ c_k T_k at a time, T_k(cos θ) = cos kθ."""
-        (start, end), t = self.times, self._inside(t)
+        (start, end), coefficients = self.times, self._of_derivative if order else self.coefficients
         angle = np.arccos(np.clip((2.0 * t - start - end) / (end - start), -1.0, 1.0))
         waves = np.cos(np.arange(len(coefficients)) * angle)
-        return self._single(np.tensordot(waves, coefficients, 1))
-
-    def __call__(self, t: float) -> float | Array:
-        """The value at a time, a number or an array of `shape`.
-
-        Raises
-        ------
-        ValueError
-            If t is not within the times.
-        """
-        return self._sum(self.coefficients, t)
-
-    def derivative(self, t: float) -> float | Array:
-        """d/dt of the value at a time.
-
-        Raises
-        ------
-        ValueError
-            If t is not within the times.
-        """
-        return self._sum(self._slopes, t)
+        return np.asarray(np.tensordot(waves, coefficients, 1))
 
     @cached_property
-    def _slopes(self) -> Array:
+    def _of_derivative(self) -> Array:
         """The coefficients of the derivative."""
         start, end = self.times
         slopes = np.polynomial.chebyshev.chebder(self.coefficients, scl=2.0 / (end - start))

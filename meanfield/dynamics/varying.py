@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from meanfield.dynamics.facts import Dynamics, Energy, Several, energy_of, fact_of_each
-from meanfield.dynamics.schedule import TimeDependent, schedules
+from meanfield.dynamics.facts import Dynamics, Energy, Several, energy_of, fact_of, fact_of_each
+from meanfield.dynamics.schedule import schedules
 from meanfield.typing import Array, Steepness
 
 # relations between weights are products of three, of which so many points of a piece tell all
@@ -49,6 +49,10 @@ class Varying(Several):
 
     name = ""
     varies = True
+    own_terms = fact_of("_own.own_terms")
+    own_weights = fact_of("_own.own_weights")
+    reach = fact_of("_own.reach")
+    weights_vary = fact_of("_own.weights_vary")
     known_by_output = fact_of_each("known_by_output", any)
 
     def __init__(self, dynamics: Dynamics) -> None:
@@ -84,14 +88,6 @@ class Varying(Several):
         """The dynamics with the weights of a time."""
         return self._of(float(t))
 
-    @property
-    def own_terms(self) -> Sequence[Dynamics]:
-        return self._own.own_terms
-
-    @property
-    def own_weights(self) -> Sequence[float] | TimeDependent:
-        return self._own.own_weights
-
     @cached_property
     def instances(self) -> Sequence[Dynamics]:
         """The dynamics at the knots."""
@@ -124,11 +120,6 @@ class Varying(Several):
         return self.instances[0].sum_method
 
     @property
-    def reach(self) -> float:
-        """The largest over all times."""
-        return self._own.reach
-
-    @property
     def steepness(self) -> Steepness | None:
         """The largest of all samples, which the parts of a flow map are to resolve."""
         each = [sample.steepness for sample in self._samples if sample.steepness is not None]
@@ -137,10 +128,6 @@ class Varying(Several):
     @property
     def log_unit(self) -> float:
         return self.reach if self.has_kernel_unit else 0.0
-
-    @property
-    def weights_vary(self) -> bool:
-        return self._own.weights_vary
 
     @property
     def keeps_clusters(self) -> bool:

@@ -14,7 +14,7 @@ from meanfield.dynamics.isotropic import SA
 from meanfield.dynamics.layers import KEPT, Drawn
 from meanfield.dynamics.own import adapt, adapt_any
 from meanfield.dynamics.varying import KEPT_TIMES
-from meanfield.typing import Array, ArrayLike, Summable
+from meanfield.typing import Array
 
 
 class WithEnergy(Several):
@@ -30,24 +30,29 @@ class WithEnergy(Several):
         With an energy.
     """
 
-    name = fact_of("mover", "name")
-    noise = fact_of("mover", "noise")
-    sign = fact_of("mover", "sign")
-    normalised = fact_of("mover", "normalised")
-    is_isotropic = fact_of("mover", "is_isotropic")
-    has_kernel_unit = fact_of("mover", "has_kernel_unit")
-    log_unit = fact_of("mover", "log_unit")
-    is_smooth = fact_of("mover", "is_smooth")
-    keeps_clusters = fact_of("mover", "keeps_clusters")
-    gathers_clusters = fact_of("mover", "gathers_clusters")
-    is_gradient = fact_of("mover", "is_gradient")
-    why_no_gradient = fact_of("mover", "why_no_gradient")
-    multipliers = fact_of("mover", "multipliers")
-    known_by_moments = fact_of("mover", "known_by_moments")
+    name = fact_of("mover.name")
+    noise = fact_of("mover.noise")
+    sign = fact_of("mover.sign")
+    normalised = fact_of("mover.normalised")
+    is_isotropic = fact_of("mover.is_isotropic")
+    has_kernel_unit = fact_of("mover.has_kernel_size")
+    log_size = fact_of("mover.log_size")
+    is_smooth = fact_of("mover.is_smooth")
+    keeps_clusters = fact_of("mover.keeps_clusters")
+    gathers_clusters = fact_of("mover.gathers_clusters")
+    is_gradient = fact_of("mover.is_gradient")
+    why_no_gradient = fact_of("mover.why_no_gradient")
+    multipliers = fact_of("mover.multipliers")
+    known_by_moments = fact_of("mover.known_by_moments")
+    layer_number = fact_of("mover.layer_number")
+    output = fact_of("mover.output")
+    output_from = fact_of("mover.output_from")
     varies = fact_of_each("varies", any)
-    own_terms = fact_of("_asked", "own_terms")
-    own_weights = fact_of("_asked", "own_weights")
-    weights_vary = fact_of("_asked", "weights_vary")
+    depth = fact_of_each("depth", min)
+    reach = fact_of_each("reach", max)
+    own_terms = fact_of("_asked.own_terms")
+    own_weights = fact_of("_asked.own_weights")
+    weights_vary = fact_of("_asked.weights_vary")
 
     def __init__(self, moving: Dynamics, asked: Dynamics) -> None:
         self._moves, self._asked = moving, asked
@@ -80,16 +85,6 @@ class WithEnergy(Several):
         each = [part.knots for part in self._each if part.varies]
         times, first = np.unique(np.concatenate(each)), max(part[0] for part in each)
         return np.asarray(times[(times >= first) & (times <= self.depth)])
-
-    @property
-    def depth(self) -> float:
-        """The last time that both know."""
-        return min(self._moves.depth, self._asked.depth)
-
-    @property
-    def reach(self) -> float:
-        """The larger of both, which a run resolves."""
-        return max(self._moves.reach, self._asked.reach)
 
     @cached_property
     def energy_functional(self) -> Energy | None:
@@ -133,21 +128,11 @@ class WithEnergy(Several):
         self._moves.at(t)
         return self._of(float(t)) if self.varies else super().at(t)
 
-    def layer_number(self, t: float) -> int:
-        return self._moves.layer_number(t)
-
     def between(self, start: float, end: float) -> Iterator[tuple[int, float]]:
         for layer, until in self._moves.between(start, end):
             for _, knot in self._asked.between(start, until):
                 yield layer, knot
             start = until
-
-    def output(self, measure: Summable, points: Array) -> Array:
-        """The output of the dynamics that moves tokens, shape (n, d), at unit rows (n, d)."""
-        return self._moves.output(measure, points)
-
-    def output_from(self, measure: Summable, points: Array, position: ArrayLike | None) -> Array:
-        return self._moves.output_from(measure, points, position)
 
 
 def why_no_energy(dynamics: object, energy: object = None) -> str:
