@@ -260,7 +260,7 @@ class Meshes:
 
         limit = _LABEL_NODES * flow.n_nodes
         subject = "where points came from"
-        levels = refined(origins_and_pdf, judge, coarsest=self._coarsest, limit=limit, told=subject)
+        levels = refined(origins_and_pdf, judge, coarsest=self._coarsest, limit=limit, goal=subject)
         try:
             patches = Patches.of([(leaves, values[:-1]) for leaves, _, _, values, _ in levels])
         except ArithmeticError:

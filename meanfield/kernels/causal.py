@@ -324,13 +324,13 @@ class SphereMeans(CausalMeans):
 
     def _means(self, places: Array, masses: Array, before: Before) -> tuple[Array, Array]:
         near, pull, _ = kernel_means(self._kernel, places, masses, 0.0)
-        own = np.cumsum(masses)
-        mass, there = own + before.mass, Places.of(places)
+        in_chunk = np.cumsum(masses)
+        mass, there = in_chunk + before.mass, Places.of(places)
         far = self._unit * self._sums.potential(before.moments, there)
         far_pull = self._unit * self._sums.pull(before.moments, there)
         before.moments += self._sums.at.moments(there, masses)
         before.mass = float(mass[-1])
-        shares = (own / mass)[:, None]
+        shares = (in_chunk / mass)[:, None]
         pull = shares * pull + far_pull / mass[:, None]
         return shares[:, 0] * near + far / mass, project(places, pull)
 

@@ -155,11 +155,11 @@ def clusters(measure: Measure, radius: float | None = None, *, min_mass: float =
     of_places = np.full(len(places), -1)
     of_places[is_dense] = components
     of_places[~is_dense] = core.nearest(places[~is_dense], components, kernel.reach)
-    own = labels = of_places[group]
+    point_labels = labels = of_places[group]
     if points is not measure.points:
-        own = core.nearest(kernel.positions(measure.points), components, kernel.reach)
+        point_labels = core.nearest(kernel.positions(measure.points), components, kernel.reach)
     caps = core.nearest(kernel.positions(poles), components, kernel.reach)
-    return _measured(points, masses, labels, own, min_mass, (poles, caps))
+    return _measured(points, masses, labels, point_labels, min_mass, (poles, caps))
 
 
 def grouped(points: Array, masses: Array, rows: Integers, within: float) -> Clusters:
@@ -414,12 +414,12 @@ def _measured(
     points: Array,
     masses: Array,
     labels: Indices,
-    own: Indices,
+    point_labels: Indices,
     min_mass: float,
     caps: tuple[Array, Integers],
 ) -> Clusters:
     """The clusters of labelled points, with labels of the measure's own points and of poles."""
-    count = int(max(labels.max(initial=-1), own.max(initial=-1))) + 1
+    count = int(max(labels.max(initial=-1), point_labels.max(initial=-1))) + 1
     inside = np.flatnonzero((labels >= 0) & (masses > 0.0))
     x, m, labels = points[inside], masses[inside], labels[inside]
     total = np.asarray(np.bincount(labels, m, minlength=count), dtype=np.float64)
@@ -428,7 +428,7 @@ def _measured(
     kept = kept[np.argsort(-total[kept], kind="stable")]
     rank = np.full(count + 1, -1)
     rank[kept] = np.arange(len(kept))
-    labels, own = rank[labels], rank[own]
+    labels, point_labels = rank[labels], rank[point_labels]
     x, m, labels = x[labels >= 0], m[labels >= 0], labels[labels >= 0]
     total = total[kept]
     shares = scipy.sparse.csr_array((m, (labels, np.arange(len(m)))), (len(kept), len(m)))
@@ -446,4 +446,4 @@ def _measured(
             centres[index] = pole
     squared = geodesic_distance(x, centres[labels]) ** 2
     radii = np.sqrt(np.bincount(labels, m * squared, minlength=len(kept)) / total)
-    return Clusters(masses=total, centres=centres, radii=radii, labels=own)
+    return Clusters(masses=total, centres=centres, radii=radii, labels=point_labels)

@@ -345,13 +345,13 @@ class Density(Measure):
                 f"got shape {series.shape}"
             )
         if np.iscomplexobj(series):
-            own = series[: space.n_real].imag
-            if np.abs(own).max() > off * np.abs(series).max():
+            imaginary = series[: space.n_real].imag
+            if np.abs(imaginary).max() > off * np.abs(series).max():
                 raise ValueError(
                     f"coefficients must be real in the first {space.n_real} places on {space}, "
-                    f"got an imaginary part of {np.abs(own).max():.3g}"
+                    f"got an imaginary part of {np.abs(imaginary).max():.3g}"
                 )
-            own[:] = 0.0
+            imaginary[:] = 0.0
         # not `cls`: a class made from this one needs more than coefficients
         density = Density.__new__(Density)
         density.with_limits(space, tail_tol, max_size)
@@ -540,11 +540,12 @@ class Density(Measure):
         """
         beta = _checks.number("beta", beta, low=0)
         grid = working_grid(self.space, beta)
-        if self.law is not None and grid is not self.space:
+        if grid is self.space:
+            values = self.values
+        elif self.law is not None:
             values = self.law.pdf(grid.points)
         else:
-            own = grid is self.space
-            values = self.values if own else grid.synthesis(self.coefficients_on(grid))
+            values = grid.synthesis(self.coefficients_on(grid))
         masses, sums = grid.weights * np.maximum(values, 0.0), grid_sums(grid, beta, _MOST_PAIRS)
         return Balanced.of(grid.points, masses, beta, sums, grid.axis)
 

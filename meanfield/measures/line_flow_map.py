@@ -225,11 +225,11 @@ class LineFlowMap(FlowMap):
         self.line, self.law, self.dim, self.axis = line, line.law, line.dim, line.axis
         freeze(self, atom_angles=atoms, **arrays)
 
-    def moved_to(self, **given: object) -> LineFlowMap:
+    def moved_to(self, **replaced: object) -> LineFlowMap:
         """The same law's flow map with some of its arrays, or its tolerance, replaced."""
         kept = ("tol", "edges", "angles", "expansion", "weights", "owners")
-        own = {name: getattr(self, name) for name in kept} | {"atoms": self.atom_angles}
-        return LineFlowMap.from_arrays(self.line, **self.run_limits, **own | given)
+        arrays = {name: getattr(self, name) for name in kept} | {"atoms": self.atom_angles}
+        return LineFlowMap.from_arrays(self.line, **self.run_limits, **arrays | replaced)
 
     def __repr__(self) -> str:
         return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self.atom_angles)})"
@@ -329,8 +329,8 @@ class LineFlowMap(FlowMap):
         free |= np.isin(finer.owners, np.flatnonzero(~_at_pole(finer.atom_angles)))
         cosines, masses = np.cos(finer.angles[free]), finer.weights[free]
         if basis.axis is None:
-            own = ZonalAt(self.axis, basis.kmax).moments(cosines, masses)
-            return turned(own, self.axis, basis)
+            moments = ZonalAt(self.axis, basis.kmax).moments(cosines, masses)
+            return turned(moments, self.axis, basis)
         return ZonalAt(basis.axis, basis.kmax).moments(
             np.sign(self.axis @ basis.axis) * cosines, masses
         )

@@ -188,8 +188,8 @@ class Particles(Measure):
         """
         _check_no_tokens(law)
         # a density, whose series may be negative, and a flow map have methods of their own
-        own = getattr(law, "quantise", None)
-        points = quantised_points(law, n, rng) if own is None else own(n, rng)
+        quantise = getattr(law, "quantise", None)
+        points = quantised_points(law, n, rng) if quantise is None else quantise(n, rng)
         return cls._of_points(points, None, sums)
 
     def __repr__(self) -> str:

@@ -294,20 +294,20 @@ Judge = Callable[[Leaves, Array, Array, Array], tuple[NDArray[np.bool_], Array]]
 
 
 def refined(
-    values: Callable[[Array], Array], judge: Judge, *, coarsest: int, limit: int, told: str
+    values: Callable[[Array], Array], judge: Judge, *, coarsest: int, limit: int, goal: str
 ) -> Iterator[tuple[Leaves, Array, Array, Array, Array]]:
     """Leaves that are to stay, level by level, with nodes, weights, values and errors.
 
     Raises
     ------
     ArithmeticError
-        If there are more than `limit` nodes; the message names what is `told`.
+        If there are more than `limit` nodes; the message ends with the goal.
     """
     current, count = Leaves.uniform(coarsest), 0
     while len(current):
         count += len(current) * PER_LEAF
         if count > limit:
-            raise ArithmeticError(f"limit = {limit} nodes do not resolve {told}")
+            raise ArithmeticError(f"limit = {limit} nodes do not resolve {goal}")
         points, weights = current.nodes()
         samples = np.atleast_2d(values(points))
         split, error = judge(current, points, weights, samples)
@@ -423,7 +423,7 @@ def lay(
 
     resolved = "the density" if steepness is None else "the density and the drift"
     remedy = f"{resolved} to tol = {tol.min():g}: take a larger limit or tol"
-    levels = refined(pdf, judge, coarsest=coarsest, limit=limit, told=remedy)
+    levels = refined(pdf, judge, coarsest=coarsest, limit=limit, goal=remedy)
     _, nodes, shares, densities, errors = zip(*levels, strict=True)
     mesh = Mesh(
         np.concatenate(nodes),

@@ -170,8 +170,8 @@ class Grid(Record, Listed, Basis):
 
     def resize(self, size: int) -> Self:
         """The space of another size."""
-        own: Any = self
-        other: Self = replace(own, **{self.size_name: size})
+        space: Any = self
+        other: Self = replace(space, **{self.size_name: size})
         return other
 
     def double(self) -> Self:

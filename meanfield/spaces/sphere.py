@@ -198,10 +198,10 @@ class ShtnsPlan:
         return ShtnsPlan(lmax, *self._arguments[1:], filtered=True)
 
 
-def _aligned(given: Coefficients, dtype: type[np.generic]) -> Coefficients:
+def _aligned(array: Coefficients, dtype: type[np.generic]) -> Coefficients:
     """The array, or a copy that lies as SHTns needs it."""
-    lies = given.ctypes.data % _ALIGNMENT == 0 and given.flags.c_contiguous
-    return given if lies and given.dtype == dtype else np.array(given, dtype=dtype, order="C")
+    lies = array.ctypes.data % _ALIGNMENT == 0 and array.flags.c_contiguous
+    return array if lies and array.dtype == dtype else np.array(array, dtype=dtype, order="C")
 
 
 Plan = DuccPlan | ShtnsPlan
