@@ -378,9 +378,8 @@ class SmoothKernel(PotentialKernel):
         sine, cosine = np.sin(apart), np.cos(apart)
         value, derivative = self(cosine), self.derivative(cosine)
         divergence = sine * sine * derivative - cosine * value
-        return np.stack(
-            [value, -sine * value, divergence, -sine * derivative, self.primitive(cosine)]
-        )
+        pull, along = -sine * value, -sine * derivative
+        return np.stack([value, pull, divergence, along, self.primitive(cosine)])
 
     def _between_latitudes(self, dim: int, targets: Array, sources: Array) -> Array:
         cos_t, sin_t, cos_s, sin_s = (f(a) for a in (targets, sources) for f in (np.cos, np.sin))

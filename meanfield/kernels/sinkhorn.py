@@ -103,9 +103,8 @@ def _combined(path: list[tuple[Array, Array]]) -> Array:
     points = np.diff([p for p, _ in path], axis=0)
     residuals = np.diff([r for _, r in path], axis=0)
     shares = np.linalg.lstsq(residuals.T, residual, rcond=1e-12)[0]
-    return np.asarray(
-        log_u - shares @ points - _STEP * (residual - shares @ residuals), dtype=np.float64
-    )
+    step = _STEP * (residual - shares @ residuals)
+    return np.asarray(log_u - shares @ points - step, dtype=np.float64)
 
 
 class LineNodes(LineSums):

@@ -84,9 +84,8 @@ class Clusters(ShownFields):
 
     def __repr__(self) -> str:
         # the first and the last are enough where many tokens are alone
-        masses, radii = (
-            np.array2string(x, precision=3, threshold=12) for x in (self.masses, self.radii)
-        )
+        arrays = self.masses, self.radii
+        masses, radii = (np.array2string(x, precision=3, threshold=12) for x in arrays)
         name = type(self).__name__
         return f"{name}(masses={masses}, outside={self.outside:.3g}, radii={radii})"
 

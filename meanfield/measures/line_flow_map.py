@@ -331,9 +331,8 @@ class LineFlowMap(FlowMap):
         if basis.axis is None:
             moments = ZonalAt(self.axis, basis.kmax).moments(cosines, masses)
             return turned(moments, self.axis, basis)
-        return ZonalAt(basis.axis, basis.kmax).moments(
-            np.sign(self.axis @ basis.axis) * cosines, masses
-        )
+        along = np.sign(self.axis @ basis.axis) * cosines
+        return ZonalAt(basis.axis, basis.kmax).moments(along, masses)
 
     def mean(self) -> Array:
         """∫ x dmu, shape (d,)."""
@@ -474,10 +473,8 @@ class LineFlowMap(FlowMap):
         return np.asarray(np.ptp(self.angles.reshape(_PANELS), axis=1))
 
     def _split(self, split: NDArray[np.bool_]) -> LineFlowMap:
-        order = np.argsort(
-            np.concatenate([np.flatnonzero(~split), np.repeat(np.flatnonzero(split), 2)]),
-            kind="stable",
-        )
+        wholes = np.concatenate([np.flatnonzero(~split), np.repeat(np.flatnonzero(split), 2)])
+        order = np.argsort(wholes, kind="stable")
 
         def joined(kept: Array, new: Array) -> Array:
             return np.concatenate([kept[~split], new])[order]

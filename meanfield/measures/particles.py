@@ -95,9 +95,8 @@ class Particles(Measure):
                 f"Particles.from_angles"
             )
         self.points = _checks.read_only(_checks.unit_rows("points", unit_points))
-        self.weights = _checks.read_only(
-            _checks.weights("weights", weights, len(self.points), unit_mass)
-        )
+        masses = _checks.weights("weights", weights, len(self.points), unit_mass)
+        self.weights = _checks.read_only(masses)
         self.dim = self.points.shape[1]
 
     @classmethod
@@ -369,10 +368,8 @@ class Oscillators(Particles):
         turns = np.mod(_checks.real_array("angles", angles, 1), 2.0 * np.pi)
         # rounding makes a whole turn of an angle just below 0
         turns[turns >= 2.0 * np.pi] = 0.0
-        self.frequencies: Array = _checks.read_only(
-            _checks.real_array("frequencies", frequencies, 1)
-        )
-        self.natural_frequencies = self.frequencies
+        self.frequencies: Array = _checks.real_array("frequencies", frequencies, 1)
+        self.natural_frequencies = _checks.read_only(self.frequencies)
         if self.frequencies.shape != turns.shape:
             raise ValueError(
                 f"frequencies must have length {len(turns)}, one for each of angles, got "

@@ -303,9 +303,8 @@ class SphereFlowMap(FlowMap):
         centres = places.mean(axis=1)
         reach = _BEYOND_NODES * np.linalg.norm(places - centres[:, None], axis=2).max(axis=1)
         near = np.linalg.norm(centres[:, None] - kinks, axis=2).min(axis=1) <= reach
-        errors = np.where(
-            near, cubed_sphere.tails(integrand), cubed_sphere.quadrature_error(integrand)
-        )
+        smooth = cubed_sphere.quadrature_error(integrand)
+        errors = np.where(near, cubed_sphere.tails(integrand), smooth)
         missed = float(errors.sum()) + self.tol * float(np.abs(values).max())
         (held, shares), costs = self.point_masses, values[self.n_nodes :]
         nearest = scipy.spatial.cKDTree(self.atoms.centres).query(held)[1]

@@ -24,27 +24,17 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
 # the weights with which values at the nodes of a leaf make their mean over the leaf
 LEAF_SHARES = 0.25 * np.outer(_WEIGHTS, _WEIGHTS).ravel()
 # values at the nodes to Legendre coefficients, degree by row
-_TO_LEGENDRE = (
-    np.polynomial.legendre.legvander(_NODES, ORDER - 1).T
-    * _WEIGHTS
-    * (np.arange(ORDER)[:, None] + 0.5)
-)
+_TO_LEGENDRE = np.polynomial.legendre.legvander(_NODES, ORDER - 1).T * _WEIGHTS
+_TO_LEGENDRE *= np.arange(ORDER)[:, None] + 0.5
 # a drift on a leaf may miss this share of the tolerance of its density
 DRIFT_SHARE = 2e-3
 # each node has a cell about it, as wide as its weight, with a few Gauss points each way
 _IN_CELL = 3
 _CELL_NODES, _CELL_WEIGHTS = np.polynomial.legendre.leggauss(_IN_CELL)
 _CELL_EDGES = np.append(-1.0, np.cumsum(_WEIGHTS) - 1.0)
-_TO_CELLS = (
-    np.polynomial.legendre.legvander(
-        (
-            0.5 * (_CELL_EDGES[:-1] + _CELL_EDGES[1:])[:, None]
-            + 0.5 * _WEIGHTS[:, None] * _CELL_NODES
-        ).ravel(),
-        ORDER - 1,
-    )
-    @ _TO_LEGENDRE
-)
+_CELL_MIDDLES = 0.5 * (_CELL_EDGES[:-1] + _CELL_EDGES[1:])
+_CELL_POINTS = (_CELL_MIDDLES[:, None] + 0.5 * _WEIGHTS[:, None] * _CELL_NODES).ravel()
+_TO_CELLS = np.polynomial.legendre.legvander(_CELL_POINTS, ORDER - 1) @ _TO_LEGENDRE
 # rows: the directions a, b and the outward normal of each face
 _FACES = np.array(
     [
@@ -158,9 +148,8 @@ def angles_on_faces(points: Array) -> tuple[Indices, Array]:
     face = np.argmax(heights, axis=1)
     frame = _FACES[face]
     height = heights[np.arange(len(points)), face]
-    return face, np.stack(
-        [np.arctan2(np.einsum("mc,mc->m", points, frame[:, axis]), height) for axis in (0, 1)]
-    )
+    across = (np.einsum("mc,mc->m", points, frame[:, axis]) for axis in (0, 1))
+    return face, np.stack([np.arctan2(part, height) for part in across])
 
 
 def _key(face: Integers, level: int, i: Integers, j: Integers) -> Integers:
@@ -425,12 +414,9 @@ def lay(
     remedy = f"{resolved} to tol = {tol.min():g}: take a larger limit or tol"
     levels = refined(pdf, judge, coarsest=coarsest, limit=limit, goal=remedy)
     _, nodes, shares, densities, errors = zip(*levels, strict=True)
-    mesh = Mesh(
-        np.concatenate(nodes),
-        np.concatenate(shares),
-        np.concatenate(densities, axis=1),
-        float(sum(error.sum() for error in errors)),
-    )
+    points, weights = np.concatenate(nodes), np.concatenate(shares)
+    error = float(sum(part.sum() for part in errors))
+    mesh = Mesh(points, weights, np.concatenate(densities, axis=1), error)
     within = 4.0 * largest if within is None else within
     if not abs(mesh.mass - mass) <= within:
         raise ArithmeticError(
@@ -444,18 +430,16 @@ def _leaf_errors(leaves: Leaves, weights: Array, values: Array) -> Array:
     """Estimated quadrature error of each channel on each leaf, shape (channels, n)."""
     cells = leaves.width**2
     # weights over Gauss weights: the area element, up to a factor that is the cell's
-    integrand = values.reshape(len(values), -1, PER_LEAF) * (
-        weights.reshape(-1, PER_LEAF) / LEAF_SHARES / cells
-    )
+    element = weights.reshape(-1, PER_LEAF) / LEAF_SHARES / cells
+    integrand = values.reshape(len(values), -1, PER_LEAF) * element
     return np.asarray(quadrature_error(integrand) * cells)
 
 
 def drift_missed(steepness: Steepness, allowed: float, nodes: Array, masses: Array) -> Indices:
     """Leaves whose nodes (100 n, 3) and masses (100 n,) miss more than is allowed of a drift."""
     widths = steepness(nodes.reshape(-1, PER_LEAF, 3))
-    return np.flatnonzero(
-        missed(widths, ORDER) * masses.reshape(-1, PER_LEAF).sum(axis=1) > allowed
-    )
+    errors = missed(widths, ORDER) * masses.reshape(-1, PER_LEAF).sum(axis=1)
+    return np.flatnonzero(errors > allowed)
 
 
 def is_missed(

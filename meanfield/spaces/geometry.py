@@ -9,8 +9,8 @@ from scipy.special import gammaln
 
 from meanfield.typing import Array, ArrayLike
 
-# series are compared at this irrational share of the way between two points of a grid: functions
-# that agree on the grid differ there
+# series are compared at this irrational share of the way between two points of a grid, for there
+# functions differ that agree on the grid
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
@@ -129,9 +129,8 @@ def sphere_points(colatitudes: ArrayLike, longitudes: ArrayLike) -> Array:
     """
     theta = np.asarray(colatitudes, dtype=np.float64)
     phi = np.asarray(longitudes, dtype=np.float64)
-    return np.column_stack(
-        [np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)]
-    )
+    sine = np.sin(theta)
+    return np.column_stack([sine * np.cos(phi), sine * np.sin(phi), np.cos(theta)])
 
 
 def sphere_angles(points: Array) -> tuple[Array, Array]:

@@ -168,9 +168,8 @@ def hats(lattice: Lattice, coefficients: Coefficients, lmax: int) -> Hats:
     sup = lattice.overshoot(lmax) * float(np.abs(lattice.at_corners(coefficients, lmax)).max())
     # two hats meet in a row, and each is a linear factor of the integrand
     order = 2 * _NODES
-    error = (
-        2.0 * sup * n * _remainder(lattice, lmax, _NODES) * (1.0 + order / ((lmax + 1.0) * step))
-    )
+    factor = 1.0 + order / ((lmax + 1.0) * step)
+    error = 2.0 * sup * n * _remainder(lattice, lmax, _NODES) * factor
     masses = np.concatenate([[sums[0].sum()], sums[1:-1].ravel(), [sums[-1].sum()]])
     return Hats(masses, sums.sum(axis=1), float(between), float(error))
 
@@ -200,9 +199,8 @@ def cell_integrals(
 def cell_bulges(lattice: Lattice, coefficients: Coefficients, lmax: int) -> tuple[Array, Array]:
     """∫ (θ - θ_i)(θ_{i+1} - θ)/2 f dσ over the cells, (n, n_lon), and the same of the longitude."""
     half = 0.5 * lattice.step * layout(lmax)[1]
-    ahead, share, values = _between_rows(
-        lattice, coefficients * np.sinc(half / np.pi), lmax, _NODES, 0.5 * lattice.step
-    )
+    smooth = coefficients * np.sinc(half / np.pi)
+    ahead, share, values = _between_rows(lattice, smooth, lmax, _NODES, 0.5 * lattice.step)
     parabola = 0.5 * lattice.step**2 * ahead * (1.0 - ahead)
     along = np.einsum("ik,ikj->ij", share * parabola, values)
     # ∫ e^{imt} (Δ²/4 - t²)/2 dt over |t| < Δ/2, over Δ

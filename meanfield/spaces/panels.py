@@ -203,9 +203,8 @@ def _refined(density: Masses, waiting: Array, tol: float, largest: int) -> Array
         values = density(nodes(waiting).ravel()).reshape(-1, NODES)
         finer = halves(waiting)
         parts = density(nodes(finer).ravel()).reshape(-1, NODES) * weights(finer)
-        gap = np.abs(
-            parts.reshape(len(waiting), -1).sum(axis=1) - (values * weights(waiting)).sum(axis=1)
-        )
+        masses = (values * weights(waiting)).sum(axis=1)
+        gap = np.abs(parts.reshape(len(waiting), -1).sum(axis=1) - masses)
         split = (tails(values) * (waiting[:, 1] - waiting[:, 0]) > tol) | (gap > tol)
         done.append(waiting[~split])
         count += len(done[-1])

@@ -418,9 +418,8 @@ class Sphere(Grid):
         """Unit vectors along θ and φ at the grid points `index`, shape (2, len(index), 3)."""
         theta = self.colatitudes[index // self.n_lon]
         phi = 2.0 * np.pi / self.n_lon * (index % self.n_lon)
-        south = np.column_stack(
-            [np.cos(theta) * np.cos(phi), np.cos(theta) * np.sin(phi), -np.sin(theta)]
-        )
+        cosine = np.cos(theta)
+        south = np.column_stack([cosine * np.cos(phi), cosine * np.sin(phi), -np.sin(theta)])
         east = np.column_stack([-np.sin(phi), np.cos(phi), np.zeros(len(index))])
         return np.stack([south, east])
 
@@ -469,9 +468,8 @@ class Sphere(Grid):
 
     def transforms(self, primitive: Array, potential: Array | None = None) -> SphereTransforms:
         """Transforms of one right-hand side with their buffers, see `SphereTransforms`."""
-        return SphereTransforms(
-            self._plan, self.weights.reshape(-1, self.n_lon), primitive, potential
-        )
+        weights = self.weights.reshape(-1, self.n_lon)
+        return SphereTransforms(self._plan, weights, primitive, potential)
 
 
 def available(library: object) -> Library:

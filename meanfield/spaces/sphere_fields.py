@@ -144,11 +144,9 @@ class Places:
 
     def frame(self) -> Array:
         """Unit vectors along θ and φ, shape (2, n, 3)."""
-        flat = np.zeros_like(self.cos_phi)
         south = [self.cos_theta * self.cos_phi, self.cos_theta * self.sin_phi, -self.sin_theta]
-        return np.stack(
-            [np.stack(south, axis=1), np.stack([-self.sin_phi, self.cos_phi, flat], axis=1)]
-        )
+        east = [-self.sin_phi, self.cos_phi, np.zeros_like(self.cos_phi)]
+        return np.stack([np.stack(south, axis=1), np.stack(east, axis=1)])
 
 
 FINEST = 2e-14  # what the transforms of S^2 still take

@@ -106,10 +106,8 @@ class Zonal(Grid):
         self._keep(nodes=nodes, weights=weights, sines=sines, _norms=norms)
         # rows are grid points; the derivative along the meridian is sqrt(1-t²) d/dt
         derivatives = gegenbauer.gegenbauer_derivative(dim, kmax, nodes) * norms[:, None]
-        self._keep(
-            basis=np.ascontiguousarray(self._polynomials(nodes).T),
-            derivative=np.ascontiguousarray((derivatives * sines).T),
-        )
+        derivative = np.ascontiguousarray((derivatives * sines).T)
+        self._keep(basis=np.ascontiguousarray(self._polynomials(nodes).T), derivative=derivative)
 
     def _polynomials(self, t: Array) -> Array:
         values: Array = gegenbauer.gegenbauer(self.dim, self.kmax, t)
