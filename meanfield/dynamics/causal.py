@@ -173,7 +173,7 @@ class Masked(Dynamics):
     stays_in_span = fact_of("plain.stays_in_span")
     pair_kernel = fact_of("plain.pair_kernel")
     reach = fact_of("plain.reach")
-    has_kernel_unit = fact_of("plain.has_kernel_size")
+    has_kernel_unit = fact_of("plain.has_kernel_unit")
 
     def __repr__(self) -> str:
         return repr(replace(self.plain, mask=self.mask))

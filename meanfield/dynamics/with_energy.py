@@ -35,7 +35,7 @@ class WithEnergy(Several):
     sign = fact_of("mover.sign")
     normalised = fact_of("mover.normalised")
     is_isotropic = fact_of("mover.is_isotropic")
-    has_kernel_unit = fact_of("mover.has_kernel_size")
+    has_kernel_unit = fact_of("mover.has_kernel_unit")
     log_size = fact_of("mover.log_size")
     is_smooth = fact_of("mover.is_smooth")
     keeps_clusters = fact_of("mover.keeps_clusters")
