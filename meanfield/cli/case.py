@@ -170,7 +170,7 @@ def as_toml(value: object) -> str:
         case list():
             text = f"[{', '.join(map(as_toml, value))}]"
         case dict():
-            text = f"{{{', '.join(f'{key} = {as_toml(one)}' for key, one in value.items())}}}"
+            text = f"{{{', '.join(f'{key} = {as_toml(part)}' for key, part in value.items())}}}"
         case _:
             text = tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
     return cut(text)

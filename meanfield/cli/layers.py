@@ -77,9 +77,8 @@ def checked_states(file: Path, prompt: int | None) -> tuple[LayerStates, xr.Data
     states = LayerStates.from_file(file)
     last = states.n_prompts - 1
     if (0 if prompt is None and not last else prompt) not in range(last + 1):
-        raise ValueError(
-            f"--prompt must be 0 to {last}, one of the prompts of {file}, got {prompt}"
-        )
+        must = f"--prompt must be 0 to {last}, one of the prompts of {file}"
+        raise ValueError(f"{must}, got {prompt}")
     states = states.prompt(prompt or 0)
     with netcdf.refusals(file):
         return states, states.check()

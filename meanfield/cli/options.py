@@ -1,4 +1,4 @@
-"""What commands ask in the same words: their options, each declared once."""
+"""Options and arguments that several commands share, each declared once."""
 
 from __future__ import annotations
 

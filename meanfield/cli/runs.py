@@ -1,4 +1,4 @@
-"""What commands read, where they write, and how they resume: checked before any work starts.
+"""The files that commands read and write, checked before any work starts, and how runs resume.
 
 Cases and runs are slow to import, and so they are imported where one is read.
 """

@@ -172,9 +172,9 @@ def rates(ds: xr.Dataset) -> str:
         last, size = ds.sel(quantity=name).isel(t=-1), rms(ds[name].isel(n=-1, t=-1))
         rate, low, high = (float(last[key]) for key in ("rate", "rate_lower", "rate_upper"))
         # one number of tokens has no rate, one start no interval
-        slope = f"{rate:.3f}" if isfinite(rate) else "-"
+        power = f"{rate:.3f}" if isfinite(rate) else "-"
         interval = f"{low:.3f} … {high:.3f}" if isfinite(low) else "-"
-        lines.append(f"{name!s:<14}{size:>20.3e}{slope:>12}  {interval}")
+        lines.append(f"{name!s:<14}{size:>20.3e}{power:>12}  {interval}")
     return "\n".join(lines)
 
 

@@ -523,8 +523,7 @@ def sweep(
     from meanfield.studies.executors import mapped_by
 
     boolean("progress", progress)
-    if overrides is not None:
-        cases.check_mapping("overrides", overrides)
+    cases.check_mapping("overrides", {} if overrides is None else overrides)
     check_type("folder", folder, (str, os.PathLike, NoneType), "the name of a folder")
     axes = checked_grid(grid)
     kept_in = None if folder is None else Path(folder).resolve()

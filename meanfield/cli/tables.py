@@ -127,13 +127,7 @@ def _check_size(path: Path, size: int) -> None:
 
 @contextmanager
 def _readable(path: Path, what: str) -> Iterator[None]:
-    """Inside, a file is read that must be such a one.
-
-    Raises
-    ------
-    ValueError
-        With what is wrong.
-    """
+    """Inside, a file is read that must be such a one; the error says what is wrong."""
     try:
         yield
     except Exception as error:
@@ -554,8 +548,8 @@ class MeasureTable(Table):
             Naming key, value and what is allowed.
         """
 
-    def given(self) -> dict[str, Any]:
-        """Its keys that are not left out and no tables."""
+    def arguments(self) -> dict[str, Any]:
+        """The keys that are not left out and no tables: arguments of the measure."""
         return {
             key: value for key, value in self if value is not None and key not in ("type", "space")
         }
@@ -582,7 +576,7 @@ class DensityTable(MeasureTable):
         """A density."""
         space = self.space.build("measure.space", law.told_dim())
         start = law.build("law", space.dim, folder)
-        return Density(space, start, **self.given())
+        return Density(space, start, **self.arguments())
 
 
 class FlowMapTable(MeasureTable):
@@ -605,7 +599,7 @@ class FlowMapTable(MeasureTable):
         """A flow map."""
         moving = law.build("law", None, folder)
         with located("measure", type(self).model_fields):
-            return FlowMap(moving, **self.given())
+            return FlowMap(moving, **self.arguments())
 
 
 class ParticlesTable(MeasureTable):
@@ -801,10 +795,8 @@ def tables_in(value: object, where: str = "") -> Iterator[tuple[str, Table]]:
 
 
 # tables that tell their types, which are the names of classes
-TYPES: dict[str, type[Table]] = {
-    **{table.made.__name__: table for table in (*_LAWS, *_SPACES, *_DYNAMICS.values())},
-    **{table.made.__name__: table for table in _MEASURES},
-}
+_TYPED: list[type[MadeTable | MeasureTable]] = [*_LAWS, *_SPACES, *_MEASURES, *_DYNAMICS.values()]
+TYPES: dict[str, type[Table]] = {table.made.__name__: table for table in _TYPED}
 
 
 def dotted(parts: Iterable[int | str]) -> str:

@@ -1,4 +1,4 @@
-"""What the command line prints about a run and about the machine."""
+"""The lines that the command line prints about a run and about the machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _MISSING = "_missing"
-_ROWS = 11  # about
+# a table has about so many rows
+_ROWS = 11
 # the width of a list, in characters
 _WIDTH = 80
 _LIBRARIES = (

@@ -218,7 +218,7 @@ class Explorer:
         raw["run"] |= {"n": raw["measure"]["n"]} if "n" in raw["measure"] else {}
         parts = ((key, first, *key.split(".")) for key, (_, first, *_) in CONTROLS.items())
         self.start = {key: raw[table].get(name, first) for key, first, table, name in parts}
-        self._given = raw
+        self._case_tables = raw
         # a slider has one number, and a schedule many: the case keeps it
         self._fixed = {key for key, value in self.start.items() if isinstance(value, dict)}
         self.start |= {key: CONTROLS[key][1] for key in self._fixed}
@@ -259,9 +259,9 @@ class Explorer:
         table = tables.TYPES[settings["dynamics.type"]]
         known = {f"dynamics.{name}" for name in (*table.model_fields, "betas")}
         unused |= {key for key in settings if key.startswith("dynamics.") and key not in known}
-        is_as_given = settings["dynamics.type"] == self.start["dynamics.type"]
-        unused |= self._fixed if is_as_given else {"dynamics.betas"}
-        has_count = "n" in self._given["measure"] or bumps
+        is_as_at_start = settings["dynamics.type"] == self.start["dynamics.type"]
+        unused |= self._fixed if is_as_at_start else {"dynamics.betas"}
+        has_count = "n" in self._case_tables["measure"] or bumps
         if kind == self.start["measure.type"] == "Particles" and not has_count:
             unused.add("run.n")
         used = [key for key in settings if key not in unused]
@@ -270,7 +270,7 @@ class Explorer:
         factor, changes = settings.pop("dynamics.betas"), dict[str, object]()
         if "dynamics.betas" in used and factor != 1:
             number("dynamics.betas", factor, low=0)
-            changes["dynamics"] = multiplied(self._given["dynamics"], factor)
+            changes["dynamics"] = multiplied(self._case_tables["dynamics"], factor)
         if changed:
             moved = [key for key in used if key.startswith(("dynamics.", "run.t_end"))]
             changes |= {key: settings[key] for key in moved if key in settings}
@@ -283,7 +283,7 @@ class Explorer:
         is_other = (dim, kind) != (at_start, self.start["measure.type"])
         if kind == "Particles":
             # tokens of any law have their dimension from it, and need a number where it has none
-            is_other = "law" in changes and "n" not in self._given["measure"]
+            is_other = "law" in changes and "n" not in self._case_tables["measure"]
         if is_other:
             changes["measure"] = measure_table(dim, kind)
         if kind == "Particles" and "run.n" in changed and "run.n" in used:

@@ -104,29 +104,29 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
     script, first = plotly_script(), sols[0]
     if len(sols) == 1:
         title, labels, saved = run_title(first), [""], first.t
-        paragraphs, missing, curves = [], [], curve_views(first)
+        paragraphs, missing, over_time = [], [], curve_views(first)
         stills = [plot.solution(first, panels=2)]
     else:
         compared, labels = compare(*sols), list(names)
         title, saved = " and ".join(labels), compared["t"].values
         paragraphs = [as_html(str(compared.attrs["verdict"]))]
         missing = text.missing_of_comparison(compared)
-        curves = comparison_views(compared, labels)
+        over_time = comparison_views(compared, labels)
         saves = _saves(sols)
         stills = [still(sol, 2, saves) for sol in sols]
         for figure, label, sol in zip(stills, labels, sols, strict=True):
             figure.suptitle(f"{label}: {run_title(sol)}", fontsize=NORMAL + 1)
         stills.append(plot.comparison(compared.assign_coords(run=labels)))
     times, measures = measure_views(sols, labels, saved)
-    curves = [*position_views(sols, labels, times), *curves]
-    ran = zip(labels, map(_outcome, sols), strict=True)
-    paragraphs += [(f"<b>{escape(name)}</b>: " if name else "") + told for name, told in ran]
+    over_time = [*position_views(sols, labels, times), *over_time]
+    for name, outcome in zip(labels, map(_outcome, sols), strict=True):
+        paragraphs.append(f"<b>{escape(name)}</b>: {outcome}" if name else outcome)
     checks_of_runs = [checks(sol) for sol in sols]
-    views = [*measures, *curves]
+    views = [*measures, *over_time]
     opening = float(first.t[instants(first, 3)[len(first.t) > 2]])
     start = int(np.abs(times - opening).argmin())
-    data = {"t": times.tolist(), "start": start, "views": [one.as_read() for one in views]}
-    notes = dict.fromkeys([*(note for one in views for note in one.notes), *missing])
+    data = {"t": times.tolist(), "start": start, "views": [view.as_read() for view in views]}
+    notes = dict.fromkeys([*(note for view in views for note in view.notes), *missing])
     all_checks = [check for some in checks_of_runs for check in some]
     return filled(
         "report/page.html",
@@ -141,7 +141,7 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
         state="good" if all(check.passed for check in all_checks) else "bad",
         measures="".join(_figure(view, "measure") for view in measures),
         notes="".join(f"<p>{escape(note)}</p>" for note in notes),
-        curves="".join(_figure(view, view.kind) for view in curves),
+        curves="".join(_figure(view, view.kind) for view in over_time),
         stills="".join(embedded(figure, f"Figure of {title}", _DPI) for figure in stills),
         runs="".join(map(_about, labels, sols, checks_of_runs)),
         # it may stand inside a script element
@@ -510,10 +510,8 @@ def _balance(sol: Solution, error: float) -> Check:
     names = with_role(sol.dataset, "share", "energy")
     allowed = _per_step(sol) * float(np.nanmax(np.abs(sol.dataset[names[0]].values)))
     symbol = sol.dataset[with_role(sol.dataset, "error")[0]].attrs["symbol"]
-    why = (
-        "The energy is computed from the measure, the work from the velocity. They may differ by "
-        "the tolerance of each step, in each of the two factors of the energy."
-    )
+    why = "The energy is computed from the measure, the work from the velocity. They may differ by "
+    why += "the tolerance of each step, in each of the two factors of the energy."
     of = f" / |{symbol}(δ)|" if with_role(sol.dataset, "share") else ""
     label = f"balance error |{symbol}(t) − {symbol}(0) − work|{of}"
     if "term_balance_error" in sol.dataset:

@@ -87,8 +87,8 @@ def page_of_layers(ds: xr.Dataset) -> str:
 
 def _tokens(ds: xr.Dataset) -> str:
     betas = ", ".join(f"{beta:.4g}" for beta in ds["beta"].values)
-    own = ds.attrs.get("model_beta")
-    of_model = f", of which {own:.4g} is that of the model" if own is not None else ""
+    model_beta = ds.attrs.get("model_beta")
+    of_model = "" if model_beta is None else f", of which {model_beta:.4g} is that of the model"
     return f"Energies and clusters are at β = {betas}{of_model}. Sinks: {sinks_in_words(ds)}."
 
 
@@ -196,9 +196,9 @@ def _heads(ds: xr.Dataset) -> str:
         count = f"a β describes {int(is_described.sum())} of {counted(is_described.size, 'head')}"
         tables.append(_folded(subset, f"{subset}: {count}", _table(head, cells)))
     about = (
-        f"β ± its standard error, clustered by row, with R². Where R² is below {LEAST_R2:g} no β "
-        "describes the head, and none is shown."
+        f"β ± its standard error, clustered by row, with R². Where R² is below {LEAST_R2:g} no β"
     )
+    about += " describes the head, and none is shown."
     return f'<section><h2>Effective β</h2><p class="notes">{about}</p>{"".join(tables)}</section>'
 
 
