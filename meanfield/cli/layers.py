@@ -15,7 +15,7 @@ from meanfield._checks import counted
 from meanfield.cli.runs import check_variable
 from meanfield.evolution import netcdf
 from meanfield.evolution.solution import other_versions, versions, versions_of
-from meanfield.trained import Claim, LayerStates, claims, measure_layers
+from meanfield.trained import LayerStates, claims, measure_layers
 
 LAYERS, LAYERS_VERSION = "meanfield-layers", 1
 # figures and summaries need these numbers over these axes; those of heads only with attention
@@ -154,14 +154,10 @@ def load_layers(path: str | os.PathLike[str]) -> xr.Dataset:
         return ds
 
 
-def told(claim: Claim) -> str:
-    """A claim in a line: its verdict, and the finding."""
-    return f"{claim.name}, {claim.subset}: {claim.verdict}. {claim.sentence}"
-
-
 def lines_of(ds: xr.Dataset) -> list[str]:
-    """A line for each claim, for the heads, the sinks, and each finding of the reader."""
-    return [*map(told, claims(ds)), f"sinks: {sinks_in_words(ds)}", *map(str, ds["finding"].values)]
+    """A line for each claim, for the sinks, and for each finding of the reader."""
+    verdicts = [f"{c.name}, {c.subset}: {c.verdict}. {c.sentence}" for c in claims(ds)]
+    return [*verdicts, f"sinks: {sinks_in_words(ds)}", *map(str, ds["finding"].values)]
 
 
 def sinks_in_words(ds: xr.Dataset) -> str:

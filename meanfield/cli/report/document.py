@@ -204,8 +204,7 @@ def measure_views(
     saved = saved[thinned(len(saved), _MOST_TIMES)]
     chosen = [np.abs(sol.t - saved[:, None]).argmin(axis=1) for sol in sols]
     measures = [[sol.measures[i] for i in kept] for sol, kept in zip(sols, chosen, strict=True)]
-    axes = (some[0].axis for some in measures if some[0].axis is not None)
-    axis = next(axes, None)
+    axis = next((some[0].axis for some in measures if some[0].axis is not None), None)
     together = shared or look(list(chain(*measures)), _saves(sols), axis=axis)
     seen_from = measures[0][len(measures[0]) // 2]
     pictures = [view_of(some, together, axis) for some in measures]
@@ -217,10 +216,9 @@ def measure_views(
         data, layout, drawn, said = picture
         if "scene" in layout:
             layout["scene"]["camera"]["eye"] = eye(seen_from)
-        means = np.array([np.linalg.norm(some[i].mean()) for i in fit])
+        numbers = {"length of the mean": np.array([np.linalg.norm(some[i].mean()) for i in fit])}
         if len(sols) > 1:
             layout["title"] = {"text": label, "x": 0.02, "y": 0.98, "yanchor": "top"}
-        numbers = {"length of the mean": means}
         title, name = f"{label} measure".strip(), f"measure{len(views)}"
         if len(fit) < len(sol.t):
             few = f"The slider has {len(fit)} of {len(sol.t)} saved times"

@@ -195,10 +195,8 @@ def _heads(ds: xr.Dataset) -> str:
         is_described = part["r2"].values >= LEAST_R2
         count = f"a β describes {int(is_described.sum())} of {counted(is_described.size, 'head')}"
         tables.append(_folded(subset, f"{subset}: {count}", _table(head, cells)))
-    about = (
-        f"β ± its standard error, clustered by row, with R². Where R² is below {LEAST_R2:g} no β"
-    )
-    about += " describes the head, and none is shown."
+    about = f"β ± its standard error, clustered by row, with R². Where R² is below {LEAST_R2:g}"
+    about += " no β describes the head, and none is shown."
     return f'<section><h2>Effective β</h2><p class="notes">{about}</p>{"".join(tables)}</section>'
 
 
