@@ -718,10 +718,8 @@ def _curves(least: list[Extremiser], matrices: Array, beta: float) -> xr.Dataset
     """Densities, potentials and coefficients on the circle."""
     angles = np.linspace(0.0, 2.0 * np.pi, _ANGLES)
     points = circle_points(angles)
-    densities = [
-        extremiser.measure if isinstance(extremiser.measure, Density) else None
-        for extremiser in least
-    ]
+    measures = [extremiser.measure for extremiser in least]
+    densities = [mu if isinstance(mu, Density) else None for mu in measures]
     last = max((mu.space.kmax for mu in densities if mu is not None), default=0)
     values = np.full((len(least), _ANGLES), np.nan)
     modes = np.full((len(least), last + 1), np.nan + 0j)
@@ -735,7 +733,7 @@ def _curves(least: list[Extremiser], matrices: Array, beta: float) -> xr.Dataset
         return [np.exp(mu.log_moment(beta * points @ matrix)[0]) for mu, matrix in pairs]
 
     flat = potentials([Density(Circle(8), Uniform(2))] * len(least))
-    least_potentials = potentials([extremiser.measure for extremiser in least])
+    least_potentials = potentials(measures)
     over, over_degrees = ("index", "angle"), ("index", "degree")
     columns = {
         "density": (over, values, {"long_name": "density of least energy"}),

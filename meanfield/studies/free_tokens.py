@@ -143,11 +143,8 @@ def evolve_free(
     rtol, atol = number("rtol", rtol, low=3e-14, high=1e-2), number("atol", atol, above=0)
     run = _solve(start, times, scores, attention, tie, rtol, atol)
     if run.status != "finished":
-        warnings.warn(
-            f"the tokens came to t = {run.t[-1]:.6g} of {t_end:g}: {run.status}",
-            UnfinishedWarning,
-            stacklevel=2,
-        )
+        text = f"the tokens came to t = {run.t[-1]:.6g} of {t_end:g}: {run.status}"
+        warnings.warn(text, UnfinishedWarning, stacklevel=2)
     return run
 
 

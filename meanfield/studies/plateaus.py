@@ -93,10 +93,10 @@ def metastability(
     (4, 4)
     """
     runs: list[Isotropic] = several("dynamics", dynamics)
-    for run_dynamics in runs:
-        check_attention(run_dynamics, is_balanced=False, attracts=True, has_noise=False)
-        if run_dynamics.beta <= 0.0:
-            raise ValueError(f"dynamics must have beta > 0, got {shown(run_dynamics)}")
+    for each in runs:
+        check_attention(each, is_balanced=False, attracts=True, has_noise=False)
+        if each.beta <= 0.0:
+            raise ValueError(f"dynamics must have beta > 0, got {shown(each)}")
     if law is not None and (not isinstance(law, Law) or law.dim != 2):
         raise ValueError(f"law must be one on the circle, got {shown(law)}")
     amplitude = number("amplitude", amplitude, above=0, high=0.1)
@@ -104,10 +104,7 @@ def metastability(
     t_start = number("t_start", t_start, above=0)
     ticks = np.geomspace(t_start, number("t_end", t_end, above=t_start), count)
     rng = generator("rng", rng)
-    tasks = [
-        (run_dynamics, law or _near_uniform(run_dynamics, amplitude, rng), ticks, radius)
-        for run_dynamics in runs
-    ]
+    tasks = [(each, law or _near_uniform(each, amplitude, rng), ticks, radius) for each in runs]
     results = run_tasks(executor, _run, tasks, "metastability", progress, workers)
     ends = ([table[name].item() for table in results] for name in ("status", "message"))
     warn_unfinished(*ends)
@@ -116,8 +113,8 @@ def metastability(
     about = {"long_name": "time over that of growth", "comment": "t in units of 1/max γ_k"}
     return ds.drop_vars(["message", *ds.sizes], errors="ignore").assign_coords(
         t=("t", ticks, about),
-        beta=("run", np.array([run_dynamics.beta for run_dynamics in runs])),
-        dynamics=("run", np.array([run_dynamics.name for run_dynamics in runs])),
+        beta=("run", np.array([each.beta for each in runs])),
+        dynamics=("run", np.array([each.name for each in runs])),
     )
 
 

@@ -29,7 +29,7 @@ from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplici
 from meanfield.spaces.geometry import circle_points
 from meanfield.studies.executors import labelled, pad, run_tasks, spawn_seeds
 from meanfield.theory import growth_rates
-from meanfield.typing import Array, ArrayLike, Rng
+from meanfield.typing import Array, ArrayLike, Integers, Rng
 
 PARTS = ("coefficients", "identity", "search", "flows")
 FAULT = "a fault of this package or its libraries, not of the proposition"
@@ -161,16 +161,13 @@ def proposition_3_4(
     )
     results = run_tasks(executor, examine, tasks, "proposition 3.4", progress, workers)
     rows = [results[i : i + len(chosen)] for i in range(0, len(results), len(chosen))]
+    each_beta = [
+        xr.merge([evidence.data for evidence in row], join="outer", compat="no_conflicts")
+        for row in rows
+    ]
+    over_beta = xr.DataArray(betas, dims="beta", name="beta")
     ds: xr.Dataset = xr.concat(
-        [
-            xr.merge([evidence.data for evidence in row], join="outer", compat="no_conflicts")
-            for row in rows
-        ],
-        xr.DataArray(betas, dims="beta", name="beta"),
-        data_vars="all",
-        coords="minimal",
-        compat="override",
-        join="outer",
+        each_beta, over_beta, data_vars="all", coords="minimal", compat="override", join="outer"
     )
     ds["status"] = ("beta", "part"), [[evidence.status for evidence in row] for row in rows]
     ds["finding"] = ("beta", "part"), [[evidence.finding for evidence in row] for row in rows]
@@ -561,17 +558,19 @@ def prove(energy: PairEnergy, interval: tuple[float, float], kmax: int) -> Evide
         f"{'' if low == high else ' at the lower end, from where Λ_k grows'}, k > {kmax} by "
         f"0 < Λ_(k+1)/Λ_k < β/(2k+d); at β = {beta:g} Λ_k is right to {worst:.1e}"
     )
-    data = xr.Dataset(
-        {
-            "log_eigenvalue": ("degree", logs),
-            "log_eigenvalue_lower": ("degree", lower),
-            "log_eigenvalue_upper": ("degree", upper),
-            "share_of_degree": ("degree", energy.weights[: kmax + 1]),
-            "evaluation_error": ("degree", errors),
-        },
-        coords={"degree": np.arange(kmax + 1)},
-    )
-    return Evidence(PROVED, finding, data, note=note)
+    columns = {
+        "log_eigenvalue": logs,
+        "log_eigenvalue_lower": lower,
+        "log_eigenvalue_upper": upper,
+        "share_of_degree": energy.weights[: kmax + 1],
+        "evaluation_error": errors,
+    }
+    return Evidence(PROVED, finding, _over("degree", np.arange(kmax + 1), columns), note=note)
+
+
+def _over(axis: str, labels: Sequence[str] | Integers, columns: dict[str, Array]) -> xr.Dataset:
+    """Arrays over one axis with its labels."""
+    return xr.Dataset({name: (axis, values) for name, values in columns.items()}, {axis: labels})
 
 
 def refute(energy: PairEnergy) -> Evidence:
@@ -615,14 +614,12 @@ def refute(energy: PairEnergy) -> Evidence:
             f"(δ_x + δ_y)/2 with <x, y> = {cosines[least]:g} has E > E(δ): "
             f"(E - E(δ))/U = {-0.5 * defects[least]:.6g}, right to {energy.error:.1g}"
         )
-    data = xr.Dataset(
-        {
-            "eigenvalue": ("degree", energy.values),
-            "eigenvalue_rounding": ("degree", energy.errors),
-            "share_of_degree": ("degree", energy.weights),
-        },
-        coords={"degree": np.arange(kmax + 1)},
-    )
+    columns = {
+        "eigenvalue": energy.values,
+        "eigenvalue_rounding": energy.errors,
+        "share_of_degree": energy.weights,
+    }
+    data = _over("degree", np.arange(kmax + 1), columns)
     return Evidence(FAILS if witnesses else OPEN, finding, data, witness="; ".join(witnesses))
 
 
@@ -709,14 +706,8 @@ def identity(energy: PairEnergy, rng: np.random.Generator) -> Evidence:
     finding = (
         f"E - E(σ) = Σ Λ_k |mu_k|²/2β against the double integral, relative to E: {errors_text}"
     )
-    data = xr.Dataset(
-        {
-            "energy_ratio": ("measure", left),
-            "energy_ratio_by_degrees": ("measure", right),
-            "identity_error": ("measure", errors),
-        },
-        coords={"measure": [*rows]},
-    )
+    columns = {"energy_ratio": left, "energy_ratio_by_degrees": right, "identity_error": errors}
+    data = _over("measure", [*rows], columns)
     return Evidence(DIFFERS if (errors > allowed).any() else HOLDS, finding, data)
 
 
@@ -935,13 +926,8 @@ def _down(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     t, stage = 0.0, min(_LONGEST, _LIFETIMES / slowest)
     times, gaps = [np.zeros(1)], [np.array([_above_uniform(measure, beta)])]
     while unit * gaps[-1][-1] > 0.3 * ARRIVED and t < _LONGEST:
-        solution = solve(
-            measure,
-            SA(beta, sign=-1),
-            stage,
-            np.geomspace(1e-2, 1.0, _SAVES) * stage,
-            on_unresolved="stop",
-        )
+        saves = np.geomspace(1e-2, 1.0, _SAVES) * stage
+        solution = solve(measure, SA(beta, sign=-1), stage, saves, on_unresolved="stop")
         measure = solution.final
         times.append(t + solution.t[1:])
         gaps.append(np.array([_above_uniform(density, beta) for density in solution.measures[1:]]))

@@ -522,10 +522,8 @@ def _orthonormal(nodes: Array, masses: Array, count: int) -> tuple[Array, Array]
         # three terms would do, but for rounding
         for _ in range(2):
             shares = values[:j] @ (masses * new)
-            new, new_derivative = (
-                new - shares @ values[:j],
-                new_derivative - shares @ derivatives[:j],
-            )
+            new = new - shares @ values[:j]
+            new_derivative = new_derivative - shares @ derivatives[:j]
         size = float(np.sqrt(masses @ new**2))
         values[j], derivatives[j] = new / size, new_derivative / size
     return values[1:].T, (derivatives[1:] * sines).T
@@ -778,18 +776,15 @@ def stationary_states(
     until = _checks.number("until", until)
     if not 0.01 <= until < 1.0:
         raise ValueError(f"until must be in [0.01, 1), got {until:g}")
-    runs = [
-        _checked(dynamics_of_run, dim, kmax)
-        for dynamics_of_run in _checks.several("dynamics", dynamics)
-    ]
-    if len({dynamics_of_run.normalised for dynamics_of_run in runs}) > 1:
+    runs = [_checked(each, dim, kmax) for each in _checks.several("dynamics", dynamics)]
+    if len({each.normalised for each in runs}) > 1:
         raise ValueError(f"dynamics must be all SA or all USA, got {_checks.shown(runs)}")
     ways = [
         (degree, direction)
         for degree in range(1, kmax + 1)
         for direction in ((1, -1) if degree % 2 == 0 and dim > 2 else (1,))
     ]
-    tasks = [(dynamics_of_run, *way) for dynamics_of_run in runs for way in ways]
+    tasks = [(each, *way) for each in runs for way in ways]
     branch = partial(_branch, dim=dim, until=until)
     tables = run_tasks(executor, branch, tasks, "stationary states", progress, workers)
     return dataset(tables, runs, ways, dim)

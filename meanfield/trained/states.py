@@ -487,9 +487,7 @@ class LayerStates:
                 continue
             scores = matrices.head_scores(matrices.inputs(before, norm))
             heads = (
-                self.heads_at(layer)
-                if is_given
-                else (softmax(head_scores, allowed) for head_scores in scores)
+                self.heads_at(layer) if is_given else (softmax(head, allowed) for head in scores)
             )
             gap = compare_residual(before, after, heads, matrices, norm)
             numbers[1:3, layer] = gap.errors, gap.rounding

@@ -149,10 +149,8 @@ def synthetic_layers(
     >>> layers.attention_at(0)[0, 0].round(3)  # e/(e + 1) and 1/(e + 1)
     array([0.731, 0.269])
     """
-    points, n_layers = (
-        _checks.unit_rows("start", start),
-        _checks.integer("n_layers", n_layers, low=1),
-    )
+    points = _checks.unit_rows("start", start)
+    n_layers = _checks.integer("n_layers", n_layers, low=1)
     n, dim = points.shape
     betas = np.array([_checks.number("beta", each) for each in _checks.several("beta", beta)])
     step, noise = _checks.number("step", step, above=0), _checks.number("noise", noise, low=0)
