@@ -137,7 +137,7 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
     laplacian = k * (k + dim - 2.0)
     check_dim(known, dim)
     if known.pair_kernel.growth is not None:
-        quotients = _over_beta(known, dim, kmax)
+        quotients = _divide_by_beta(known, dim, kmax)
     else:
         series = known.pair_kernel.series(dim, kmax)
         quotients = series.primitive.real / (series.potential[0] if known.normalised else 1.0)
@@ -162,7 +162,7 @@ def _with_kernel(dynamics: object) -> Dynamics:
     return known
 
 
-def _over_beta(dynamics: Dynamics, dim: int, kmax: int) -> Array:
+def _divide_by_beta(dynamics: Dynamics, dim: int, kmax: int) -> Array:
     """Λ_k/β [/ Λ_0, / (Λ_0 + Λ_k)] for k = 0 … kmax, 0 for k = 0.
 
     Λ_k(β, d)/β = Λ_{k-1}(β, d+2)/d, which loses nothing where β is small.

@@ -147,8 +147,7 @@ def _changes(norm: Norm, matrices: LayerMatrices) -> Iterator[Change]:
             changes = {"kind": kind, "position": "before"}
             yield Change("norm", f"{text} before attention", of_norm=changes)
     if matrices.gain is not None:
-        plain = {"gain": None, "shift": None}
-        yield Change("gain", "no gains of the norm", of_matrices=plain)
+        yield Change("gain", "no gains of the norm", of_matrices={"gain": None, "shift": None})
         yield Change("gain", "gains 1 + gain", of_matrices={"gain": 1.0 + matrices.gain})
     if matrices.query_bias is not None or matrices.key_bias is not None:
         plain = {"query_bias": None, "key_bias": None}
