@@ -99,8 +99,8 @@ BROAD = (
     Fault(
         "half of the noise",
         "meanfield/evolution/density_system.py",
-        "decay=np.append(dynamics.noise * laplacian",
-        "decay=np.append(0.5 * dynamics.noise * laplacian",
+        "decay = np.append(dynamics.noise * laplacian",
+        "decay = np.append(0.5 * dynamics.noise * laplacian",
         (
             "tests/equations/test_density.py::test_heat_flow_alone",
             GROWTH,

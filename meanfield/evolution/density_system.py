@@ -209,14 +209,11 @@ class NoisyDensitySystem(DensitySystem):
         degrees, first = np.unique(space.degrees, return_index=True)
         laplacian = space.laplacian[first]
         entries = len(self.equation.initial_state) // len(space.degrees)
-        self.integrator = partial(
-            ExponentialSteps,
-            # the last rate is that of the work, which does not decay
-            decay=np.append(dynamics.noise * laplacian, 0.0),
-            which=np.append(
-                np.repeat(space.degrees, entries), np.full(len(self.works), len(degrees))
-            ),
-        )
+        # the last rate is that of the work, which does not decay
+        decay = np.append(dynamics.noise * laplacian, 0.0)
+        works = np.full(len(self.works), len(degrees))
+        which = np.append(np.repeat(space.degrees, entries), works)
+        self.integrator = partial(ExponentialSteps, decay=decay, which=which)
         self._lost = dynamics.noise * laplacian
         kernels = [energy.kernel for _, energy in self._energies]
         self._has_series = None not in kernels

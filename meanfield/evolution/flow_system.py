@@ -114,9 +114,8 @@ class LineSystem(System[LineFlowMap]):
         if dynamics.reach > _LARGE_REACH:
             _log.info("tables of the kernel for a reach of %g", dynamics.reach)
         # a layer that can't be run is refused before any work starts
-        self._field = fields_of_layers(
-            dynamics, partial(field_on_line, dynamics, flow.dim, flow.axis)
-        )
+        make = partial(field_on_line, dynamics, flow.dim, flow.axis)
+        self._field = fields_of_layers(dynamics, make)
         if not dynamics.is_smooth:
             flow = flow.moved_to(tol=max(flow.tol, _KINKS_ON_LINE))
         self._reach = REACH / max(1.0, dynamics.reach)
@@ -190,15 +189,10 @@ class LineSystem(System[LineFlowMap]):
     def finished(self) -> tuple[Status, str]:
         """How the run ended: clustered if all mass is one atom at rest."""
         flow = self.equation.flow
-        if (
-            self.dynamics.is_isotropic
-            and len(flow.atom_angles) == 1
-            and (flow.owners != FREE).all()
-        ):
-            return (
-                "clustered",
-                f"clustered at t = {self.t:g} after {self.steps} steps: all mass is one atom",
-            )
+        is_one_atom = len(flow.atom_angles) == 1 and (flow.owners != FREE).all()
+        if self.dynamics.is_isotropic and is_one_atom:
+            after = f"at t = {self.t:g} after {self.steps} steps"
+            return "clustered", f"clustered {after}: all mass is one atom"
         return super().finished()
 
     def numbers(self, flow: LineFlowMap) -> dict[str, float]:

@@ -100,11 +100,14 @@ def _compare(file: BinaryIO, length: int, expected: bytes) -> None:
     while length > 0 and (part := file.read(min(_CHUNK, length))):
         digest.update(part)
         length -= len(part)
-    if digest.digest() != expected:
-        raise ValueError(
-            f"it was damaged or changed: its checksum must be {digest.hexdigest():.8}…, got "
-            f"{expected.hex():.8}…"
-        )
+    compare_digests(digest.hexdigest(), expected.hex())
+
+
+def compare_digests(digest: str, known: object) -> None:
+    """Refuse a file whose digest is not the known one."""
+    if digest != known:
+        got = f"{digest:.8}…, got {known!s:.8}…"
+        raise ValueError(f"it was damaged or changed: its checksum must be {got}")
 
 
 def _end_of_hdf5(start: bytes) -> int | None:
@@ -158,26 +161,17 @@ class Contents:
         from xarray.conventions import encode_dataset_coordinates
 
         variables, attrs = encode_dataset_coordinates(given)
-        named = variables.items()
-        kept = {
-            str(name): Variable(variable.dims, variable.values, variable.attrs)
-            for name, variable in named
-        }
+        kept = {str(n): Variable(v.dims, v.values, v.attrs) for n, v in variables.items()}
         return cls(kept, dict(attrs))
 
     def dataset(self) -> xr.Dataset:
         """The dataset, all in memory."""
         import xarray as xr
 
-        read = {
-            n: (variable.dims, variable.values[...], variable.attrs)
-            for n, variable in self.variables.items()
-        }
+        read = {n: (v.dims, v.values[...], v.attrs) for n, v in self.variables.items()}
         dataset = xr.Dataset(read, attrs=self.attrs)
-        if any(
-            "coordinates" in about
-            for about in (self.attrs, *(variable[2] for variable in read.values()))
-        ):
+        notes = self.attrs, *(variable.attrs for variable in self.variables.values())
+        if any("coordinates" in about for about in notes):
             dataset = xr.decode_cf(dataset, decode_times=False, mask_and_scale=False)
         return dataset
 
@@ -193,11 +187,9 @@ class Contents:
         """
         sizes: dict[str, int] = {}
         for name, (dims, values, _) in self.variables.items():
-            for dim, size in zip(dims, values.shape, strict=True):
-                if sizes.setdefault(dim, size) != size:
-                    raise ValueError(
-                        f"{name} must have {sizes[dim]} values along {dim}, got {size}"
-                    )
+            for dim, n in zip(dims, values.shape, strict=True):
+                if sizes.setdefault(dim, n) != n:
+                    raise ValueError(f"{name} must have {sizes[dim]} values along {dim}, got {n}")
         for name in (*self.variables, *sizes):
             if not is_name(name):
                 raise ValueError(f"variables and dimensions must not have names as {name!r}")

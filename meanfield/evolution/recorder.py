@@ -200,9 +200,8 @@ class Recorder:
             if name in _OF_TERMS:
                 each = zip(value, self._log_units, strict=True)
                 numbers[name] = np.array([multiplied_out(number, u) for number, u in each])
-                self._overflowed |= {
-                    _column(name, i) for i, number in enumerate(numbers[name]) if np.isinf(number)
-                }
+                overflowed = np.flatnonzero(np.isinf(numbers[name]))
+                self._overflowed |= {_column(name, i) for i in overflowed.tolist()}
                 continue
             numbers[name] = multiplied_out(value, self._log_unit) if name in _IN_UNIT else value
             if np.isinf(numbers[name]) and np.isfinite(value) and name in _IN_UNIT:
@@ -237,15 +236,12 @@ class Recorder:
         Both are made of shares, which do not overflow.
         """
         parts = list(zip(energy.parts, self._log_units, strict=True))
-        shares, gains = (
-            np.array(
-                [
-                    part.relative(value, u) / abs(factor)
-                    for ((factor, part), u), value in zip(parts, row[name], strict=True)
-                ]
-            )
-            for name in ("term_energy", "term_work")
-        )
+
+        def shares_of(values: Array) -> Array:
+            each = zip(parts, values, strict=True)
+            return np.array([part.relative(v, u) / abs(factor) for ((factor, part), u), v in each])
+
+        shares, gains = shares_of(row["term_energy"]), shares_of(row["term_work"])
         known = (r["term_energy_share"] for r in self._rows if "term_energy_share" in r)
         first = next((share for share in known if np.isfinite(share).all()), shares)
         has_size = [part.has_size for (_, part), _ in parts]
@@ -275,17 +271,14 @@ class Recorder:
     def restore(self, saved: Solution, saves: int, numbers: Stored) -> None:
         """Take over what another run had kept at its first saves."""
         columns = {
-            name: list(variable.values[:saves])
-            if TERM in variable.dims
-            else variable.values[:saves].tolist()
-            for name, variable in Contents.of(saved.numbers).variables.items()
-            if variable.dims in (("t",), ("t", TERM))
+            name: list(v.values[:saves]) if TERM in v.dims else v.values[:saves].tolist()
+            for name, v in Contents.of(saved.numbers).variables.items()
+            if v.dims in (("t",), ("t", TERM))
         }
         columns["t"] = saved.t[:saves].tolist()
         self.measures = list(saved.measures[:saves])
-        self._rows = [
-            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-        ]
+        rows = zip(*columns.values(), strict=True)
+        self._rows = [dict(zip(columns, row, strict=True)) for row in rows]
         for name in {"energy", "term_energy_share"} & {*columns}:
             for value in columns[name]:
                 self._largest(name, value)
@@ -316,9 +309,8 @@ class Recorder:
                 columns["collapse_energy"] = np.array(gaps)
             for name, column in columns.items():
                 variables[name] = Variable((arrays.COLLAPSE,), column, about[name])
-        variables["t"] = Variable(
-            ("t",), np.array([row["t"] for row in rows]), arrays.TIME | {"role": "time"}
-        )
+        times = np.array([row["t"] for row in rows])
+        variables["t"] = Variable(("t",), times, arrays.TIME | {"role": "time"})
         attrs: dict[str, float] = {}
         if self.hand_over is not None:
             t, gap = self.hand_over
@@ -403,11 +395,7 @@ def _rate_of(energy: Energy) -> str:
 
 def with_role(data: Contents | xr.Dataset, *roles: str) -> list[str]:
     """The variables over t that have one of these roles, those of the first role first."""
-    over_t = [
-        (str(name), variable.attrs)
-        for name, variable in data.variables.items()
-        if variable.dims == ("t",)
-    ]
+    over_t = [(str(name), v.attrs) for name, v in data.variables.items() if v.dims == ("t",)]
     return [name for role in roles for name, about in over_t if about.get("role") == role]
 
 

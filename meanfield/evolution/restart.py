@@ -222,15 +222,8 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
     times = real_array("times", resumption.times, 1)
     if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
         raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
-    return Plan(
-        dynamics=saved.dynamics,
-        times=times,
-        settings=settings.checked(numbers),
-        monitors=monitors,
-        energy=saved.energy,
-        case=saved.case,
-        about=settings.checked_about(numbers.get("about")),
-    )
+    chosen, about = settings.checked(numbers), settings.checked_about(numbers.get("about"))
+    return Plan(saved.dynamics, times, chosen, monitors, saved.energy, saved.case, about)
 
 
 def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -> Run:
@@ -327,11 +320,9 @@ def _on_mesh(plan: Plan, sol: Solution, flow: SphereFlowMap, save: int) -> AnySy
     if save > 0:
         history, now = sol.history, float(sol.t[save])
         edges = [] if history is None else history.edges
-        numbers = {name: getattr(system, name) for name in system.kept} | {
-            "layer": system.dynamics.layer_number(now),
-            "remembered": int(np.searchsorted(edges, now, side="right")) - 1,
-            "t": now,
-            "since": now,
-        }
+        layer = system.dynamics.layer_number(now)
+        remembered = int(np.searchsorted(edges, now, side="right")) - 1
+        numbers = {name: getattr(system, name) for name in system.kept}
+        numbers |= {"t": now, "since": now, "layer": layer, "remembered": remembered}
         system.restore(flow, history, numbers)
     return system

@@ -213,10 +213,8 @@ def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
     if density.natural_frequencies is not None:
         raise ValueError(f"on_unresolved must be 'stop' for {shown(density)}, got {FLOW_MAP!r}")
     if dynamics.noise > 0.0:
-        raise ValueError(
-            f"on_unresolved must be 'stop' with noise, got {FLOW_MAP!r} and noise = "
-            f"{dynamics.noise:g}"
-        )
+        got = f"{FLOW_MAP!r} and noise = {dynamics.noise:g}"
+        raise ValueError(f"on_unresolved must be 'stop' with noise, got {got}")
 
 
 def _check_kind(dynamics: object) -> None:

@@ -356,9 +356,7 @@ class Solution(ShownRun, Generic[M_co]):
         for row, t in zip(values, self.t, strict=True):
             for part in blocks(len(points), 1):
                 row[part] = self.pdf(points[part], t)
-        values = values.reshape(
-            -1, *(coordinate.values.size for coordinate in coordinates.values())
-        )
+        values = values.reshape(-1, *(each.values.size for each in coordinates.values()))
         attributes = {name: self.attributes()[name] for name in _OF_GRID}
         dataset = self.dataset.assign_attrs(attributes).assign_coords(coordinates)
         dataset["density"] = ("t", *coordinates), values, gridded.DENSITY
@@ -520,11 +518,8 @@ def _from_file(stored: Contents) -> Solution:
     dynamics, energy = arrays.read_dynamics(stored)
     stored.check_numbers()
     beside = arrays.names_beside_numbers(stored)
-    kept = {
-        name: variable._replace(values=variable.values[...])
-        for name, variable in stored.variables.items()
-        if name not in beside
-    }
+    numbers = ((n, v) for n, v in stored.variables.items() if n not in beside)
+    kept = {name: variable._replace(values=variable.values[...]) for name, variable in numbers}
     for name, (dims, _, notes) in kept.items():
         for key, word in notes.items():
             if key in _WORDS_OF_NUMBERS and not isinstance(word, str):
@@ -551,12 +546,7 @@ def _from_file(stored: Contents) -> Solution:
         resumption=arrays.read_resumption(stored),
         versions=versions_of(about),
     )
-    checksum = stored.checksum()
-    if about.get("checksum") != checksum:
-        raise ValueError(
-            f"it was damaged or changed: its checksum must be {checksum:.8}…, got "
-            f"{about.get('checksum')!s:.8}…"
-        )
+    netcdf.compare_digests(stored.checksum(), about.get("checksum"))
     ours = {*solution.attributes(), *solution.records().attrs, "checksum"}
     attrs = {
         name: value.item() if isinstance(value, np.generic) else value

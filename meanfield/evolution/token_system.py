@@ -172,16 +172,9 @@ class TokenSystem(System[Particles]):
     def _stepper(self, start: float, end: float) -> Stepper:
         if not (self._has_flow and self.settings.rtol >= _LOOSE):
             return super()._stepper(start, end)
-        first, tolerance = min(self.step_size, end - start), self.settings.rtol + self.settings.atol
-        return FlowSteps(
-            self._pull,
-            self._flow,
-            start,
-            self.state,
-            end,
-            first_step=first or None,
-            tolerance=tolerance,
-        )
+        first, tol = min(self.step_size, end - start), self.settings.rtol + self.settings.atol
+        flow = self._pull, self._flow
+        return FlowSteps(*flow, start, self.state, end, first_step=first or None, tolerance=tol)
 
     @property
     def _has_flow(self) -> bool:
