@@ -504,9 +504,14 @@ def _sphere_history(arrays: dict[str, Numbers]) -> History:
 
 
 _SIZE = Column("size", "t", "space.size", SIZE_NAME, {"comment": SIZE_COMMENT}, _SIZES)
-_COUNT = Column(
-    *("count", "t", "weights.size", "number of points"), {"sample_dimension": "point"}, _COUNTS
-)
+
+
+def _count(name: str, key: str, things: str, dim: str) -> Column:
+    """The lengths of a ragged dimension at each time."""
+    return Column(name, "t", key, f"number of {things}", {"sample_dimension": dim}, _COUNTS)
+
+
+_COUNT = _count("count", "weights.size", "points", "point")
 _POINTS = Column("points", "point axis", "points", "points on the unit sphere")
 _WEIGHTS = Column("weights", "point", "weights", "masses of the points")
 _LOG_DENSITY = Column(
@@ -570,10 +575,7 @@ _LINE_FLOW_MAP = Form(
         Column("angle", "point", "angles", "angle of each point", _ANGLE),
         Column("expansion", "point", "expansion", "∫ div X dt of each point"),
         Column("panel_edges", "panel side", "edges", "panels of labels", _ANGLE),
-        Column(
-            *("atom_count", "t", "atom_angles.size", "number of atoms"),
-            *({"sample_dimension": "held"}, _COUNTS),
-        ),
+        _count("atom_count", "atom_angles.size", "atoms", "held"),
         Column("atom_angle", "held", "atom_angles", "angle of each atom", _ANGLE),
     ),
     _line_flow_maps,
@@ -814,8 +816,8 @@ def _read_record(name: str, stored: Contents) -> Any:
 
 def dynamics_record(dynamics: AnyDynamics, energy: AnyDynamics | None) -> Contents:
     """The record of the dynamics, and of the one whose energy is followed, if there is one."""
-    found = _record_contents("dynamics", _record(dynamics))
-    return found if energy is None else found | _record_contents("energy", _record(energy))
+    contents = _record_contents("dynamics", _record(dynamics))
+    return contents if energy is None else contents | _record_contents("energy", _record(energy))
 
 
 def _record(dynamics: AnyDynamics) -> dict[str, object]:
@@ -881,10 +883,10 @@ class Resumption:
 
     def contents(self) -> Contents:
         """The numbers as an attribute of a file, and the times as a variable."""
-        found = _record_contents(_RESUMPTION, self.numbers)
+        contents = _record_contents(_RESUMPTION, self.numbers)
         dims = tuple(f"{_TIMES}_{i}" for i in range(self.times.ndim))
-        found.variables[_TIMES] = Variable(dims, self.times)
-        return found
+        contents.variables[_TIMES] = Variable(dims, self.times)
+        return contents
 
 
 def read_resumption(stored: Contents) -> Resumption | None:

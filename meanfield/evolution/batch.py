@@ -95,9 +95,9 @@ def evolve_batch(
         )
     rtol = number("rtol", rtol, low=LEAST_RTOL, high=1e-2)
     atol = number("atol", atol, above=0)
-    for name, given in {"observe": observe, "settled": settled}.items():
-        if given is not None and not callable(given):
-            raise ValueError(f"{name} must be callable, got {shown(given)}")
+    for name, function in {"observe": observe, "settled": settled}.items():
+        if function is not None and not callable(function):
+            raise ValueError(f"{name} must be callable, got {shown(function)}")
     count, n, dim = starts.shape
     is_gram = isinstance(batch_tendency(starts[:1], dynamics, form), GramBatch)
     size = max(1, _CHUNK // (n * (n if is_gram else max(n, dim))))

@@ -66,8 +66,8 @@ class Checkpoint:
         # flow maps keep theirs by themselves
         first = (run.recorder.measures or [run.system.measure()])[0]
         law = _law(first) if isinstance(first, Density) else None
-        told = {"law": None if law is None else law_record(law)}
-        return Resumption(self._latest.numbers | told, self._latest.times)
+        record = {"law": None if law is None else law_record(law)}
+        return Resumption(self._latest.numbers | record, self._latest.times)
 
     def keep(self, run: Run) -> None:
         """Remember the save that a run is at, and write it unless that was done just now."""

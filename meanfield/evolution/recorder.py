@@ -218,16 +218,16 @@ class Recorder:
             numbers["balance_error"] = self._balance_error(numbers, row, level, energy)
         return numbers | self._balance_of_terms(row, energy) if "term_energy" in row else numbers
 
-    def _balance_error(self, told: Row, row: Row, level: str, energy: Energy) -> float:
+    def _balance_error(self, numbers: Row, row: Row, level: str, energy: Energy) -> float:
         """(E(t) - E(0) - work)/|E(δ)|, of what varies in time over the largest E(δ) of the run."""
         name, sign = level, float(np.copysign(1.0, energy.dirac))
         if "energy_share" in row:
             name, sign = "energy", energy.relative(1.0, 0.0)
         known = (r[name] for r in self._rows if np.isfinite(r.get(name, np.nan)))
-        value = told.get(name, np.inf)
+        value = numbers.get(name, np.inf)
         gained = sign * (value - next(known, value))
         error = gained - energy.relative(row["work"], self._log_unit)
-        size = 1.0 if energy.has_size else self._largest("energy", told["energy"])
+        size = 1.0 if energy.has_size else self._largest("energy", numbers["energy"])
         return float(error / size)
 
     def _balance_of_terms(self, row: Row, energy: Energy) -> Row:
