@@ -10,7 +10,7 @@ import numpy as np
 from meanfield.dynamics.facts import Dynamics, Sum
 from meanfield.equations.heads_on_grid import ScoreTables
 from meanfield.equations.kernel_on_grid import KernelOnGrid
-from meanfield.equations.rates import Rates, Tendency
+from meanfield.equations.rates import Tendency
 from meanfield.equations.sum_on_grid import field_on_grid
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.spaces import Space, Transforms
@@ -197,7 +197,6 @@ class GridTendency(SpectralTendency):
         self._grid = self.field.grid
         # the transforms give values and the divergence only
         self._transforms = self._grid.transforms(np.zeros(self._grid.kmax + 1))
-        self._rates = Rates(np.zeros((1, len(self._grid.weights))))
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""

@@ -249,7 +249,6 @@ class LineTendency(Tendency[LineFlowMap]):
         )
         # the last log u of each source that is scaled
         self._log_u: dict[int, Array] = {}
-        self._rates = Rates(np.zeros(self._count))
 
     def measure(self, state: Array) -> LineFlowMap:
         """The flow map of a state."""
@@ -307,10 +306,6 @@ class LineTendency(Tendency[LineFlowMap]):
             tables.append(sums.evaluate(charges.get(source, _NONE), near, part.tables))
         self._rates = field.rates(tables, angles, masses)
         out[: self._count], out[self._count :] = self._rates.velocity, self._rates.divergence
-
-    def energy_rates(self) -> Array:
-        """dE/dt in units of e^{log_unit}, at the last state."""
-        return self._rates.energy_rates(self._masses)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""

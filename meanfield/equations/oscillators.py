@@ -42,7 +42,7 @@ class OscillatorDensityTendency(Tendency[OscillatorDensity]):
         self.elapsed = 0.0
         degrees = np.arange(self.space.kmax + 1)
         self._decay = np.multiply.outer(density.widths, degrees) + dynamics.noise * degrees**2.0
-        self._rates = 1j * np.multiply.outer(density.frequencies, degrees)
+        self._turn_rates = 1j * np.multiply.outer(density.frequencies, degrees)
         self._reach = min(int(dynamics.reach), self.space.kmax)
         self._multipliers = np.asarray(dynamics.multipliers)[: self._reach + 1]
         self._divergence = -1j * degrees
@@ -54,7 +54,7 @@ class OscillatorDensityTendency(Tendency[OscillatorDensity]):
 
     def at_rest(self, state: Array) -> Array:
         """The state in frames that are at rest, those of the coefficients."""
-        turned = self._parts(state) * np.exp(-self.elapsed * self._rates)
+        turned = self._parts(state) * np.exp(-self.elapsed * self._turn_rates)
         return np.asarray(turned.ravel().view(np.float64))
 
     def measure(self, state: Array) -> OscillatorDensity:
@@ -75,7 +75,7 @@ class OscillatorDensityTendency(Tendency[OscillatorDensity]):
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        turn, turned = np.exp(self.elapsed * self._rates), self._parts(state)
+        turn, turned = np.exp(self.elapsed * self._turn_rates), self._parts(state)
         parts, reach, wide = turned * np.conj(turn), self._reach, self._wide
         count = len(self._divergence)
         field = self._multipliers * (self.density.frequency_weights @ parts[:, : reach + 1])

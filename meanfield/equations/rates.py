@@ -36,39 +36,6 @@ def check_finite(velocity: Array) -> None:
         raise ArithmeticError(f"{NOT_FINITE}; {lost} of {velocity.size} numbers of X are lost")
 
 
-M_co = TypeVar("M_co", covariant=True)
-
-
-class Tendency(Steady, ABC, Generic[M_co]):
-    """d/dt of the state of a measure: a real vector, whose meaning this tells.
-
-    It is asked at a time (`at`), and what it tells of the last state is of the last call.
-
-    Attributes
-    ----------
-    initial_state : ndarray
-        The state of the measure that it was made for.
-    """
-
-    initial_state: Array
-
-    @abstractmethod
-    def __call__(self, state: Array, out: Array) -> None:
-        """Write d/dt of `state` into `out`."""
-
-    @abstractmethod
-    def measure(self, state: Array) -> M_co:
-        """The measure of a state."""
-
-    @abstractmethod
-    def allowed_errors(self, state: Array, tol: float) -> Array:
-        """The errors that a step may make in each entry of a state, for a tolerance."""
-
-    def energy_rates(self) -> Array | float:
-        """dE/dt of each energy in units of e^{log_unit}, at the last state; of none here."""
-        return _NOTHING
-
-
 class Rates(NamedTuple):
     """X, div X and the gradients of energies at n places.
 
@@ -101,6 +68,42 @@ class Rates(NamedTuple):
     def _gain(self, gradient: Array, masses: Array, axis: int) -> float:
         gains = gradient * self.velocity
         return float(masses @ (gains if gains.ndim == 1 else gains.sum(axis=axis)))
+
+
+M_co = TypeVar("M_co", covariant=True)
+
+
+class Tendency(Steady, ABC, Generic[M_co]):
+    """d/dt of the state of a measure: a real vector, whose meaning this tells.
+
+    It is asked at a time (`at`), and what it tells of the last state is of the last call.
+
+    Attributes
+    ----------
+    initial_state : ndarray
+        The state of the measure that it was made for.
+    """
+
+    initial_state: Array
+    # the last answer of the field, and the masses at its places; none where no energy is known
+    _rates = Rates(_NOTHING)
+    _masses: Array = _NOTHING
+
+    @abstractmethod
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+
+    @abstractmethod
+    def measure(self, state: Array) -> M_co:
+        """The measure of a state."""
+
+    @abstractmethod
+    def allowed_errors(self, state: Array, tol: float) -> Array:
+        """The errors that a step may make in each entry of a state, for a tolerance."""
+
+    def energy_rates(self) -> Array | float:
+        """dE/dt of each energy in units of e^{log_unit}, at the last state."""
+        return self._rates.energy_rates(self._masses)
 
 
 def added(parts: Iterable[tuple[float, Rates]]) -> Rates:

@@ -521,11 +521,11 @@ class SphereTendency(Tendency[SphereFlowMap]):
         self, flow: SphereFlowMap, field: KernelOnSphere | LayersOnSphere, acting: FieldOnSphere
     ) -> None:
         self.flow, self._field, self._acting = flow, field, acting
+        self._masses = flow.weights
         self._n_nodes = flow.n_nodes
         self.initial_state = np.concatenate([flow.points.ravel(), np.zeros(self._n_nodes)])
         # the last u of each source that is scaled
         self._log_u: dict[int, Array] = {}
-        self._rates = Rates(np.zeros_like(flow.points))
 
     def points(self, state: Array) -> Array:
         """The points of a state, a view of shape (n, 3)."""
@@ -587,10 +587,6 @@ class SphereTendency(Tendency[SphereFlowMap]):
         self._rates = rates = self._acting.rates(moments, places, sources)
         self.points(out)[:] = rates.velocity
         np.negative(rates.divergence[: self._n_nodes], out=out[rates.velocity.size :])
-
-    def energy_rates(self) -> Array:
-        """dE/dt in units of e^{log_unit}, at the last state."""
-        return self._rates.energy_rates(self.flow.weights)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial, singledispatch
 
 import numpy as np
@@ -51,57 +51,36 @@ def token_tendency(
     check_sums(particles, dynamics, may_span=may_span)
     # in their span tokens stay under all terms or under none
     may_span = may_span and dynamics.stays_in_span
+
+    def of_terms(acting: Dynamics) -> list[tuple[tokens.Chart, tokens.FieldAtTokens]]:
+        return [_chart_and_field(particles, term, may_span) for _, term in acting.weighted_terms]
+
+    # tokens turn as angles where they have frequencies of their own
+    charts: list[tokens.Chart] = []
+    if particles.natural_frequencies is not None:
+        charts.append(tokens.Angles())
     if dynamics.varies:
-        return _token_tendency_in_time(particles, dynamics, may_span, t)
-    each = _of_terms(particles, dynamics, may_span)
-    charts = _turning(particles) + [chart for chart, _ in each]
-    return tokens.TokenTendency(particles, *_on_one_chart(dynamics, each, charts))
+        charts += [chart for instance in dynamics.instances for chart, _ in of_terms(instance)]
+        if particles.dim == 2 and particles.sums != "gram":
+            # whether sums are along the circle hangs on β
+            terms = [term for instance in dynamics.instances for _, term in instance.weighted_terms]
+            kernels = [term for term in terms if term.pair_kernel and not term.is_balanced]
+            charts += [tokens.Angles() for _ in kernels]
 
+    def make(acting: Dynamics) -> tokens.TokenTendency:
+        each = of_terms(acting)
+        # all fields can be asked for on one chart
+        candidates = [*charts, *(chart for chart, _ in each)]
+        chart = next((chart for chart in candidates if chart.has_angles), candidates[0])
+        parts = [
+            (weight, field if near.has_angles == chart.has_angles else tokens.AlongCircle(field))
+            for (weight, _), (near, field) in zip(acting.weighted_terms, each, strict=True)
+        ]
+        is_single = len(parts) == 1 and parts[0][0] == 1.0
+        field = parts[0][1] if is_single else tokens.SumAtTokens(acting, parts)
+        return tokens.TokenTendency(particles, chart, field)
 
-_OfTerms = list[tuple[tokens.Chart, tokens.FieldAtTokens]]
-
-
-def _turning(particles: Particles) -> list[tokens.Chart]:
-    """The chart in which tokens turn with frequencies of their own, where they have any."""
-    return [] if particles.natural_frequencies is None else [tokens.Angles()]
-
-
-def _of_terms(particles: Particles, dynamics: Dynamics, may_span: bool) -> _OfTerms:
-    """The chart and the field of each term."""
-    return [_chart_and_field(particles, term, may_span) for _, term in dynamics.weighted_terms]
-
-
-def _on_one_chart(
-    dynamics: Dynamics, each: _OfTerms, charts: Sequence[tokens.Chart]
-) -> tuple[tokens.Chart, tokens.FieldAtTokens]:
-    """The chart on which all fields can be asked for, and the sum of the fields there."""
-    chart = next((candidate for candidate in charts if candidate.has_angles), charts[0])
-    parts = [
-        (weight, field if near.has_angles == chart.has_angles else tokens.AlongCircle(field))
-        for (weight, _), (near, field) in zip(dynamics.weighted_terms, each, strict=True)
-    ]
-    is_single = len(parts) == 1 and parts[0][0] == 1.0
-    return chart, parts[0][1] if is_single else tokens.SumAtTokens(dynamics, parts)
-
-
-def _token_tendency_in_time(
-    particles: Particles, dynamics: Dynamics, may_span: bool, t: float
-) -> InTime[tokens.TokenTendency]:
-    """The right-hand sides of all times, on one chart."""
-    instances = dynamics.instances
-    each = [c for instance in instances for c, _ in _of_terms(particles, instance, may_span)]
-    charts = _turning(particles) + each
-    if particles.dim == 2 and particles.sums != "gram":
-        # whether sums are along the circle hangs on β
-        terms = [term for instance in instances for _, term in instance.weighted_terms]
-        charts += [tokens.Angles() for term in terms if term.pair_kernel and not term.is_balanced]
-
-    def at(time: float) -> tokens.TokenTendency:
-        then = dynamics.at(time)
-        fields = _of_terms(particles, then, may_span)
-        return tokens.TokenTendency(particles, *_on_one_chart(then, fields, charts))
-
-    return InTime(at, t)
+    return InTime(lambda time: make(dynamics.at(time)), t) if dynamics.varies else make(dynamics)
 
 
 def _chart_and_field(

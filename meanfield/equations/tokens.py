@@ -542,19 +542,18 @@ class TokenTendency(Tendency[Particles]):
 
     def begin(self, particles: Particles) -> None:
         """Start from these tokens, of the number, weights and way to sum of those before."""
-        self._particles, self._rates = particles, Rates(particles.weights[:0])
+        self._particles, self._masses = particles, particles.weights
         self.field.forget()
         self.initial_state = self._chart.begin(particles)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        places, masses = self._chart.places(state), self._particles.weights
-        self._rates = self.field(places, masses)
+        self._rates = self.field(self._chart.places(state), self._masses)
         self._chart.write(self._rates.velocity, out)
 
     def pull(self, state: Array) -> complex:
         """The number a of X(θ) = Re(a e^{iθ}), where the field has a flow."""
-        return self.field.pull(state, self._particles.weights)
+        return self.field.pull(state, self._masses)
 
     def flow(self, state: Array, pull: complex, h: float) -> Array:
         """The angles after a time h in which the pull stays as it is."""
@@ -576,7 +575,3 @@ class TokenTendency(Tendency[Particles]):
     def allowed_errors(self, state: Array, tol: float) -> Array:
         """The tolerance for each entry."""
         return np.full_like(state, tol)
-
-    def energy_rates(self) -> Array:
-        """dE/dt in units of e^{log_unit}, at the last state."""
-        return self._rates.energy_rates(self._particles.weights)
