@@ -208,9 +208,8 @@ class _Dual(NamedTuple):
         lowest = reduced.min(axis=1)
         while (low := np.flatnonzero(lowest < 0.0)).size:
             u[low] -= step * np.ceil(-lowest[low] / step)
-            reduced[low] = _reduced_costs(
-                costs[low], [(left_side[low], other) for left_side, other in parts]
-            )
+            rows = [(left_side[low], other) for left_side, other in parts]
+            reduced[low] = _reduced_costs(costs[low], rows)
             lowest[low] = reduced[low].min(axis=1)
         return _Dual(parts, reduced)
 

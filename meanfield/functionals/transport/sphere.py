@@ -244,9 +244,8 @@ def steepest_of(potential: Coefficients, lmax: int, lattice: Lattice) -> float:
 
     def derivative(of_theta: int, of_phi: int) -> Array:
         """At the corners; the lattice, as a torus, has a Fourier series."""
-        torus = fft.irfft2(
-            wave * along**of_theta * across**of_phi, s=(2 * lattice.n, lattice.n_lon)
-        )
+        modes = wave * along**of_theta * across**of_phi
+        torus = fft.irfft2(modes, s=(2 * lattice.n, lattice.n_lon))
         return np.asarray(torus[: lattice.n + 1])
 
     def within(values: Array, *seconds: Array) -> Array:

@@ -104,13 +104,10 @@ class Slack:
         sideways = np.sinc(distance / np.pi)
         sideways = np.cos(distance) / np.where(sideways == 0.0, 1e-300, sideways)
         self.distance, self.slope = distance, -logarithm - gradient
-        self.curvature = np.stack(
-            [
-                along**2 + sideways * across**2 - hessian[0],
-                across**2 + sideways * along**2 - hessian[1],
-                (1.0 - sideways) * along * across - hessian[2],
-            ]
-        )
+        first = along**2 + sideways * across**2 - hessian[0]
+        second = across**2 + sideways * along**2 - hessian[1]
+        mixed = (1.0 - sideways) * along * across - hessian[2]
+        self.curvature = np.stack([first, second, mixed])
 
     @property
     def least_curvature(self) -> Array:
@@ -130,23 +127,16 @@ class Slack:
         shift = np.maximum(_LEAST_CURVATURE - self.least_curvature, 0.0)
         first, second = self.curvature[0] + shift, self.curvature[1] + shift
         determinant = first * second - self.curvature[2] ** 2
-        step = -np.stack(
-            [
-                second * self.slope[0] - self.curvature[2] * self.slope[1],
-                first * self.slope[1] - self.curvature[2] * self.slope[0],
-            ]
-        )
-        step /= determinant
+        along = second * self.slope[0] - self.curvature[2] * self.slope[1]
+        across = first * self.slope[1] - self.curvature[2] * self.slope[0]
+        step = -np.stack([along, across]) / determinant
         length = np.hypot(step[0], step[1])
         return np.asarray(step * np.minimum(longest / np.maximum(length, 1e-300), 1.0))
 
     def change(self, step: Array) -> Array:
         """By how much the slack changes on a step (2, n), to second order."""
-        quadratic = (
-            self.curvature[0] * step[0] ** 2
-            + self.curvature[1] * step[1] ** 2
-            + 2.0 * self.curvature[2] * step[0] * step[1]
-        )
+        first, second, mixed = self.curvature
+        quadratic = first * step[0] ** 2 + second * step[1] ** 2 + 2.0 * mixed * step[0] * step[1]
         return np.asarray(self.slope[0] * step[0] + self.slope[1] * step[1] + 0.5 * quadratic)
 
 
@@ -241,9 +231,8 @@ class Potential:
         low, high = float(corners.min()), float(corners.max())
         self.top = 0.5 * (low + high) + 0.5 * (high - low) * finest.overshoot(lmax)
         self.highest = max(-low, high) * finest.overshoot(lmax)
-        self.steepest = finest.overshoot(lmax + 1) * float(
-            np.hypot(*finest.gradient_at_corners(coefficients, lmax)).max()
-        )
+        steepest = np.hypot(*finest.gradient_at_corners(coefficients, lmax)).max()
+        self.steepest = finest.overshoot(lmax + 1) * float(steepest)
         hessian = finest.hessian_at_corners(coefficients, lmax)
         middle = 0.5 * (hessian[0] + hessian[1])
         half = np.hypot(0.5 * (hessian[0] - hessian[1]), hessian[2])
@@ -356,9 +345,8 @@ class Potential:
         far = np.minimum(minima.slack.distance + self.ball, np.pi)
         sideways = np.where(far < np.pi, np.sinc(far / np.pi), 1e-300)
         convex = np.minimum(1.0, np.cos(far) / sideways) - bent
-        floor = minima.values - np.sum(minima.slack.slope**2, axis=0) / (
-            2.0 * np.maximum(convex, 1e-300)
-        )
+        squares = np.sum(minima.slack.slope**2, axis=0)
+        floor = minima.values - squares / (2.0 * np.maximum(convex, 1e-300))
         within = np.searchsorted(distinct, target)
         reach = geodesic_distance(minima.sources[within], lattice.some_points(cell))
         inside = (convex[within] > 0.0) & (reach + lattice.radii[cell // lattice.n_lon] < self.ball)
