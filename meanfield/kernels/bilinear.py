@@ -116,10 +116,8 @@ class Coordinates:
 
     def __call__(self, moments: Coefficients) -> Coefficients:
         """Shape (4, n_coefficients), of moments in the layout of degree lmax + 1."""
-        raised, lowered, polar = (
-            sum(factor * moments[index] for factor, index in pair)
-            for pair in (self._raised, self._lowered, self._polar)
-        )
+        pairs = self._raised, self._lowered, self._polar
+        raised, lowered, polar = (sum(f * moments[index] for f, index in pair) for pair in pairs)
         # at order 0 the moments of a real measure with y_1 + i y_2 and y_1 - i y_2 are conjugate
         lowered = np.where(self.orders == 0, np.conj(raised), lowered)
         # `raised` is the product with y_1 - i y_2, `lowered` that with y_1 + i y_2

@@ -272,16 +272,8 @@ def score_sums(matrices: Sequence[Array]) -> ScoreSums:
     return CircleScoreSums(matrices) if len(matrices[0]) == 2 else SphereScoreSums(matrices)
 
 
-def moment_sums(beta: float, dim: int) -> CircleSums | SphereSums | None:
-    """The fast sums that make log G(βx) and its gradient at any points, None where there are none.
-
-    Examples
-    --------
-    >>> moment_sums(1.0, 4) is None
-    True
-    """
-    if fewest_pairs(beta, dim) == np.inf:
-        return None
+def moment_sums(beta: float, dim: int) -> CircleSums | SphereSums:
+    """The fast sums that make log G(βx) and its gradient, d = 2 or 3, at any points."""
     return CircleSums(beta) if dim == 2 else SphereSums(Exponential(beta))
 
 

@@ -255,6 +255,8 @@ class Density(Measure):
 
     _for_rooms: ClassVar[Sequence[str]] = "coefficients_on", "embed", "power", "with_limits"
 
+    degree: int
+
     def __init__(
         self,
         space: Space,
@@ -294,7 +296,7 @@ class Density(Measure):
         self, space: Space, tail_tol: float = 1e-8, max_size: int | None = None
     ) -> None:
         """Take a space, and what a run may do."""
-        self.space, self.dim, self.axis = space, space.dim, space.axis
+        self.space, self.dim, self.axis, self.degree = space, space.dim, space.axis, space.kmax
         self.tail_tol = _checks.number("tail_tol", tail_tol, low=1e-15, high=1e-2)
         self.max_size = max_size
         if max_size is not None:
@@ -365,11 +367,6 @@ class Density(Measure):
 
     def __repr__(self) -> str:
         return f"Density({self.space}, tail={self.tail:.1e})"
-
-    @property
-    def degree(self) -> int:  # type: ignore[override]
-        """The degree at which the series ends."""
-        return self.space.kmax
 
     @property
     def is_uniform(self) -> bool:  # type: ignore[override]

@@ -287,10 +287,9 @@ class LineFlowMap(FlowMap):
     def atom_masses(self) -> Array:
         """Masses (m,) of the clusters held as atoms."""
         held = self.owners >= 0
-        return np.asarray(
-            np.bincount(self.owners[held], self.weights[held], minlength=len(self.atom_angles)),
-            dtype=np.float64,
-        )
+        count = len(self.atom_angles)
+        masses = np.bincount(self.owners[held], self.weights[held], minlength=count)
+        return np.asarray(masses, dtype=np.float64)
 
     @property
     def point_masses(self) -> tuple[Array, Array]:
@@ -487,8 +486,6 @@ class LineFlowMap(FlowMap):
             "weights": densities * panels.weights(halves),
             "owners": np.full((len(halves), panels.NODES), FREE),
         }
-        arrays = {
-            name: joined(getattr(self, name).reshape(_PANELS), rows).ravel()
-            for name, rows in new.items()
-        }
+        kept = {name: getattr(self, name).reshape(_PANELS) for name in new}
+        arrays = {name: joined(kept[name], rows).ravel() for name, rows in new.items()}
         return self.moved_to(edges=joined(self.edges, halves), **arrays)

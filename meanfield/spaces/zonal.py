@@ -250,9 +250,8 @@ class ZonalBatch(ZonalTransforms):
         """Fill `values`, `gradient` and `potential`."""
         np.matmul(coefficients, self._basis.T, out=self.values)
         fields = (self._derivative, self.gradient[0]), (self._basis, self.potential)
-        for factors, reach, (matrix, values) in zip(
-            self._factors, self._reach, fields, strict=False
-        ):
+        parts = zip(self._factors, self._reach, fields, strict=False)
+        for factors, reach, (matrix, values) in parts:
             products = self._products[:, :reach]
             np.multiply(factors[:, :reach], coefficients[:, :reach], out=products)
             np.matmul(products, matrix[:, :reach].T, out=values)
