@@ -36,7 +36,7 @@ class WithEnergy(Several):
     normalised = fact_of("mover.normalised")
     is_isotropic = fact_of("mover.is_isotropic")
     has_kernel_unit = fact_of("mover.has_kernel_unit")
-    log_size = fact_of("mover.log_size")
+    log_unit = fact_of("mover.log_unit")
     is_smooth = fact_of("mover.is_smooth")
     keeps_clusters = fact_of("mover.keeps_clusters")
     gathers_clusters = fact_of("mover.gathers_clusters")

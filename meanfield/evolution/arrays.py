@@ -700,7 +700,7 @@ def _kind(record: object) -> tuple[object, ...]:
         case {"type": kind}:
             return kind, ""
         case _:
-            return (shown(record),)
+            return (record,)
 
 
 def read_measures(stored: Contents) -> list[AnyMeasure]:
