@@ -457,9 +457,9 @@ def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> Array:
     gap = np.abs(array - array.T)
     if gap.max() > max(_SYMMETRIC, rounding(matrix, len(array))) * np.abs(array).max():
         i, j = (int(index) for index in np.unravel_index(np.argmax(gap), gap.shape))
+        other = f"{array[j, i]:g} at index {(j, i)}"
         raise ValueError(
-            f"{name} must be symmetric, got {array[i, j]:g} at index {(i, j)} and "
-            f"{array[j, i]:g} at index {(j, i)}"
+            f"{name} must be symmetric, got {array[i, j]:g} at index {i, j} and {other}"
         )
     return 0.5 * (array + array.T)
 
@@ -559,10 +559,8 @@ def unit_vector(name: str, vector: ArrayLike, dim: int | None = None) -> Array:
         norms = np.sqrt(np.einsum("ij,ij->i", entries[None], entries[None]))
         tolerance = norm_tolerance(vector, len(entries))
         if abs(norms[0] - 1.0) > tolerance:
-            raise ValueError(
-                f"{name} must have norm 1 (within {tolerance:.2g}), got norm "
-                f"{_told_norm(norms[0], tolerance)}"
-            )
+            norm = _told_norm(norms[0], tolerance)
+            raise ValueError(f"{name} must have norm 1 (within {tolerance:.2g}), got norm {norm}")
         rows = entries[None]
         _normalise(rows, norms)
     unit: Array = rows[0]
@@ -700,10 +698,8 @@ def check_measure(name: str, value: object) -> None:
     if callable(getattr(value, "balance", None)) and not is_class:
         if is_of_package(value):
             return
-        raise ValueError(
-            f"{name} must be a Density, FlowMap or Particles, not of a class made from one, got "
-            f"{shown_class(value)}"
-        )
+        mine = f"not of a class made from one, got {shown_class(value)}"
+        raise ValueError(f"{name} must be a Density, FlowMap or Particles, {mine}")
     if isinstance(value, (np.ndarray, list)):
         remedy = ": wrap unit rows X as mf.Particles(X)"
     elif callable(getattr(value, "pdf", None)) and not is_class:

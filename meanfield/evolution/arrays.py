@@ -309,9 +309,9 @@ class Form:
 def _check_same(name: str, values: Sequence[object]) -> None:
     for value in values:
         if value != values[0]:
+            got = f"got {shown(values[0])} and {shown(value)}"
             raise ValueError(
-                f"measures must be of one kind, with the same {name} at all times, got "
-                f"{shown(values[0])} and {shown(value)}"
+                f"measures must be of one kind, with the same {name} at all times, {got}"
             )
 
 

@@ -159,10 +159,8 @@ def _place(path: str | os.PathLike[str], name: str) -> Path:
         # such as a name that is too long
         reason = f": {error.strerror}"
     if not is_file:
-        raise ValueError(
-            f"{name} must be the name of a file in a folder that there is, got {shown(path)}"
-            f"{reason}"
-        )
+        fault = f"got {shown(path)}{reason}"
+        raise ValueError(f"{name} must be the name of a file in a folder that there is, {fault}")
     check_suffix(name, Path(path))
     # a run may change its folder
     return Path(path).absolute()

@@ -256,16 +256,12 @@ class SphereSystem(System[SphereFlowMap]):
 
     def __init__(self, flow: SphereFlowMap, dynamics: Dynamics, settings: Settings) -> None:
         if flow.t > 0.0:
-            raise ValueError(
-                f"measure must be a flow map at t = 0 on S^2, got one of t = {flow.t:g}: evolve "
-                f"it from its law to a later t_end"
-            )
+            fault = f"got one of t = {flow.t:g}: evolve it from its law to a later t_end"
+            raise ValueError(f"measure must be a flow map at t = 0 on S^2, {fault}")
         if dynamics.reach > _LARGEST_REACH:
             name = "beta" if dynamics.is_isotropic else "beta |KᵀQ|"
-            raise ValueError(
-                f"{name} must be <= {_LARGEST_REACH:g} for a flow map on S^2, got "
-                f"{tell_apart(dynamics.reach, _LARGEST_REACH)[0]}: take Particles"
-            )
+            fault = f"got {tell_apart(dynamics.reach, _LARGEST_REACH)[0]}: take Particles"
+            raise ValueError(f"{name} must be <= {_LARGEST_REACH:g} for a flow map on S^2, {fault}")
         tol = flow.tol if dynamics.is_smooth else max(flow.tol, _KINKS_ON_S2)
         reach = max(1.0, dynamics.reach)
         # a cluster is carried by particles of the same moments long before it is a point; where

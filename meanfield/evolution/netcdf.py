@@ -89,10 +89,8 @@ def check_seal(path: Path) -> None:
                 return
     known = _end_of_hdf5(start)
     if known is not None and size > known:
-        raise ValueError(
-            f"it is cut short or damaged: it must end with a seal, or after {known} bytes, got "
-            f"{size} bytes"
-        )
+        ends = f"a seal, or after {known} bytes, got {size} bytes"
+        raise ValueError(f"it is cut short or damaged: it must end with {ends}")
 
 
 def _compare(file: BinaryIO, length: int, expected: bytes) -> None:
@@ -341,10 +339,8 @@ def opened(path: Path, kind: str, version: int) -> Iterator[Contents]:
         start = file.read(len(_SIGNATURE))
     if start != _SIGNATURE:
         hint = f"; a case file? meanfield run {path} makes a result of it"
-        raise ValueError(
-            f"it is no NetCDF-4 file, as it starts with {shown(start)}"
-            f"{hint if path.suffix == '.toml' else ''}"
-        )
+        hint = hint if path.suffix == ".toml" else ""
+        raise ValueError(f"it is no NetCDF-4 file, as it starts with {shown(start)}{hint}")
     check_seal(path)
     import h5netcdf
     import h5py

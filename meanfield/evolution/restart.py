@@ -293,10 +293,8 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     measures: Any = sol.measures
     measure = measures[save]
     if sol.dynamics.noise > 0.0 and not measure.has_density:
-        raise ValueError(
-            f"t must be a saved time of tokens under noise, which is drawn only once, got {t:g}: "
-            f"save more often"
-        )
+        allowed = "a saved time of tokens under noise, which is drawn only once"
+        raise ValueError(f"t must be {allowed}, got {t:g}: save more often")
     if isinstance(measure, Density) and attrs.get("hand_over_t", np.inf) <= t:
         measure, save = FlowMap(measures[0]), 0
     tolerances = {name: attrs[name] for name in ("rtol", "atol") if name in attrs}

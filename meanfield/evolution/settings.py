@@ -78,10 +78,8 @@ def checked_energy(measure: AnyMeasure, given: Any) -> OwnDynamics | None:
     if known.dim not in (None, measure.dim):
         raise ValueError(f"{rule}, got {shown(given)} of dim = {known.dim}")
     if measure.natural_frequencies is not None:
-        raise ValueError(
-            f"energy must be None where phases have frequencies, since these change it, too, got "
-            f"{shown(given)}"
-        )
+        allowed = "None where phases have frequencies, since these change it, too"
+        raise ValueError(f"energy must be {allowed}, got {shown(given)}")
     # a file keeps what varies as it is
     return given if known.varies else known
 
@@ -134,10 +132,8 @@ def check_start(
     if isinstance(measure, FlowMap):
         _check_flow_layers(known)
         if known.noise > 0.0:
-            raise ValueError(
-                f"noise must be 0 to evolve {shown(measure)}, got {known.noise:g}: take a Density "
-                f"or Particles"
-            )
+            fault = f"got {known.noise:g}: take a Density or Particles"
+            raise ValueError(f"noise must be 0 to evolve {shown(measure)}, {fault}")
         if isinstance(measure, LineFlowMap):
             # refuses a β, or a drift, that these nodes can't resolve
             terms = (term for instance in known.instances for _, term in instance.weighted_terms)
@@ -153,10 +149,8 @@ def check_start(
 def _check_flow_layers(dynamics: Dynamics) -> None:
     for layer in dynamics.representatives:
         if layer.mover.is_balanced and layer is not dynamics:
-            raise ValueError(
-                f"layers must be no DoublyStochastic for a flow map, got {shown(layer)}: take "
-                f"Particles or a Density"
-            )
+            fault = f"got {shown(layer)}: take Particles or a Density"
+            raise ValueError(f"layers must be no DoublyStochastic for a flow map, {fault}")
 
 
 def check_float32(measure: AnyMeasure, dynamics: Dynamics, tolerances: Mapping[str, float]) -> None:

@@ -160,10 +160,8 @@ class Solution(ShownRun, Generic[M_co]):
             self.versions.pop(_OPTIONAL, None)
 
     def __repr__(self) -> str:
-        return (
-            f"Solution({self.status}, {self.dynamics}, {len(self.t)} saves to t = {self.t[-1]:g}, "
-            f"{self.final})"
-        )
+        saves = f"{len(self.t)} saves to t = {self.t[-1]:g}"
+        return f"Solution({self.status}, {self.dynamics}, {saves}, {self.final})"
 
     @property
     def success(self) -> bool:
