@@ -457,10 +457,8 @@ def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> Array:
     gap = np.abs(array - array.T)
     if gap.max() > max(_SYMMETRIC, rounding(matrix, len(array))) * np.abs(array).max():
         i, j = (int(index) for index in np.unravel_index(np.argmax(gap), gap.shape))
-        other = f"{array[j, i]:g} at index {(j, i)}"
-        raise ValueError(
-            f"{name} must be symmetric, got {array[i, j]:g} at index {i, j} and {other}"
-        )
+        entries = (f"{array[at]:g} at index {at}" for at in ((i, j), (j, i)))
+        raise ValueError(f"{name} must be symmetric, got {' and '.join(entries)}")
     return 0.5 * (array + array.T)
 
 
@@ -726,7 +724,6 @@ def generator(name: str, rng: object) -> np.random.Generator:
         return rng
     seed = number_in(rng)
     if not isinstance(seed, numbers.Integral) or seed < 0:
-        raise ValueError(
-            f"{name} must be an integer >= 0 or a numpy.random.Generator, got {shown(rng)}"
-        )
+        allowed = "an integer >= 0 or a numpy.random.Generator"
+        raise ValueError(f"{name} must be {allowed}, got {shown(rng)}")
     return np.random.default_rng(int(seed))

@@ -309,10 +309,8 @@ class Form:
 def _check_same(name: str, values: Sequence[object]) -> None:
     for value in values:
         if value != values[0]:
-            got = f"got {shown(values[0])} and {shown(value)}"
-            raise ValueError(
-                f"measures must be of one kind, with the same {name} at all times, {got}"
-            )
+            fault = f"the same {name} at all times, got {shown(values[0])} and {shown(value)}"
+            raise ValueError(f"measures must be of one kind, with {fault}")
 
 
 def _as_table(coefficients: Coefficients, space: Space) -> Coefficients:
@@ -474,10 +472,8 @@ def _line_flow_maps(
         save["atoms"] = save.pop("atom_angles")
         owners, atoms = save["owners"], len(save["atoms"])
         if owners.min() < -1 or owners.max() >= atoms:
-            range_of_owners = f"got {owners.min()} to {owners.max()}"
-            raise ValueError(
-                f"atom must be -1 or the number of one of {atoms} atoms, {range_of_owners}"
-            )
+            allowed = f"-1 or the number of one of {atoms} atoms"
+            raise ValueError(f"atom must be {allowed}, got {owners.min()} to {owners.max()}")
         log_density, save["owners"] = save.pop("log_density"), owners.astype(np.int64)
         # the angles give points and t
         del save["points"], save["t"]

@@ -29,9 +29,8 @@ def checked_progress(progress: Progress) -> Progress:
     is_word = isinstance(progress, (bool, str)) and progress in (True, False, LINES)
     if is_word or callable(progress):
         return progress
-    raise ValueError(
-        f"progress must be True, False, {LINES!r} or a function of t, got {shown(progress)}"
-    )
+    allowed = f"True, False, {LINES!r} or a function of t"
+    raise ValueError(f"progress must be {allowed}, got {shown(progress)}")
 
 
 class ProgressBar:
