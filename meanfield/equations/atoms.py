@@ -15,13 +15,13 @@ _TURN = 2.0 * np.pi
 _FEWEST = 16
 
 
-def collapsed(flow: LineFlowMap, spread: Array, radius: float) -> LineFlowMap:
+def collapsed(flow: LineFlowMap, divergence: Array, radius: float) -> LineFlowMap:
     """The flow map with what lies within `radius` of an atom held by it, and new atoms.
 
     Parameters
     ----------
     flow : LineFlowMap
-    spread : ndarray, shape (n,)
+    divergence : ndarray, shape (n,)
         div X at the nodes: only where it is negative nodes are drawn together.
     radius : float
         In radians.
@@ -33,7 +33,7 @@ def collapsed(flow: LineFlowMap, spread: Array, radius: float) -> LineFlowMap:
     """
     owners, atoms = _merged(flow, radius)
     owners = _held(flow, owners, atoms, radius)
-    owners, atoms = _with_new_atoms(flow, spread, owners, atoms, radius)
+    owners, atoms = _with_new_atoms(flow, divergence, owners, atoms, radius)
     if np.array_equal(owners, flow.owners):
         return flow
     held = owners != FREE
@@ -82,10 +82,10 @@ def _held(flow: LineFlowMap, owners: Integers, atoms: Array, radius: float) -> I
 
 
 def _with_new_atoms(
-    flow: LineFlowMap, spread: Array, owners: Integers, atoms: Array, radius: float
+    flow: LineFlowMap, divergence: Array, owners: Integers, atoms: Array, radius: float
 ) -> tuple[Integers, Array]:
     """Owners and atoms with an atom for every run of free, contracting nodes within the radius."""
-    free = np.flatnonzero((owners == FREE) & (spread < 0.0))
+    free = np.flatnonzero((owners == FREE) & (divergence < 0.0))
     if len(free) < _FEWEST:
         return owners, atoms
     place = flow.angles[free] if flow.axis is not None else np.mod(flow.angles[free], _TURN)
@@ -113,7 +113,7 @@ def _with_new_atoms(
 _HIGHEST_DEGREE = 16
 
 
-def compressed(points: Array, masses: Array, scale: float, tol: float) -> tuple[Array, Array]:
+def compressed(points: Array, masses: Array, reach: float, tol: float) -> tuple[Array, Array]:
     """Some of the points, with masses >= 0 of the same moments up to the degree that tol requires.
 
     A kernel e^{<z,y>}, |z| <= β, over a patch of radius ρ has a Taylor remainder of
@@ -126,7 +126,7 @@ def compressed(points: Array, masses: Array, scale: float, tol: float) -> tuple[
         Unit rows in one patch.
     masses : ndarray, shape (n,)
         Not negative.
-    scale : float
+    reach : float
         β, or 1 where that is larger.
     tol : float
         Relative error allowed.
@@ -150,7 +150,7 @@ def compressed(points: Array, masses: Array, scale: float, tol: float) -> tuple[
     mean = masses @ points
     centre = mean / np.linalg.norm(mean)
     apart = np.linalg.norm(points - centre, axis=1)
-    degree = _degree(points, masses, apart, scale, tol)
+    degree = _degree(points, masses, apart, reach, tol)
     if degree <= 1:
         return centre[None], np.array([masses.sum()])
     first = perpendicular(centre)
@@ -163,12 +163,12 @@ def compressed(points: Array, masses: Array, scale: float, tol: float) -> tuple[
     return points[index], new_masses
 
 
-def _degree(points: Array, masses: Array, apart: Array, scale: float, tol: float) -> int:
+def _degree(points: Array, masses: Array, apart: Array, reach: float, tol: float) -> int:
     """The least p whose remainder Σ m (βρ)^{p+1}/(p+1)! is below tol · Σ m."""
     term = np.ones(len(points))
     total = float(masses.sum())
     for degree in range(_HIGHEST_DEGREE):
-        term = term * (scale * apart / (degree + 1))
+        term = term * (reach * apart / (degree + 1))
         if float(masses @ term) <= tol * total:
             return degree
     return _HIGHEST_DEGREE
@@ -231,7 +231,7 @@ _LEAST_MASS = 1e-3
 _LARGEST_HALO = 0.3
 
 
-def stretch_error(nodes: Array, masses: Array, scale: float) -> float:
+def stretch_error(nodes: Array, masses: Array, reach: float) -> float:
     """Estimated quadrature error of the moments of nodes that have moved, in units of mass.
 
     Parameters
@@ -239,17 +239,17 @@ def stretch_error(nodes: Array, masses: Array, scale: float) -> float:
     nodes : ndarray, shape (100 n, 3)
         Leaf by leaf.
     masses : ndarray, shape (100 n,)
-    scale : float
+    reach : float
         β, or 1 where that is larger: what a displacement counts for in the kernel.
     """
     places = nodes.reshape(-1, PER_LEAF, 3)
     places = (places - places.mean(axis=1, keepdims=True)).transpose(2, 0, 1)
     error = quadrature_error(places).max(axis=0)
-    return scale * float(error @ masses.reshape(-1, PER_LEAF).sum(axis=1))
+    return reach * float(error @ masses.reshape(-1, PER_LEAF).sum(axis=1))
 
 
 def absorbed_particles(
-    mesh: Mesh, absorption: Absorption, atoms: tuple[Array, Array], scale: float, tol: float
+    mesh: Mesh, absorption: Absorption, atoms: tuple[Array, Array], reach: float, tol: float
 ) -> tuple[Array, Array]:
     """Particles (m, 3) and masses (m,) after an absorption: the old ones and what was taken.
 
@@ -260,7 +260,7 @@ def absorbed_particles(
     absorption : Absorption
     atoms : (ndarray, ndarray)
         The old particles and masses.
-    scale, tol : float
+    reach, tol : float
         As in `compressed`.
     """
     points, masses = atoms
@@ -280,7 +280,7 @@ def absorbed_particles(
             compressed(
                 np.concatenate([mesh.points[near], points[own]]),
                 np.concatenate([taken[near], masses[own]]),
-                scale,
+                reach,
                 tol,
             )
         )

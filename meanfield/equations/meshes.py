@@ -63,8 +63,8 @@ class Meshes:
     flow : SphereFlowMap
         At t = 0: its law, and the most nodes of a mesh.
     field : KernelOnSphere or LayersOnSphere
-    scale : float
-        The kernel's width is 1/scale: a patch must be small against it.
+    reach : float
+        The kernel's width is 1/reach: a patch must be small against it.
     tol : float
         Error of the moments, in units of mass.
     radius : float
@@ -84,14 +84,14 @@ class Meshes:
         flow: SphereFlowMap,
         field: KernelOnSphere | LayersOnSphere,
         *,
-        scale: float,
+        reach: float,
         tol: float,
         radius: float,
     ) -> None:
         self.law, self.field, self.radius = flow.law, field, radius
-        self.scale, self.tol, self.limit = scale, tol, flow.max_nodes
+        self.reach, self.tol, self.limit = reach, tol, flow.max_nodes
         self.has_maps, self.label_error = bool(field.dynamics.is_smooth), 0.0
-        self._coarsest = int(np.clip(np.ceil(np.log2(0.5 * np.pi * scale / 4.0)), 1, 6))
+        self._coarsest = int(np.clip(np.ceil(np.log2(0.5 * np.pi * reach / 4.0)), 1, 6))
 
     def first(self, flow: SphereFlowMap) -> SphereFlowMap:
         """The flow map of the law on the first mesh.
@@ -125,11 +125,11 @@ class Meshes:
         nodes, steepness = flow.points[: flow.n_nodes], self.field.dynamics.steepness
         allowed = _DRIFT_STRETCH * DRIFT_SHARE * _LEAF_SHARE * self.tol
         # the energy of a save asks for no less
-        if flow.largest_beta < self.scale:
+        if flow.largest_beta < self.reach:
             return True
         if steepness is not None and len(drift_missed(steepness, allowed, nodes, masses)):
             return True
-        error = stretch_error(nodes, masses, self.scale)
+        error = stretch_error(nodes, masses, self.reach)
         return error > _STRETCH_SHARE * self._mesh_tol(smooth_mass)
 
     def absorption(self, flow: SphereFlowMap, divergence: Callable[[Array], Array]) -> Absorption:
@@ -213,7 +213,7 @@ class Meshes:
                 history.labels.clear()
         if not history.labels:
             mesh = laid()
-        atoms = absorbed_particles(mesh, absorption, atoms, self.scale, 1e-3 * self.tol)
+        atoms = absorbed_particles(mesh, absorption, atoms, self.reach, 1e-3 * self.tol)
         if len(atoms[0]):
             # without particles the nodes are to tell the entropy, and the least density
             mesh = without_light_leaves(mesh, _LEFT_OUT * self._mesh_tol(left))

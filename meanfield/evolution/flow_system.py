@@ -270,7 +270,7 @@ class SphereSystem(System[SphereFlowMap]):
         self.meshes = Meshes(
             flow,
             field_on_sphere(dynamics),
-            scale=reach,
+            reach=reach,
             tol=tol * _USA_SHARE if dynamics.has_kernel_unit else tol,
             radius=1.0 / max(4.0, reach) if absorbs else 0.0,
         )
