@@ -25,7 +25,8 @@ except PackageNotFoundError:
     __version__ = "unknown"
 
 
-# records are for programs that ask for them: what a user must see is a warning
+# the package shows its log records only to programs that ask for them; what a user must see is a
+# warning
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 

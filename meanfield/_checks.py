@@ -14,16 +14,16 @@ import numpy as np
 
 from meanfield.typing import Array, ArrayLike, NDArray
 
-# from 1 to the next float
+# EPS is the distance from 1 to the next float
 EPS = float(np.finfo(np.float64).eps)
 _NORM_TOLERANCE = 1e-6
-# this close to 1 all is rounding
+# a norm or a sum this close to 1 differs from it by rounding alone
 _LAST_BITS = 8.0 * EPS
-# the transpose of a product of matrices may differ by this share of it
+# the transpose of a product of matrices may differ by this share of the largest entry
 _SYMMETRIC = 1e-13
-# a float still holds every count up to here
+# a float holds every integer up to this number
 _MOST = 1 << 53
-# arrays of other libraries may be where, or such as, numpy can't have them
+# numpy raises one of these where it can't read an array of another library
 _NO_ARRAY = TypeError, ValueError, RuntimeError
 _LONGEST = 80
 
@@ -56,7 +56,7 @@ def shown(value: object) -> str:
     try:
         text = show(value)
     except Exception:
-        # whose own repr fails
+        # the object's own repr may raise anything
         text = f"an object of {type(value).__name__}"
     return cut(" ".join(text.split()))
 
@@ -159,7 +159,7 @@ def tell_apart(value: float, limit: float) -> tuple[str, str]:
     >>> tell_apart(1.04e-8, 1e-8), tell_apart(1.0000004, 1.0)
     (('1.04e-08', '1e-08'), ('1.0000004', '1'))
     """
-    # a short number stays as it is
+    # a number that `%g` shows exactly keeps all its digits
     least = 6 if _exact(value) == f"{value:g}" else 3
     for digits in range(least, 18):
         text, other = f"{value:.{digits}g}", f"{limit:.{max(digits, 6)}g}"
@@ -300,7 +300,7 @@ def unmasked(name: str, values: object) -> NDArray[Any]:
         array = np.asanyarray(values)
     except _NO_ARRAY as error:
         raise ValueError(f"{name} must be an array of numbers, got {error}") from None
-    # a variable of a file is an array, maybe a masked one, only now
+    # a lazy variable of a file becomes an array here, and may be a masked one
     check_unmasked(name, array)
     return np.asarray(array)
 
@@ -317,14 +317,17 @@ _MAY_BE_MASKED = list, tuple, np.ma.MaskedArray
 
 
 def _masked_at(values: object) -> tuple[int, ...] | None:
-    """The index of the first masked value of an array, or of arrays in lists; None if none is."""
+    """Return the index of the first masked value in an array or in nested lists.
+
+    The index is None if no value is masked.
+    """
     if isinstance(values, (list, tuple)):
-        # a long list of numbers has few types
+        # a list has few types, so the types are looked at instead of all entries
         if not any(issubclass(kind, _MAY_BE_MASKED) for kind in {*map(type, values)}):
             return None
         parts = ((i, _masked_at(part)) for i, part in enumerate(values))
         return next(((i, *where) for i, where in parts if where is not None), None)
-    # a table with names for its columns is refused as what it is
+    # a structured array is refused elsewhere, with a better message
     if isinstance(values, np.ma.MaskedArray) and values.dtype.names is None and values.mask.any():
         return _first(np.asarray(values.mask))
     return None
@@ -374,9 +377,9 @@ def real_array(name: str, values: object, ndim: int | None) -> Array:
         raise ValueError(
             f"{name} must be an array of real numbers, got dtype {array.dtype}{_stranger(array)}"
         )
-    # numbers that float64 can't hold become infinite, and are refused
+    # numbers beyond float64 become infinite, and infinite numbers are refused later
     with np.errstate(over="ignore"):
-        # rounding of sums hangs on the order in memory, and files keep rows
+        # rows are contiguous as in files: the rounding of a sum depends on the order in memory
         array = array.astype(np.float64, order="C")
     if ndim not in (None, array.ndim) or array.size == 0:
         axes = "" if ndim is None else f" with {ndim} axes"
@@ -419,12 +422,12 @@ def time_tolerance(times: object) -> float:
 
 
 def _alone(array: NDArray[np.generic]) -> str:
-    """A value that is no array at all, for a message."""
+    """Return ", which is VALUE" for a message if the array is a single value, else ""."""
     return "" if array.ndim else f", which is {shown(array.item())}"
 
 
 def _stranger(array: NDArray[np.generic]) -> str:
-    """The first object of an array that is no number, for a message."""
+    """Return ", VALUE at index I" for a message: the first entry of an array that is no number."""
     for where, value in np.ndenumerate(array) if array.ndim and array.dtype.kind == "O" else ():
         if not is_number(value):
             return f", {shown(value)} at index {where}"
@@ -531,7 +534,7 @@ def norm_tolerance(points: ArrayLike, dim: int) -> float:
 
 
 def _normalise(array: Array, norms: Array) -> None:
-    """Divide rows by their norms, here.
+    """Divide rows by their norms, in place.
 
     What is normalised already keeps its bits, so that a file gives back what it was given.
     """
@@ -566,17 +569,17 @@ def unit_vector(name: str, vector: ArrayLike, dim: int | None = None) -> Array:
 
 
 def _told_norm(norm: float, tolerance: float) -> str:
-    """A norm that is not 1, with as many digits as tell it from what is allowed."""
+    """Return a norm that is not 1 as text, with enough digits to tell it from the tolerance."""
     return tell_apart(norm, 1.0 + np.copysign(tolerance, norm - 1.0))[0]
 
 
 def _at_angle(name: str, angle: object) -> Array:
-    """The point of the circle at an angle, shape (1, 2)."""
+    """Return the point of the circle at an angle, shape (1, 2)."""
     (turn,) = angles(name, [number(name, angle)], stacklevel=5)
     return np.array([[math.cos(turn), math.sin(turn)]])
 
 
-# rounding of single precision
+# two numbers in single precision are equal to this relative error
 _DECIMALS_RTOL = 1e-7
 
 
@@ -591,7 +594,7 @@ def angles(name: str, values: ArrayLike, stacklevel: int = 3) -> Array:
     """
     array = real_array(name, values, 1)
     largest = array[np.argmax(np.abs(array))]
-    # a turn in single precision may be a little more
+    # 2π in single precision is a little more than 2π
     if abs(largest) > 2.0 * math.pi + 1e-6 and np.allclose(
         100.0 * array, np.round(100.0 * array), rtol=_DECIMALS_RTOL, atol=0.0
     ):
@@ -603,8 +606,7 @@ def angles(name: str, values: ArrayLike, stacklevel: int = 3) -> Array:
     return array
 
 
-# sums and masses may differ from 1 by this, and at least by `rounding` in less than double
-# precision; the remedy is for messages
+# sums and masses may differ from 1 by this; numbers in single precision may differ by `rounding`
 MASS_TOLERANCE = 1e-8
 UNIT_MASS = "divide by it, or set unit_mass=True"
 

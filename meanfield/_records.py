@@ -66,7 +66,7 @@ def arguments_of(thing: Any) -> dict[str, Any]:
 
 
 def _content(thing: object) -> tuple[object, ...]:
-    """The arguments as what can be compared and hashed."""
+    """Return the arguments of a thing as a tuple that can be compared and hashed."""
     values = arguments_of(thing).values()
     return tuple((v.shape, v.tobytes()) if hasattr(v, "tobytes") else v for v in values)
 

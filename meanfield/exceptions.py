@@ -17,7 +17,7 @@ __all__ = [
     "UnsavedWarning",
 ]
 
-# a key of a case may be as long as its file
+# a message shows at most so many characters of a line: a key of a case may be as long as its file
 _LONGEST_LINE = 1000
 
 # how runs end, and which of these came to the time that they were asked for

@@ -146,10 +146,10 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
 
 
 def _with_kernel(dynamics: object) -> Dynamics:
-    """The dynamics as equations know it; refused without a kernel."""
+    """Return the dynamics as equations know it; refuse one without a kernel."""
     known = _constant(dynamics)
     refuse_mask(known)
-    # a class, or a number, is no dynamics, whatever attributes it has
+    # a class or a number is no dynamics, whatever attributes it has
     lacking: list[object] = [dynamics]
     if known is not None:
         lacking = [term for _, term in known.weighted_terms if term.pair_kernel is None]
@@ -163,7 +163,7 @@ def _with_kernel(dynamics: object) -> Dynamics:
 
 
 def _divide_by_beta(dynamics: Dynamics, dim: int, kmax: int) -> Array:
-    """Λ_k/β [/ Λ_0, / (Λ_0 + Λ_k)] for k = 0 … kmax, 0 for k = 0.
+    """Return Λ_k/β [/ Λ_0, / (Λ_0 + Λ_k)] for k = 0 … kmax; 0 for k = 0.
 
     Λ_k(β, d)/β = Λ_{k-1}(β, d+2)/d, which loses nothing where β is small.
     """
@@ -174,7 +174,7 @@ def _divide_by_beta(dynamics: Dynamics, dim: int, kmax: int) -> Array:
         quotients[1:] = multipliers.eigenvalues(beta, dim + 2, kmax - 1) / dim
         return quotients
     ratios = multipliers.relative_eigenvalues(beta, dim, kmax)
-    # the ratio of degree 1 may be denormal, and has its limit
+    # the ratio of degree 1 may be subnormal, and then has its limit
     first = ratios[1] / beta if beta > 1e-150 else 1.0 / dim
     quotients[1:] = first * multipliers.relative_eigenvalues(beta, dim + 2, kmax - 1)
     return quotients / (1.0 + ratios) if dynamics.is_balanced else quotients
@@ -370,7 +370,7 @@ def _dirac(beta: float) -> float:
 
 
 def _each(name: str, function: Callable[[float], float | Array], numbers: Any) -> float | Array:
-    """A function of one number, or of each of an array, along its first axes."""
+    """Return a function's value at a number, or at each of an array, along its first axes."""
     if is_single(numbers):
         return function(numbers)
     values = real_array(name, numbers, None)
@@ -386,7 +386,9 @@ def _over_2_beta(value: float, beta: float) -> float:
 
 
 def _constant(dynamics: object) -> Dynamics | None:
-    """The dynamics that equations know of what may be none: then None.
+    """Return a dynamics as equations know it, None for an object that is none.
+
+    Refuse one that varies.
 
     Raises
     ------
@@ -400,7 +402,7 @@ def _constant(dynamics: object) -> Dynamics | None:
 
 
 def _plain(dynamics: AnyDynamics, **allowed: bool) -> Isotropic:
-    """The attention without matrices that a dynamics is; see `check_attention`."""
+    """Return the attention without matrices that a dynamics is; see `check_attention`."""
     # the discrete layers of a dynamics are not its flow
     known = _constant(dynamics) if layer_step(dynamics) is None else None
     return check_attention(known or dynamics, **allowed)
@@ -483,7 +485,7 @@ def dobrushin_constant(dynamics: AnyDynamics) -> float:
     return in_x + (1.0 + 2.0 * beta) * (math.exp(2.0 * beta) if beta < 350.0 else math.inf)
 
 
-# the integral over s = -log(1 - γ) is cut here
+# the integral over s = -log(1 - γ) is split here
 _EDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # while γ (n + β) is below this, γ grows in proportion to t, up to rounding
 _LINEAR = 1e-17
@@ -601,11 +603,11 @@ def orthogonal_arrival(dynamics: AnyDynamics, n: int, delta: float) -> float:
 
 
 def _arrival(dynamics: Isotropic, n: int, s_end: float) -> tuple[float, float]:
-    """e^{-u} times the time at which 1 - γ = e^{-s}, from (6.9) or (6.10), and u: β where large."""
+    """E^{-u} times the time at which 1 - γ = e^{-s}, from (6.9) or (6.10), and u: β where large."""
     beta = dynamics.beta
     log_unit = beta if dynamics.normalised and beta > _LARGEST_UNSCALED else 0.0
 
-    # at large β all is decided within 1/β of the start
+    # at large β the integrand changes within 1/β of the start
     inner = [5.0**k / max(beta, 1.0) for k in range(6)]
     middle = [edge for edge in (*inner, *_EDGES) if edge < s_end]
     edges = [0.0, *sorted(middle), s_end]
@@ -617,7 +619,7 @@ def _arrival(dynamics: Isotropic, n: int, s_end: float) -> tuple[float, float]:
 
 
 def _slowness(dynamics: Isotropic, n: int, s: float, log_unit: float) -> float:
-    """e^{-u} dt/ds at 1 - γ = e^{-s}."""
+    """Return e^{-u} dt/ds at 1 - γ = e^{-s}."""
     beta, gamma = dynamics.beta, -math.expm1(-s)
     if dynamics.normalised:
         factor = math.exp(beta * (1.0 - gamma) - log_unit) + (n - 1) * math.exp(-log_unit)
@@ -775,7 +777,7 @@ def ott_antonsen(
     if times.min() < 0.0:
         raise ValueError(f"t must be >= 0, got {times.min():g}")
     rate, half = 0.5 * coupling - width, 0.5 * coupling
-    # each sum is one of positive terms
+    # all terms of each sum are positive
     with np.errstate(under="ignore", over="ignore", divide="ignore"):
         left, modulus = np.exp(-abs(rate) * times), np.full(times.shape, first)
         # r = 0 stays, and r = 1 where nothing pulls phases apart but repulsion

@@ -22,13 +22,13 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-# real or complex, as the space has them
+# coefficients are real or complex, as their space has them
 Coefficients = NDArray[Any]
 Indices = NDArray[np.intp]
 Integers = NDArray[np.int64]
-# how wide sets of points (k, n, d) are against what a function varies over there, shape (k,)
+# how wide sets of points (k, n, d) are, over the width on which a function varies there, shape (k,)
 Steepness = Callable[[Array], Array]
-# randomness comes from a seed, or from a generator that goes on
+# randomness comes from a seed, or from a generator, which goes on
 Rng = int | np.random.Generator
 
 

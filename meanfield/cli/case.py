@@ -40,12 +40,12 @@ from meanfield.typing import Listed
 About = dict[str, str | int | float]
 CLOUD_FILES = "token_files"
 CASE_FILE = "case_file"
-# a case keeps these when keys are set
+# these entries of a case stay when `--set` changes its keys
 ORIGIN = (CASE_FILE, "git_commit")
-# a digest of SHA-1 or SHA-256
+# a commit is a digest of SHA-1 or SHA-256
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BRANCH, _ELSEWHERE = "ref: ", "gitdir: "
-# bytes of a list of branches
+# a list of branches with more bytes than this is not read
 _LARGEST_LIST = 1 << 24
 
 
@@ -57,7 +57,7 @@ def clouds(case: Table) -> Iterator[tuple[str, str]]:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether it is a regular file; False where nothing can be there, as its name is too long."""
+    """Return whether a path is a regular file; False if the system refuses the name."""
     with suppress(OSError):
         return path.is_file()
     return False
@@ -120,9 +120,9 @@ def _head(git_folder: Path) -> str:
 
 
 def _git_text(path: Path) -> str:
-    """The text of a small file, "" where there is none."""
+    """Return the text of a small file of git, "" if there is none."""
     with suppress(OSError, ValueError):
-        # a device or a pipe might never end
+        # a device or a pipe may never end, so only a regular file is read
         if path.is_file() and path.stat().st_size <= _LARGEST_LIST:
             return path.read_text("utf-8").strip()
     return ""
@@ -131,7 +131,7 @@ def _git_text(path: Path) -> str:
 _NAME = r"[A-Za-z0-9_-]+"
 _KEY = re.compile(rf"{_NAME}(\[\d+\]|\.{_NAME})*")
 _PART = re.compile(rf"\[(\d+)\]|({_NAME})")
-# a word like this is a string without quotes
+# a value that consists of these characters alone is a string without quotes
 _BARE_WORD = re.compile(r"[^\s\"'\[\]{}=,#]+")
 
 
@@ -258,25 +258,28 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
 
 
 def _place(raw: Any, key: str, name: str) -> tuple[Any, int | str]:
-    """The table or list that has a key, made where there is none, and its last part there."""
+    """Return the table or list that holds a key, and the last part of the key.
+
+    Tables are made if missing.
+    """
     words = (word or index for index, word in _PART.findall(key))
-    # no key is a number
+    # a part of a key that is a number is an index of a list: no key of a case is a number
     here, parts = raw, [int(word) if word.isdecimal() else word for word in words]
     for depth, part in enumerate(parts):
         allowed, fits = "a table", type(here) is dict
         if type(part) is int:
             allowed, fits = f"a list of more than {part}", type(here) is list and part < len(here)
         if not fits:
-            # an empty table was made for the keys that it has to hold
+            # a table that was made for this key is empty, and is called "none" in the message
             path, content = tables.dotted(parts[:depth]), shown(here) if here != {} else "none"
             raise CaseError(f"{name}: {path} must be {allowed} for {key}, got {content}")
         if depth < len(parts) - 1:
-            # only a table may be new
+            # a missing table is made, but a list gets no new entries
             here = here.setdefault(part, {}) if type(here) is dict else here[part]
     return here, parts[-1]
 
 
-# the measures at all saves may take this share of the machine's memory
+# the measures of all saves may take this share of the memory of the machine
 SHARE_OF_MEMORY = 0.5
 
 
@@ -290,7 +293,7 @@ def check_saves(measure: AnyMeasure, save_at: int | list[float]) -> None:
     """
     count = save_at if isinstance(save_at, int) else len(save_at)
     further = "points", "weights", "angles", "expansion", "log_density"
-    # the points of a density are those of its space
+    # a density has no points of its own: its points are those of the grid
     names = ("coefficients",) if hasattr(measure, "coefficients") else further
     size = sum(getattr(getattr(measure, name, None), "nbytes", 0) for name in names)
     most = int(SHARE_OF_MEMORY * min(memory_of_machine(), 1e18) / max(size, 1))
@@ -390,7 +393,7 @@ class Case(Listed):
         return read_case(path)
 
     def __init_subclass__(cls) -> None:
-        # sweeps, files and processes make a case of its text, which names no class
+        # a sweep or a file rebuilds a case from its text, which does not name a subclass
         raise TypeError(f"Case can't be the base of a class, got {cls.__name__}")
 
     def __repr__(self) -> str:
@@ -407,7 +410,8 @@ class Case(Listed):
         return hash(self.digest())
 
     def __reduce__(self) -> tuple[object, ...]:
-        # classes that are made of dataclasses can't be pickled
+        # pickle can't store the classes that are made at run time, so the text of the case is
+        # stored
         return case_from_text, (self.text, self.name, self.folder, None, "", self.origin)
 
     def to_toml(self) -> str:
@@ -584,7 +588,7 @@ class Case(Listed):
 
 
 def _plain(key: str, value: object) -> object:
-    """A value as TOML has it."""
+    """Return a value of a case as Python's plain types, which TOML can hold."""
     plain = value.tolist() if hasattr(value, "tolist") else value
     try:
         tomli_w.dumps({"value": plain})
@@ -717,7 +721,7 @@ def _has_all(case: Case, folder: Path) -> bool:
 
 
 class _Schema(GenerateJsonSchema):
-    """TOML has no null: a key that may be left out is not one that may be null."""
+    """The JSON schema of a case without null, which TOML lacks: a key may be left out instead."""
 
     def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 (as it is called)
         return False

@@ -40,7 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# the top help has a table of these
+# `meanfield --help` shows this table of exit statuses
 STATUSES = {
     0: "done; a proposition is proved",
     FAILED_RUN: "a run stopped early, cells failed or claims are not met; a proposition is refuted",
@@ -63,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if os.path.lexists("matplotlibrc"):
-        # matplotlib's first choice, in which a folder may name a program as ffmpeg, or hold a pipe
+        # matplotlib reads a matplotlibrc of the present folder, which may name a program or be a
+        # pipe
         with chdir(Path(runs.__file__).parent.parent / "data"):
             import_module("meanfield.plot")
     with visible_output():
@@ -75,12 +76,12 @@ _parser = cache(lambda: typer.main.get_command(app))
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    """The exit status of a command line, whose errors are written here."""
+    """Run a command line, write its errors, and return its exit status."""
     command = _parser()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            # how its runs ended, and whether they are kept, is what a command says itself
+            # a command itself says how its runs ended and whether they are kept
             warnings.simplefilter("ignore", UnfinishedWarning)
             warnings.simplefilter("ignore", UnsavedWarning)
             status = command.main(args=arguments, prog_name="meanfield", standalone_mode=False)
@@ -91,13 +92,13 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", INTERRUPTED)
     except ArithmeticError as error:
-        # the error itself says what can't be computed, one of its kinds is a mistake of the program
+        # a bare ArithmeticError explains itself; its subclasses, as ZeroDivisionError, are bugs
         if type(error) is not ArithmeticError:
             raise
         return _complain(str(error), FAILED_RUN)
     except MemoryError as error:
         return _complain(f"out of memory: {error}; try a smaller space", FAILED_RUN)
-    # typer makes a status of Ctrl-C; a run and a sweep say more of it before
+    # typer turns Ctrl-C into a status; runs and sweeps have said more before
     return _complain("interrupted", INTERRUPTED) if status == INTERRUPTED else int(status or 0)
 
 
@@ -173,7 +174,7 @@ def run(
         check_output(file, key, (".nc",), source, force)
         picture = runs.check_figure(drawn, file, (key, figure_key), source, force)
     except Refusal:
-        # a wrong case is told before what lies at its output
+        # a fault of the case is reported before a fault of the output
         chosen.build()
         raise
     from meanfield.evolution.files import remove_leftovers
@@ -189,7 +190,7 @@ def run(
 
 
 def _evolved(case: Case, file: Path, picture: Path, quiet: bool) -> Solution:
-    """The run of a case into its file; an earlier file and figure are away at once.
+    """Run a case into its file; an earlier file and its figure are set aside at once.
 
     To build a case may take long, and a run that is killed meanwhile has no file to be resumed.
 
@@ -239,7 +240,7 @@ def resume(
         ended = saved.resumption is None
         check_output(picture, "--figure", runs.FIGURE_SUFFIXES, saved.source, force or ended)
         if not quiet:
-            # a run that was to replace another may have been killed at once
+            # a run that was to replace this one may have been killed before it set this one aside
             t_end = saved.dataset.attrs.get("t_end", saved.t[-1])
             typer.echo(f"{file}: {saved.dynamics} on {saved[0]} to t = {t_end:g}")
         solution = runs.resumed(saved, file, runs.shown_progress(quiet))
@@ -249,7 +250,7 @@ def resume(
             return
     wrote = "nothing written"
     if not picture.exists():
-        # the run was killed between its last save and its figure
+        # a killed run may have its last save and no figure
         _draw(solution, picture)
         wrote = f"wrote {picture}, which was missing"
     if not quiet and solution.success:
@@ -258,7 +259,7 @@ def resume(
 
 
 def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
-    """Figure, table, and exit status; the file, too, where the run could not write it."""
+    """Write figure, table and exit status; write the file too if the run could not."""
     from meanfield.cli import text
 
     if solution.file is None:
@@ -273,7 +274,7 @@ def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
 
 
 def _exit(solution: Solution, file: Path) -> None:
-    """The exit status of how a run ended."""
+    """Raise the exit status of a run that was interrupted or failed; do nothing for others."""
     if solution.status == "interrupted":
         raise Refusal(f"{solution.message}; meanfield resume {file} continues it", INTERRUPTED)
     if not solution.success:
@@ -323,7 +324,7 @@ def plot(
 def _made(
     place: Path, option: str, suffixes: Sequence[str], source: str, force: bool, quiet: bool
 ) -> Iterator[None]:
-    """Inside, what is drawn from runs is written at its place."""
+    """Claim a place for a picture of runs while the body writes it there."""
     with (
         runs.claimed(place, option, suffixes, source, force),
         refusals(place),
@@ -335,7 +336,7 @@ def _made(
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """Names of runs: those of their files without folders, unless these are the same.
+    """Return names of runs: their files without folders, or whole paths if these names are equal.
 
     A file beside itself is called a and b.
     """
@@ -441,7 +442,7 @@ def _result(file: Path) -> tuple[Any, str, str]:
         solution = runs.loaded_run(file)
         return solution, "run", solution.source
     except Refusal as refusal:
-        # instruments and datasets take longer to import than a run to read
+        # the modules for datasets take longer to import than a run to read, so they come second
         from meanfield.cli.layers import LAYERS, load_layers
         from meanfield.cli.sweeps import SWEEP, load_sweep
 
@@ -693,7 +694,7 @@ def sweep_command(
         raise Refusal("--grid must be given, as in --grid dynamics.beta=1:10:19")
     chosen, _ = runs.chosen_case(case, settings)
     axes, folder = runs.keys_from("--grid", grid, axis), cells_beside(output)
-    # the cells of another grid stay where they are
+    # cells of a different grid in this folder are not touched
     source = runs.source_of("sweep", chosen.digest())
     progress = sys.stderr.isatty() and not quiet
     kept = f"finished cells are kept in {folder}, and the same command continues"
@@ -717,7 +718,7 @@ def sweep_command(
         raise Refusal(notice, FAILED_RUN)
 
 
-# the options are those of the scripts themselves
+# the script reads its options itself
 _HANDED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
@@ -737,7 +738,7 @@ def validate(context: typer.Context) -> None:
         must = "validate must be run in a checkout, where validation/ lies"
         raise Refusal(f"{must}, got {str(here)!r}")
     if str(here) not in sys.path:
-        # last, so that the package itself stays the one that is running
+        # the folder comes last in the path, so that it can't hide the package that runs
         sys.path.append(str(here))
     scripts = import_module("validation.__main__")
     raise typer.Exit(scripts.main(context.args))

@@ -18,7 +18,7 @@ from meanfield.evolution.solution import other_versions, versions, versions_of
 from meanfield.trained import LayerStates, claims, measure_layers
 
 LAYERS, LAYERS_VERSION = "meanfield-layers", 1
-# figures and summaries need these numbers over these axes; those of heads only with attention
+# figures and summaries need these variables with these dimensions; some exist only with attention
 _NEEDED = {
     "state subset": "mean_cosine upper_cosine effective_rank mean_cosine_drift "
     "upper_cosine_drift effective_rank_drift",
@@ -120,7 +120,7 @@ def measured(file: Path, prompt: int | None, **arguments: Any) -> xr.Dataset:
 
 
 def _conventions(states: LayerStates) -> Iterator[tuple[str, str]]:
-    """The conventions of the model: its norm, its mask, how its scores are made."""
+    """Name the conventions of the model: its norm, its mask, how its scores are made."""
     yield "norm", "none is known" if states.norm is None else repr(states.norm)
     allowed = states.allowed
     is_causal = np.array_equal(allowed, np.tri(len(allowed), dtype=bool))
@@ -149,7 +149,7 @@ def load_layers(path: str | os.PathLike[str]) -> xr.Dataset:
         for axes, names in needed.items():
             for name in names.split():
                 check_variable(ds, name, axes.split(), has_words=name in _WORDS)
-        # an error is better here than in the middle of a page
+        # a fault in the file is reported here, not in the middle of a page
         claims(ds)
         return ds
 

@@ -137,7 +137,7 @@ def refusals(written: Path | str = "", status: int = FAILED_RUN) -> Iterator[Non
         For either.
     """
     unwritten = f"can't write{' ' * bool(written)}{written}: "
-    # an error may be both, and the inner one counts
+    # an error may be an OSError and a ValueError, and the inner block counts
     with refused(OSError, status=status, before=unwritten), refused(ValueError):
         yield
 
@@ -175,7 +175,7 @@ def _hindrance(path: Path) -> str:
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(path.stat().st_mode):
                 return "it is no regular file"
-        # permissions tell root nothing, only an attempt does
+        # root may write anywhere by its permissions, so only an attempt tells
         with tempfile.TemporaryFile(dir=path.parent):
             return ""
     except (OSError, ValueError) as error:
@@ -228,7 +228,7 @@ def chosen_case(path: Path | None, texts: Sequence[str] | None) -> tuple[Case, S
 
 def _is_result(path: Path) -> bool:
     with suppress(OSError):
-        # a device or a pipe might never end
+        # a device or a pipe may never end, so only a regular file is read
         if path.is_file():
             with path.open("rb") as file:
                 return file.read(len(_RESULT)) == _RESULT
@@ -267,7 +267,7 @@ def executor_of(
     from meanfield.studies.executors import opened
 
     with ExitStack() as stack:
-        # new processes import nothing from the present folder, where they else look first
+        # new processes would first look for modules in the present folder
         if not os.environ.get(_ONLY_INSTALLED):
             os.environ[_ONLY_INSTALLED] = "1"
             stack.callback(os.environ.pop, _ONLY_INSTALLED)
@@ -291,7 +291,7 @@ def ended(run: Callable[P, Solution], *args: P.args, **keywords: P.kwargs) -> So
         solution: Solution = stopped.solution
         return solution
     except FileInUseError as error:
-        # called as the command line calls it
+        # the message calls the argument `output`, as the command line does
         raise Refusal(f"output {str(error).partition(' ')[2]}") from None
 
 

@@ -24,13 +24,13 @@ study = typer.Typer(
     rich_markup_mode=None, help="Run a study: print a table, write a dataset and a figure."
 )
 
-# the width of a line
+# lines have at most this width
 _WIDTH = 110
-# attributes that go with a verdict
+# these attributes are printed with a verdict
 _BESIDE = ("witness", "reason", "note")
 UNDECIDED = 3
 _STATUSES = {"refuted": FAILED_RUN, "undecided": UNDECIDED}
-# options that say where independent parts run
+# these options say where independent parts run
 _ELSEWHERE = {"executor", "workers", "scheduler"}
 
 
@@ -42,7 +42,7 @@ _Question = Callable[..., Keywords | None]
 def _asked(
     name: str, tell: Callable[[xr.Dataset], str], *, parts: bool = True
 ) -> Callable[[_Question], _Question]:
-    """Make a command of the options of a study, with those that all studies have.
+    """Make a command of the function of a study, with the options that all studies have.
 
     The function below it takes its own options and returns the keywords of the study, and as `case`
     the case that goes into its file; a function without a body leaves the options as they are.
@@ -66,7 +66,7 @@ def _asked(
             source = runs.source_of(name, case and case.digest(), arguments)
             with runs.claimed(output, "--output", (".nc",), source, force):
                 drawn = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
-                # slow to import
+                # these imports are slow, so `--help` does without them
                 from meanfield import plot, studies
 
                 with ExitStack() as stack:
@@ -76,7 +76,7 @@ def _asked(
                         arguments |= stack.enter_context(where)
                         arguments["progress"] = sys.stderr.isatty() and not quiet
                     dataset = getattr(studies, question.__name__)(**arguments)
-                # before its files, which may fail
+                # the answer is printed before files are written, which may fail
                 if not quiet:
                     typer.echo(tell(dataset))
                 verdict = dataset.attrs.get("verdict")
@@ -121,7 +121,7 @@ def numbers_from(option: str, text: str) -> list[float]:
 
 
 def _integers(text: str) -> list[int]:
-    # 1e4, too
+    # 1e4 is an integer, too
     numbers = numbers_from("--n", text)
     counts = [int(n) for n in numbers if n.is_integer() and n >= 2]
     if counts != numbers or counts != sorted(set(counts)):
@@ -130,7 +130,7 @@ def _integers(text: str) -> list[int]:
 
 
 def _with_dynamics(keywords: Keywords) -> Keywords:
-    """The keywords of a study by options: SA or USA at each β, where `dynamics` names one of them.
+    """Return the keywords of a study with SA or USA at each β if `dynamics` names one of them.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def _with_dynamics(keywords: Keywords) -> Keywords:
 
 
 def _table(*names: str, **headed: str) -> Callable[[xr.Dataset], str]:
-    """These variables at the last time, a line for each place; some with a heading of their own."""
+    """Return a function that lists variables at the last time as text, a line for each place."""
 
     def told(ds: xr.Dataset) -> str:
         last = ds.isel(t=-1, missing_dims="ignore").reset_coords()
@@ -171,7 +171,7 @@ def rates(ds: xr.Dataset) -> str:
     for name in ds["quantity"].values:
         last, size = ds.sel(quantity=name).isel(t=-1), rms(ds[name].isel(n=-1, t=-1))
         rate, low, high = (float(last[key]) for key in ("rate", "rate_lower", "rate_upper"))
-        # one number of tokens has no rate, one start no interval
+        # one number of tokens gives no rate, and one start no interval
         power = f"{rate:.3f}" if isfinite(rate) else "-"
         interval = f"{low:.3f} … {high:.3f}" if isfinite(low) else "-"
         lines.append(f"{name!s:<14}{size:>20.3e}{power:>12}  {interval}")
@@ -225,7 +225,7 @@ Starts = Annotated[int, Option(min=1, help="Random starts for each number of tok
 
 
 def _of_case(case: Path, n: str, repeats: int, rng: int, settings: list[str] | None) -> Keywords:
-    """The keywords of a study of tokens and their density, with a case's law and dynamics."""
+    """Return the keywords of a study of tokens and their density, from a case and options."""
     arguments: Keywords = {"n": _integers(n), "repeats": repeats, "rng": rng}
     arguments["case"], _ = runs.chosen_case(case, settings)
     arguments["law"], arguments["dynamics"] = arguments["case"].build_law()

@@ -69,7 +69,7 @@ def values_of(text: str) -> list[Any]:
     ValueError
         If it is neither.
     """
-    # a quoted word or a list may hold colons, too
+    # a quoted string or a list may hold colons, too
     if ":" in text and not set("\"'[{,") & set(text):
         return _interval(text)
     with suppress(ValueError):
@@ -173,7 +173,7 @@ def outcome_of(answer: object, terms: Sequence[int] = ()) -> Outcome:
         case Solution():
             return Outcome(answer.status, answer.message, _numbers_of(answer, terms))
         case xr.Dataset():
-            # coordinates that are no index are numbers as others
+            # coordinates that are no index become variables
             return Outcome("finished", "", answer.reset_coords())
         case Mapping():
             answers = answer
@@ -194,7 +194,7 @@ def _numbers_of(sol: Solution, terms: Sequence[int]) -> xr.Dataset:
     ]
     numbers = sol.dataset[over_t]
     if terms and TERM in numbers.dims and [*terms] != numbers[TERM].values.tolist():
-        # the comment has the numbers of the run
+        # the comment on the terms quotes numbers of one run, so a sweep drops it
         about = {"long_name": numbers[TERM].attrs["long_name"]}
         numbers = numbers.assign_coords({TERM: (TERM, [*terms], about)})
     for name, column in numbers.isel(t=-1).reset_coords("t").items():
@@ -267,7 +267,7 @@ class Cell:
 
 
 def _ran(case: Case, file: Path | None) -> Solution:
-    """The run of a case, or what it has left in its file, resumed; then the file has it.
+    """Return the run of a case, resumed from its file if there is one; the file holds it then.
 
     Raises
     ------
@@ -278,7 +278,7 @@ def _ran(case: Case, file: Path | None) -> Solution:
     if solution is None:
         solution = case.solve(checkpoint=file)
     if file is not None and solution.file is None:
-        # a run only warns where its file can't be written
+        # `solve` only warns if its file can't be written
         try:
             solution.save(file)
         except OSError as error:
@@ -287,7 +287,10 @@ def _ran(case: Case, file: Path | None) -> Solution:
 
 
 def _resumed(case: Case, file: Path) -> Solution | None:
-    """The run that the file has a part of; None where it can't be resumed, and then no file."""
+    """Return the run that continues a file.
+
+    Remove the file and return None if it can't be resumed.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         saved = loaded(file)
@@ -301,7 +304,7 @@ def _resumed(case: Case, file: Path) -> Solution | None:
 
 
 SWEEP, SWEEP_VERSION = "meanfield-sweep", 2
-# a cell has these words beside its numbers
+# a table of cells has these columns beside the numbers
 _WORDS = ("status", "message", "cell")
 
 
@@ -342,13 +345,13 @@ def assembled(
 
 
 def _have_equal_terms(outcomes: Sequence[Outcome]) -> bool:
-    """Whether all runs have equal numbers of terms, if any."""
+    """Return whether all runs with terms have the same number of them."""
     datasets = [outcome.dataset for outcome in outcomes if outcome.dataset is not None]
     return len({ds.sizes[TERM] for ds in datasets if "term_energy" in ds}) < 2
 
 
 def _totals(outcome: Outcome) -> Outcome:
-    """The outcome without numbers of terms."""
+    """Return the outcome without the numbers of terms."""
     ds = outcome.dataset
     return replace(outcome, dataset=None if ds is None else ds.drop_dims(TERM, errors="ignore"))
 
@@ -357,7 +360,7 @@ Columns = dict[str, tuple[tuple[str, ...], NDArray[np.generic], dict[str, object
 
 
 def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, object]]:
-    """Each variable as its dimensions, a row for each cell, and attributes; and coordinates.
+    """Return each variable as dimensions, rows of cells and attributes; and the coordinates.
 
     Coordinates are those of all cells, and no variable is called as one of them, or as what the
     sweep says of each cell. Numbers that a cell does not have are nan, words are "".
@@ -368,7 +371,8 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, object]]:
     for _, ds in known:
         for name in map(str, ds.dims):
             index = ds.get_index(name)
-            # terms of cells have numbers of their own
+            # an attribute of an index that differs between cells is left out, such as the numbers
+            # of terms
             _keep_common(about_index.setdefault(name, {**ds[name].attrs}), ds[name].attrs)
             if not indexes.setdefault(name, index).equals(index):
                 indexes[name] = indexes[name].union(index)
@@ -386,7 +390,7 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, object]]:
             dims, rows, about = columns[name]
             place = row, *np.ix_(*(places[dim] for dim in dims))
             rows[place] = item.transpose(*dims).values.astype(rows.dtype)
-            # cells may have energies of several kinds: what they are called differs then
+            # an attribute that differs between cells is left out
             _keep_common(about, item.attrs)
     taken = {*indexes, *_WORDS}
     for name in sorted(columns.keys() & taken):
@@ -418,7 +422,7 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
         for name in ("status", "message"):
             check_variable(dataset, name, grid, has_words=True)
         for name in (f"{FINAL}energy", f"{FINAL}energy_share"):
-            # there are no numbers if every cell has an error
+            # a sweep in which every cell failed has no numbers
             if name in dataset:
                 check_variable(dataset, name, grid, has_words=False)
         return dataset
@@ -431,7 +435,7 @@ def _coordinate(values: Sequence[object], as_word: Callable[[object], str]) -> N
     return np.array(words, dtype=object)
 
 
-# a file name has so many of the 64 digits of SHA-256
+# the file name of a cell has so many of the 64 digits of SHA-256
 _DIGITS = 20
 
 
@@ -519,7 +523,7 @@ def sweep(
     >>> sweep(lambda x, y: x * y, {"x": [1, 2], "y": [3, 4]}).value.values.tolist()
     [[3.0, 4.0], [6.0, 8.0]]
     """
-    # all studies come with it
+    # this import loads all studies, so it waits until it is needed
     from meanfield.studies.executors import mapped_by
 
     boolean("progress", progress)
@@ -543,17 +547,19 @@ def sweep(
         as_word = cases.as_toml
     if kept_in is not None:
         _make(kept_in)
-    # two sweeps would take each other's cells for failed
+    # two sweeps in one folder would take each other's unfinished cells for failed
     with file_lock(kept_in, "folder"):
-        # folders of a network remember for a while that a file which was asked for is not there
+        # a network folder may go on denying a file that was asked for too early, so it is listed
+        # first
         there = set() if kept_in is None else set(kept_in.iterdir())
         outcomes = [task.kept() if task.file in there else None for task in tasks]
         missing = [number for number, outcome in enumerate(outcomes) if outcome is None]
-        # two cells may be one, as beta = 1 and beta = 1.0 are not
+        # two cells may be the same case, so results are matched by number; β = 1 and β = 1.0 are
+        # different cases
         left = [tasks[number] for number in missing]
         results = mapped_by(executor, Cell.run, left, workers=workers, lost=Cell.lost)
         bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
-        # the end of the loop ends the tasks
+        # if the loop is left early, the tasks end with it
         with bar, closing(results):
             for number, outcome in zip(missing, results, strict=True):
                 outcomes[number] = tasks[number].seen(outcome)
@@ -575,7 +581,7 @@ def _calls(
     overrides: Mapping[str, object],
     folder: Path | None,
 ) -> list[Cell]:
-    """A cell for each combination.
+    """Return a cell for each combination of settings.
 
     Raises
     ------
@@ -604,7 +610,7 @@ def _base(case: Case | str | os.PathLike[str], overrides: Mapping[str, object] |
         base = case.with_keys(overrides, "--set")
     else:
         base = cases.read_case(case, overrides)
-    # as workers elsewhere see it
+    # workers may have another present folder
     base.folder = base.folder.resolve()
     return base
 
@@ -626,10 +632,10 @@ def _cell(base: Case, settings: dict[str, object], folder: Path | None) -> Cell:
 
 
 def _places(case: Case) -> Sequence[int]:
-    """The places of those terms of the energy of a case that have a weight, none of no sum."""
+    """Return the places of the terms of an energy whose weight is not 0; none if it is no sum."""
     tables = case.tables
     owner = tables.dynamics if tables.run.energy is None else tables.run.energy
     terms, weights = getattr(owner, "terms", ()), getattr(owner, "weights", None)
-    # weights in time have a table of their own, and keep all terms
+    # weights that vary in time are a table and no list, and then all terms are kept
     numbers = weights if isinstance(weights, list) else [1.0] * len(terms)
     return [place for place, weight in enumerate(numbers) if weight != 0.0]

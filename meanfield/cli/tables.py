@@ -62,9 +62,9 @@ def located(where: str, keys: Iterable[str]) -> Iterator[None]:
         raise Fault(f"{where}{dot}{message}".lstrip(".")) from None
 
 
-# as text and as lists of numbers it takes some ten times that in memory
+# a table as text and lists of numbers takes some ten times this in memory
 _LARGEST_CLOUD = 1 << 28
-# endings of the files that are read
+# the endings of the files that are read
 POINT_FILES = ".csv", ".npy", ".npz"
 BUNDLED = {"tokens-s2": "tokens_s2.csv"}
 _FILE = "a CSV, NPY or NPZ file"
@@ -107,14 +107,14 @@ def read_arrays(file: str, folder: Path, beside: str) -> dict[str, Array]:
 def _checked_file(path: Path) -> Path:
     state = "does not exist"
     try:
-        # a device or a pipe might never end
+        # a device or a pipe may never end, so only a regular file is read
         if path.is_file():
             _check_size(path, path.stat().st_size)
             return path
         if path.exists():
             state = "is no regular file"
     except OSError as error:
-        # a name may be too long
+        # the system refuses a name that is too long
         state = f"can't be read: {error.strerror}"
     raise ValueError(f"must be {_FILE} or {' or '.join(map(repr, BUNDLED))}, but {path} {state}")
 
@@ -131,8 +131,8 @@ def _readable(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # libraries raise errors of their own on a damaged file; NumPy says of objects that it
-        # could not be asked to read them
+        # libraries raise errors of their own for a damaged file; NumPy's error for an array of
+        # objects suggests what is not allowed here
         reason = one_line(repr(error))
         if isinstance(error, ValueError) and "object" in str(error).lower():
             reason = "its dtype is object; numbers are allowed"
@@ -150,7 +150,7 @@ def _npy_table(path: Path) -> Array:
 def _npz_arrays(path: Path, beside: str) -> dict[str, Array]:
     with _readable(path, "an NPZ file of numbers"):
         with zipfile.ZipFile(path) as packed:
-            # a packed array may be far larger than its file
+            # a compressed array may be far larger than its file
             _check_size(path, sum(member.file_size for member in packed.infolist()))
         with np.load(path, allow_pickle=False) as arrays:
             members = {name: arrays[name] for name in ("points", beside) if name in arrays}
@@ -179,7 +179,7 @@ def _read(text: str) -> Array:
 
 
 def _numbers(row: list[str]) -> list[float]:
-    """The numbers of a row, none where one field is none."""
+    """Return the numbers of a row, none if a field is no number."""
     try:
         return [float(field) for field in row]
     except ValueError:
@@ -187,9 +187,9 @@ def _numbers(row: list[str]) -> list[float]:
 
 
 MOST_MONITORS, MOST_SAVES, MOST_NODES = 256, 10**7, 10**7
-# coordinates of tokens, and numbers in matrices of heads: 2 GB
+# the coordinates of tokens, or matrices of heads, have at most so many numbers: 2 GB
 MOST_NUMBERS = 1 << 28
-# tables of a kernel have some sqrt(β) entries a side
+# tables of a kernel have some sqrt(β) entries along each side
 LARGEST_BETA_OF_TABLES = 1e5
 
 
@@ -292,7 +292,7 @@ class MadeTable(Table):
 
 
 def _built(value: object, where: str, dim: int | None, folder: Path) -> object:
-    """The objects of a table or of a list of tables; any other value as it is."""
+    """Return the objects of a table or of a list of tables; any other value as it is."""
     match value:
         case MadeTable():
             return value.build(where, dim, folder)
@@ -347,7 +347,7 @@ def _equal(rows: list[list[float]]) -> list[list[float]]:
     return rows
 
 
-# the object says where a number is not finite
+# the object itself says where a number is not finite
 _Number = Annotated[float, Field(allow_inf_nan=True)]
 _Rows = Annotated[list[list[_Number]], Field(min_length=1), pydantic.AfterValidator(_equal)]
 _IN_WORDS: dict[object, tuple[object, str]] = {
@@ -366,7 +366,7 @@ _AS_READ = {
 _AS_READ[Causal] = Annotated["CausalTable", pydantic.Tag("mask")]
 
 
-# tables in tables are these
+# the tables that may stand inside others
 _PARTS: dict[type, dict[object, object]] = {
     Mixture: {list: list["AnyLawTable"]},
     Attention: {list: list["HeadTable"]},
@@ -375,7 +375,7 @@ _PARTS: dict[type, dict[object, object]] = {
     LayerMap: {dict: "AnyPassedTable"},
     DistanceTo: {dict: "AnyTarget"},
 }
-# laws without a key `dim` tell it so; a mixture has that of the first part that tells one
+# laws without a key `dim` know their dimension; a mixture has that of its first part that knows one
 _TOLD_DIM: dict[type, Callable[[Any], int | None]] = {
     VonMisesFisher: lambda table: len(table.mean) if np.ndim(table.mean) else 2,
     Mixture: lambda table: next(filter(None, (law.told_dim() for law in table.laws)), None),
@@ -385,7 +385,7 @@ _TOLD_DIM: dict[type, Callable[[Any], int | None]] = {
 def _table(
     made: type, *, default: object = ..., base: type[MadeTable] | None = None
 ) -> type[MadeTable]:
-    """The table whose keys are the arguments of a dataclass.
+    """Return the table whose keys are the arguments of a dataclass.
 
     Parameters
     ----------
@@ -408,7 +408,7 @@ def _table(
         hint = _PARTS.get(made, {}).get(hint, hint)
         if "varies" in note:
             hint = Annotated[hint, _or_table(hint, "ScheduleTable")]
-        # the dimension may be told by another table, and values by the file of the points
+        # another table may set the dimension, and the file of the points the values
         if field.name in ("dim", "values"):
             initial = None
         elif initial is Parameter.empty:
@@ -509,7 +509,7 @@ def _at_knots(value: object) -> list[Any]:
 CausalTable = _table(Causal, default=Causal.__name__)
 ScheduleTable = _table(Schedule)
 HeadTable = Annotated[MadeTable, _read_as(_table(Head, default=None))]
-# SA has no type to give
+# SA is the default, so its table needs no type
 _DEFAULT = SA.__name__
 _DYNAMICS = {
     made: _table(made, default=_DEFAULT if made is SA else ..., base=DynamicsTable)
@@ -730,14 +730,14 @@ class WatchTable(MadeTable):
         distance, is_open = keys["distance"], keys["beta"] is None
         table = self.model_copy(update={"beta": beta}) if distance == "mmd" and is_open else self
         with located(where, type(self).model_fields):
-            # as DistanceTo has it, but for 1, which it can't tell from none
+            # `DistanceTo` refuses p as well, but it can't tell p = 1 from the default
             if "p" in self.model_fields_set and distance != "wasserstein":
                 must = f"p must be left out for distance = {distance!r}, as it is one of"
                 raise ValueError(f"{must} 'wasserstein', got {keys['p']:g}")
             if distance == "mmd" and dict(table)["beta"] is None:
                 raise ValueError(f"beta must be given, as the dynamics has none, got {beta}")
             monitor: DistanceTo = table.build(where, measure.dim, folder)
-            # a distance that can't be computed is refused now, at any gap
+            # a distance that can't be computed at any gap is refused now
             widest = 1.0 if distance == "wasserstein" else None
             replace(monitor, gap=widest).begin(None, 0)(measure)
             return monitor
@@ -794,7 +794,7 @@ def tables_in(value: object, where: str = "") -> Iterator[tuple[str, Table]]:
         yield from tables_in(part, name)
 
 
-# tables that tell their types, which are the names of classes
+# tables with a key `type`, by the names of their classes
 _TYPED: list[type[MadeTable | MeasureTable]] = [*_LAWS, *_SPACES, *_MEASURES, *_DYNAMICS.values()]
 TYPES: dict[str, type[Table]] = {table.made.__name__: table for table in _TYPED}
 
@@ -812,7 +812,7 @@ def dotted(parts: Iterable[int | str]) -> str:
 
 
 def _keys(raw: object) -> list[str]:
-    """All keys of a case, with dots; of a table that tells its type only those of that type."""
+    """Return all keys of a case, with dots; a table with a type has the keys of that type only."""
     tables: dict[str, Iterable[type[Table]]] = {
         "law": _LAWS,
         "measure": _MEASURES,
@@ -831,7 +831,7 @@ def _keys(raw: object) -> list[str]:
 
 
 def _type_told(raw: object, path: list[str]) -> str:
-    """The type that a table tells, if it is there."""
+    """Return the type of the table at a path as text; a text that is no type if there is none."""
     for name in [*path, "type"]:
         match raw:
             case dict():
@@ -851,7 +851,8 @@ def nearest(fault: KeyFault, path: str, keys: Iterable[str]) -> str:
     if not fault.here:
         return ""
     last = {key: key.rpartition(".")[2] for key in keys if "." in key}
-    # one of that very name elsewhere, else one like it in this table, else anywhere
+    # the nearest key: the same name in another table, else a similar one in this table, else
+    # anywhere
     here = f"{path}.{fault.key}"
     matches = [key for key in last if last[key] == fault.key and key != here] or [
         f"{path}.{name}".lstrip(".") for name in get_close_matches(fault.key, fault.here, 1)
@@ -868,11 +869,11 @@ def _meant(words: Iterable[str]) -> str:
 
 
 def _type_fault(value: dict[str, object], types: str) -> str:
-    """The fault in the type of a table that must be one of `types`, as pydantic has them."""
+    """The fault in the type of a table that must be one of `types`, as pydantic lists them."""
     known = types.replace("'", "")
     if "type" not in value:
         return f".type is missing: it must be one of {known}"
-    # a name in lower case or with dashes has one near it
+    # the type may be written in lower case or with dashes
     plain = {word.lower(): word for word in known.split(", ")}
     near = get_close_matches(re.sub(r"\W|_", "", str(value["type"])).lower(), plain, 1)
     got = shown(value["type"])
@@ -904,12 +905,12 @@ def schema_fault(error: pydantic.ValidationError, raw: object) -> str:
 
 
 def _path(loc: Iterable[int | str], raw: object) -> str:
-    """law.laws[1].kappa of ('law', 'Mixture', 'laws', 1, 'VonMisesFisher', 'kappa')."""
+    """Return law.laws[1].kappa for ('law', 'Mixture', 'laws', 1, 'VonMisesFisher', 'kappa')."""
     parts: list[int | str] = []
     here = raw
     for part in loc:
         match here:
-            # the name of a member of a union is no key
+            # pydantic adds the name of a member of a union, which is no key
             case dict() if part in here and here.get("type") != part:
                 parts, here = [*parts, part], here[part]
             case list() if type(part) is int:

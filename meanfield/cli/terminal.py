@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 _MAYBE_STEERING = re.compile(r"[^\n\t\x20-\x7e]")
-# a bar writes these by themselves to come back to its line
+# a progress bar writes these to return to its line
 _MOVES = re.compile(r"(?:\r|\n|\x1b\[A)*")
 
 

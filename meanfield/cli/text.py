@@ -65,14 +65,14 @@ def table(solution: Solution) -> str:
         if name in data:
             values = data[name].values
             if values.ndim > 1:
-                # a column for each term of a sum
+                # a sum has a column for each term
                 for i, column in enumerate(values.T if values.shape[1] <= MOST_TERMS else ()):
                     columns[f"{heading} {i}"] = [f"{v:{form}}" for v in column]
                 continue
             if name == "mass":
                 values = 1.0 - values
             if name == "min_density":
-                # the nodes of a flow map are not where f is least
+                # the nodes of a flow map miss the place where f is least
                 on_grid = [hasattr(measure, "space") for measure in solution.measures]
                 values = np.where(on_grid, values, np.nan)
                 if not any(on_grid):
@@ -114,7 +114,7 @@ def missing_of_comparison(data: xr.Dataset) -> list[str]:
 
 
 def _columns(columns: Mapping[str, Sequence[str]], left_out: str) -> str:
-    """A table of which about ten rows are shown, and where the others are."""
+    """Return a table of which about ten rows are shown, with a note on where the others are."""
     saves = len(columns["t"])
     widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
     kept = [*range(0, saves - 1, -(-(saves - 1) // (_ROWS - 1)) or 1), saves - 1]
@@ -177,7 +177,7 @@ def summary(solution: Solution, file: Path) -> dict[str, str]:
     lines = len(solution.case.splitlines())
     why = why_no_energy(solution.dynamics, solution.energy)
     unbalanced = f"not available, no energy of {why}" if why else "not available"
-    # a run that failed at once has no numbers
+    # a run that failed at its start has no numbers
     mass, steps = (data[name].values if name in data else np.zeros(0) for name in ("mass", "steps"))
     return {
         "status": status,

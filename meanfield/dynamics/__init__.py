@@ -19,7 +19,7 @@ from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 MeanField = Isotropic | Interaction | CircleInteraction
 Field = MeanField | Attention | FeedForward | Sum | OwnDynamics
 AnyDynamics = Field | Layers | RandomLayers | LayerMap
-# all of the package, in the order of the case tables
+# all dynamics of the package, in the order of the tables of a case
 KNOWN = (
     *(SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, Alignment),
     *(CircleInteraction, Kuramoto, Sum, Layers, RandomLayers, LayerMap),

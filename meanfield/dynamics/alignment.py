@@ -14,9 +14,9 @@ from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.dynamics.isotropic import NOISE
 from meanfield.typing import Array, Summable
 
-# |J| to within which a mean has no direction: rounding then turns it by more than 1e-4
+# a mean |J| up to this has no direction: rounding turns it by more than 1e-4
 _NO_DIRECTION = 1e-12
-# |J|^p keeps no more than 14 digits beyond
+# beyond this exponent |J|^p keeps fewer than 14 digits
 _LARGEST_EXPONENT = 100.0
 
 

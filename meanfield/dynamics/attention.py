@@ -19,9 +19,9 @@ from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA, Isotropic
 from meanfield.dynamics.schedule import TimeDependent, in_time
 from meanfield.typing import Array, ArrayLike, Listed, Rng, Summable
 
-# a product of matrices is right to this share of it
+# a product of matrices has a rounding error of at most this share of its size
 _ROUNDING = 1e-13
-# beyond it |X|², of order e^{2β|D|}, leaves double precision
+# for a larger β|D|, |X|² of order e^{2β|D|} leaves double precision
 LARGEST_EXPONENT = 350.0
 
 
@@ -60,7 +60,7 @@ def common_form(
 
 
 ENSEMBLES = ("ginibre", "wigner-positive", "ginibre-product", "wigner-product")
-# beyond it e^{<z,y>} leaves double precision
+# for a larger <z,y>, e^{<z,y>} leaves double precision
 _LARGEST_EXPONENT = 700.0
 
 
@@ -176,7 +176,7 @@ class Head(Record, Listed):
 
     @property
     def dim(self) -> int | None:
-        """Ambient dimension d, None if any fits."""
+        """Return the ambient dimension d, None if any fits."""
         widths = [np.shape(m)[1] for m in (self.Q, self.K, self.V) if np.ndim(m)]
         return widths[0] if widths else None
 
@@ -282,7 +282,7 @@ class Attention(HeadsDynamics):
     mask: Causal | None = field(default=None, kw_only=True, metadata=MASK)
 
     why_no_energy: ClassVar[str] = "only attention of one head with KᵀQ = D = Dᵀ and V = ±D has one"
-    # the attention that varies, of which this is one instant
+    # the attention whose weights vary in time, if this one is its value at an instant
     _whole: ClassVar[Attention | None] = None
     why_no_gradient: ClassVar[str] = "V of each head must be a multiple of QᵀK = (KᵀQ)ᵀ, and is not"
 
@@ -338,7 +338,7 @@ class Attention(HeadsDynamics):
 
     @property
     def _form(self) -> Form | None:
-        """D, ±1 and β|D| where there is one head with KᵀQ = D = Dᵀ and V = ±D, else None.
+        """Return D, ±1 and β|D| if there is one head with KᵀQ = D = Dᵀ and V = ±D, else None.
 
         The dynamics is then a gradient flow of ±E_{β,D}, see `energy` (Burger et al., arXiv
         2501.03096): in W_2, with `normalised` in the metric with weight G(βDx), (3.12) to (3.14).
@@ -352,16 +352,22 @@ class Attention(HeadsDynamics):
 
     @property
     def _form_alone(self) -> Form | None:
-        """The same of one head, as these weights alone tell it."""
+        """D, ±1 and β|D| of one head from its weights at this instant, None if V is not ±D."""
         return common_form(self.beta, self.heads[0].matrix, self.heads[0].V, self.rounding_size)
 
     def _has_sign(self, form: Form) -> bool:
-        """Whether D is more than rounding of its largest in time, so that it tells its sign."""
+        """Return whether D is more than rounding, so that V tells its sign.
+
+        D may pass through 0 in time.
+        """
         return float(np.abs(form.matrix).max()) > 2.0 * _ROUNDING * self.rounding_size
 
     @cached_property
     def _sign_of_form(self) -> int:
-        """±1 of V = ±KᵀQ in time, at a knot or between two, where they are not 0."""
+        """Return the sign of V = ±KᵀQ at a time when they are not 0.
+
+        The time is a knot or between two.
+        """
         each = [np.asarray(weight.times) for weight in schedule.schedules(self)]
         first, last = max(times[0] for times in each), min(times[-1] for times in each)
         knots = np.unique(np.clip(np.concatenate(each), first, last))
@@ -386,7 +392,7 @@ class Attention(HeadsDynamics):
 
     @property
     def simplest(self) -> Attention | Isotropic:
-        """SA or USA, where it is one of them: one head of numbers, KᵀQ >= 0 and V = ±1."""
+        """SA or USA if these heads are one: a single head of numbers, KᵀQ >= 0 and V = ±1."""
         score, value = np.asarray(self.score_matrices[0]), np.asarray(self.heads[0].V)
         if self.heads[1:] or score.ndim or value.ndim or score < 0.0 or abs(value) != 1.0:
             return self
@@ -420,7 +426,8 @@ class Attention(HeadsDynamics):
             beta=beta,
             dirac=0.5 / beta if beta > 0.0 else 0.5 * largest,
             log_dirac=beta * largest,
-            # a unit beyond what there is would leave nothing of it
+            # with the logarithm of the unit above LARGEST_EXPONENT, usual energies would underflow
+            # to 0
             log_unit=min(beta, LARGEST_EXPONENT),
             form=form.matrix,
         )

@@ -14,7 +14,7 @@ from meanfield.kernels import causal
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike, Summable
 
-# share of a position within which a token counts as there: that of a cumulative sum's rounding
+# a token this near to a position, as a share of it, counts as there: cumulative sums round by it
 _ROUNDING = 1e-12
 
 
@@ -68,7 +68,7 @@ class Causal:
         freeze(self, decay=number("decay", self.decay, low=0))
 
     def _seen(self, tokens: Tokens, position: float) -> Summable:
-        """The tokens that a place at a position in (0, 1] sees, with their masses: those up to it.
+        """Return the tokens up to a position in (0, 1], with their masses: a place there sees them.
 
         Raises
         ------
@@ -127,7 +127,7 @@ def check_ordered(measure: object, mask: Causal) -> Tokens:
 
 def has_mask(dynamics: object) -> bool:
     """Whether a dynamics, one of its terms or one of its layers has a mask."""
-    # an object of a user's own has no such fact
+    # an object that a user wrote may lack this attribute
     return getattr(dynamics, "has_mask", False) is True
 
 
@@ -163,7 +163,7 @@ class Masked(Dynamics):
     why_no_energy: ClassVar[str] = "under a causal mask tokens do not act on those that act on them"
     why_no_gradient: ClassVar[str] = why_no_energy
     name = fact_of("plain.name")
-    # a kernel or a series has none
+    # a kernel and a series have no β
     beta = fact_of("plain.beta")
     noise = fact_of("plain.noise")
     dim = fact_of("plain.dim")
@@ -183,7 +183,7 @@ class Masked(Dynamics):
 
     @property
     def simplest(self) -> Masked:
-        """SA or USA under the mask, if it is one of them."""
+        """Return SA or USA under the mask if the dynamics is one of them."""
         inner = self.plain.simplest
         return self if inner is self.plain else Masked(inner, self.mask)
 
@@ -209,7 +209,7 @@ class Masked(Dynamics):
         return output
 
     def _output_of_tokens(self, points: Array, masses: Array) -> Array:
-        """The output for each token at its own position, shape (n, d)."""
+        """Return the output at each token for its own position, shape (n, d)."""
         kernel = self.pair_kernel
         if kernel is None:
             queries = self.plain.queries(points)
@@ -223,7 +223,7 @@ class Masked(Dynamics):
         """X at each token, shape (n, d), at its own position."""
         if self.pair_kernel is None:
             return project(points, self._output_of_tokens(points, masses))
-        # rounding of a token's pull on itself may be more than all that the others pull with
+        # the rounding error of a token's pull on itself may exceed all other pulls
         potential, pull, _ = causal.kernel_means(self.pair_kernel, points, masses, self.mask.decay)
         return project(points, self.velocity_of(potential, pull))
 

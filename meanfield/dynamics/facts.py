@@ -21,11 +21,11 @@ from meanfield.dynamics.schedule import Schedule, TimeDependent, at_time, in_tim
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike, NDArray, OwnDynamics, Steepness, Summable
 
-# beyond it e^x leaves double precision
+# for a larger x, e^x leaves double precision
 LARGEST_LOG = 709.0
-# rounding of a product of matrices, as a share of it
+# a product of matrices has a rounding error of at most this share of its largest entry
 _ROUNDING = 1e-13
-# a term whose weight passes through 0 keeps this one
+# a weight that varies in time and passes through 0 is replaced by this one there
 _NO_WEIGHT = 1e-300
 
 
@@ -130,7 +130,7 @@ def multiplied_out(value: float, log_unit: float) -> float:
     with np.errstate(over="ignore"):
         if log_unit <= LARGEST_LOG:
             return float(value * np.exp(log_unit))
-        # the exponential in two factors, since it may overflow where the product does not
+        # the exponential is split in two, since it may overflow where the product does not
         half = np.exp(0.5 * log_unit)
         return float(value * half * half)
 
@@ -219,7 +219,7 @@ class Dynamics(ShownFields, ABC):
     sum_method: ClassVar[str] = "own"
     why_no_energy: ClassVar[str] = "nothing is known of it but its output"
     why_no_gradient: ClassVar[str] = why_no_energy
-    # an array of numbers is no factor: numpy would make an array of dynamics
+    # an array times a dynamics is an error: numpy would make an array of dynamics
     __array_ufunc__: ClassVar[None] = None
     noise: float = 0.0
     sign: int = 1
@@ -314,7 +314,10 @@ class Dynamics(ShownFields, ABC):
         return then.tangents(measure, points, then._checked_position(position, len(points)))
 
     def _checked_position(self, position: ArrayLike, count: int) -> Array:
-        """Positions in (0, 1], a number or one for each of so many places; 1.0 without a mask."""
+        """Return positions in (0, 1], one number or one for each of so many places.
+
+        Without a mask the position is 1.0.
+        """
         places = real_array("position", position, None)
         if (
             places.shape not in ((), (count,))
@@ -540,7 +543,7 @@ def fact_of_each(name: str, combine: Callable[..., object]) -> Any:
     return property(lambda whole: combine(getattr(part, name) for part in whole._each))
 
 
-# layers, heads and terms of one dynamics
+# a dynamics has at most so many layers, heads or terms
 MOST_PARTS = 4096
 
 
@@ -549,7 +552,7 @@ def _may_be_term(other: object) -> TypeGuard[OwnDynamics]:
 
 
 def _single(terms: Sequence[object], weights: Sequence[float] | None = None) -> Dynamics:
-    """The sum, or what it is the sum of where that is one dynamics once."""
+    """Return the sum of terms, or its only term if that has weight 1."""
     whole = Sum(terms, weights=weights)
     (weight, term), *others = whole.weighted_terms
     return whole if others or weight != 1.0 else term
@@ -566,7 +569,7 @@ class Several(Dynamics):
     @property
     @abstractmethod
     def _each(self) -> Sequence[Dynamics]:
-        """The dynamics that it is made of."""
+        """Return the dynamics that this one consists of."""
 
     gathers_clusters = fact_of_each("gathers_clusters", all)
     is_gradient = fact_of_each("is_gradient", all)
@@ -665,7 +668,7 @@ class Sum(Several):
         freeze(self, normalised=any(getattr(term, "normalised", False) for term in terms))
 
     def _weigh_in_time(self, given: Sequence[object], weights: TimeDependent) -> None:
-        """Keep terms whose weights may change their sign, so that none is dropped or turned."""
+        """Keep terms with weights that vary in time; none is dropped or reversed by its sign."""
         if not given or weights.shape != (len(given),):
             raise ValueError(
                 f"weights must be one for each of the {len(given)} terms at each time, got "
@@ -688,7 +691,7 @@ class Sum(Several):
         if is_constant and not self.weights_vary:
             return self
         then: Sum = object.__new__(Sum)
-        # a weight of 0 would be that of a term which does not move the measure
+        # a term of weight 0 is dropped, and the terms must be the same at all times
         values = np.asarray(at_time(self.weights, t)).tolist()
         weights = tuple(weight or _NO_WEIGHT for weight in values)
         then._keep(terms, weights, self.noise)
@@ -821,7 +824,7 @@ def term_names(dynamics: object) -> list[str]:
 
 
 def _taken_apart(weight: float, term: object) -> Iterator[tuple[float, OwnDynamics]]:
-    """The terms of what may be a sum, each with its weight; those of weight 0 are none.
+    """Yield the terms of a dynamics, which may be a sum, with their weights; none with weight 0.
 
     Raises
     ------
@@ -847,7 +850,7 @@ def _taken_apart(weight: float, term: object) -> Iterator[tuple[float, OwnDynami
         for factor, part in term.weighted_terms:
             yield from _taken_apart(weight * factor, part)
         return
-    # a class that a user made from one of these need not have -X by the other sign
+    # the negative of a user's subclass need not be the subclass with the other sign
     opposite = None
     if weight < 0.0 and isinstance(term, Dynamics) and _checks.is_of_package(term):
         opposite = term.opposite()
@@ -910,6 +913,6 @@ def as_tuple(given: object) -> tuple[Any, ...]:
 
 
 def as_matrix(given: object, dim: int) -> Array:
-    """A matrix as it is, or a number as that multiple of the identity, shape (d, d)."""
+    """Return a matrix as it is, and a number as a multiple of the identity, shape (d, d)."""
     matrix = np.asarray(given, dtype=np.float64)
     return matrix if matrix.ndim else float(matrix) * np.eye(dim)

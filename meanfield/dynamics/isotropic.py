@@ -16,7 +16,7 @@ from meanfield.dynamics.schedule import TimeDependent, coefficient, in_time, lar
 from meanfield.kernels.kernel import Exponential, PotentialKernel
 from meanfield.typing import Array, Summable
 
-# beyond it differences of e^{β<x,y>} between tokens are lost in rounding
+# for a larger β, differences of e^{β<x,y>} between tokens are lost in rounding
 LARGEST_BETA = 1e8
 BETA = key(
     "the inverse temperature, a number >= 0, at most 1e8 for tokens and 1e5 else",
@@ -57,12 +57,12 @@ class KernelDynamics(Maskable):
         return not self.normalised
 
     def opposite(self) -> Self:
-        # every class of it is a dataclass with a sign
+        # mypy can't see that every subclass is a dataclass with a sign
         whole: Any = self
         return replace(whole, sign=-self.sign)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        # most have no mask to tell of
+        # the mask is shown only if there is one
         whole: Any = self
         names = [f.name for f in fields(whole) if f.name != "mask" or self.mask is not None]
         return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in names)})"
@@ -108,7 +108,7 @@ class Isotropic(KernelDynamics):
         noise, sign = number("noise", self.noise, low=0), plus_or_minus("sign", self.sign)
         freeze(self, beta=beta, noise=noise, sign=sign)
         if not isinstance(beta, TimeDependent):
-            # below 1e-300 the limit β = 0 is exact, and 1/β is not
+            # below 1e-300 the limit β = 0 is exact, while 1/β would overflow
             beta = beta if beta >= 1e-300 else 0.0
             freeze(self, beta=beta, score_matrices=[beta], value_matrices=[sign])
 

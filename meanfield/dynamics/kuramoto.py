@@ -81,7 +81,7 @@ class CircleInteraction(Dynamics):
                 f"sin and cos must hold at least one coefficient, got {shown(self.sin)}"
             )
         coupling, noise = number("coupling", self.coupling), number("noise", self.noise, low=0)
-        # K (a_k + i b_k)/2, k = 0 … kmax: X(θ) = 2 Re Σ_k multiplier_k m_k e^{ikθ}
+        # multipliers c_k = K (a_k + i b_k)/2, k = 0 … kmax: X(θ) = 2 Re Σ_k c_k m_k e^{ikθ}
         factors = np.zeros(self._kmax + 1, dtype=np.complex128)
         factors[1 : len(self.cos) + 1] += np.array(self.cos)
         factors[1 : len(self.sin) + 1] += 1j * np.array(self.sin)
@@ -89,7 +89,7 @@ class CircleInteraction(Dynamics):
 
     @property
     def _kmax(self) -> int:
-        """Largest k of the series."""
+        """Return the largest k of the series."""
         return max(len(self.sin), len(self.cos))
 
     @cached_property
@@ -126,7 +126,7 @@ class CircleInteraction(Dynamics):
         return replace(self, coupling=-self.coupling)
 
     def tangents(self, measure: Summable, points: Array, position: object = None) -> Array:  # noqa: ARG002 (of masks)
-        # they are tangent
+        # the output of an interaction of angles is tangential already
         return self.output(measure, points)
 
     def output(self, measure: Summable, points: Array) -> Array:
@@ -164,7 +164,7 @@ def turned(angles: Array, frequencies: Array, pull: complex, h: float) -> Array:
     """
     square = 0.25 * (frequencies * frequencies - abs(pull) ** 2)
     phase = np.sqrt(np.abs(square)) * h
-    # cos κh and sin κh/(κh), where phases are locked both over cosh
+    # cos κh and sin κh/(κh); of locked phases both are divided by cosh
     cosine, sine = np.cos(phase), np.sinc(phase / np.pi)
     locked = np.flatnonzero(square < 0.0)
     cosine[locked], sine[locked] = 1.0, np.tanh(phase[locked]) / phase[locked]
@@ -202,7 +202,7 @@ class Kuramoto(CircleInteraction):
 
 
 def _coefficients(name: str, values: ArrayLike) -> tuple[float, ...]:
-    """Finite numbers as a tuple, which may be empty."""
+    """Return finite numbers as a tuple, which may be empty."""
     if is_empty(values):
         return ()
     return tuple(real_array(name, values, 1).tolist())

@@ -30,7 +30,7 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": lambda x: 0.5 * x * (1.0 + erf(x / np.sqrt(2.0))),
     "tanh": np.tanh,
 }
-# their derivatives; relu's is taken as 0 at its kink
+# the derivatives of the activations; that of relu is 0 at its kink
 _SLOPES: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.where(x > 0.0, 1.0, 0.0),
     "gelu": lambda x: (
@@ -38,27 +38,27 @@ _SLOPES: dict[str, Callable[[Array], Array]] = {
     ),
     "tanh": lambda x: 1.0 - np.tanh(x) ** 2,
 }
-# φ with φ' = σ and φ(0) = 0
+# the integrals φ of the activations σ, φ' = σ and φ(0) = 0
 _PRIMITIVES: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: 0.5 * np.maximum(x, 0.0) ** 2,
     "gelu": lambda x: (
         0.25 * ((x * x - 1.0) * (1.0 + erf(x / np.sqrt(2.0))) + 1.0)
         + 0.5 * x * np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
     ),
-    # log cosh, which does not overflow
+    # log cosh x in a form that does not overflow
     "tanh": lambda x: np.abs(x) + np.log1p(np.exp(-2.0 * np.abs(x))) - np.log(2.0),
 }
-# share of a step: a layer that ends within it of a time ends at that time
+# a layer that ends this near to a time, as a share of its step, ends at that time
 _ROUNDING = 1e-9
-# the ensemble of `RandomLayers` whose queries and keys are not drawn
+# this ensemble of `RandomLayers` draws V alone, no queries and keys
 VALUES = "values"
-# more are asked for their largest reach for minutes
+# asking more layers for their largest reach takes minutes
 MOST_LAYERS = 10**6
-# β and V stay below this, so that all that is drawn is finite
+# β and V stay below this, so that all numbers that are drawn are finite
 _LARGEST_FACTOR = 1e100
-# a case file can hold no larger one
+# a case file holds integers up to this
 _LARGEST_SEED = (1 << 63) - 1
-# layers that are kept once drawn: what acts, what acted before, and what other threads ask for
+# the last drawn layers are kept: those of this step and the one before, and of other threads
 KEPT = 4
 
 
@@ -201,7 +201,7 @@ class FeedForward(Record, Dynamics):
             return None
         lengths, shift = np.linalg.norm(self.A, axis=1), np.asarray(self.b)
         primitive, (omega, slopes) = _PRIMITIVES[self.activation], self.coefficients
-        # φ has its least value 0 at 0, so it is largest at an end
+        # φ is least at 0, where it is 0, so on an interval it is largest at an end
         largest = np.maximum(primitive(shift - lengths), primitive(shift + lengths))
         size = float(np.abs(omega) @ largest + np.linalg.norm(slopes, axis=1).sum())
         formula = "∫ v dmu, v(x) = Σ_j ω_j φ(<a_j, x> + b_j), φ' = σ"
@@ -214,7 +214,7 @@ class FeedForward(Record, Dynamics):
         return self._relative_widths if self.is_smooth else None
 
     def _relative_widths(self, sets: Array) -> Array:
-        """Half the range of σ's argument over sets (k, n, d), over the distance of σ's pole.
+        """Half the range of σ's argument over sets (k, n, d), divided by the distance of σ's pole.
 
         The largest of all rows of A, shape (k,). The poles of tanh next to the line are ± iπ/2, and
         gelu, which has none, varies no faster.
@@ -237,7 +237,7 @@ class FeedForward(Record, Dynamics):
         return omega, constant[:, None] * outer
 
     def _potential(self, points: Array) -> Array:
-        """v (n,) at unit rows (n, d)."""
+        """Return v (n,) at unit rows (n, d)."""
         inner, (omega, slopes) = np.asarray(self.A), self.coefficients
         values = points @ slopes.sum(axis=0)
         for part in blocks(len(points), len(inner)):
@@ -316,7 +316,7 @@ class FeedForward(Record, Dynamics):
 
 
 def _weights(name: str, value: ArrayLike, ndim: int) -> Any:
-    """A finite float64 array with so many axes, or a schedule of such arrays.
+    """Return a finite float64 array with so many axes, or a schedule of such arrays.
 
     Raises
     ------
@@ -449,7 +449,8 @@ class Layers(InTurn):
                     f"layers must not vary in time, since each acts for a time of its own, got "
                     f"{shown(layer)}"
                 )
-        # equal layers are one object, as it is hard to tell once they come from a file
+        # equal layers become one object here, since layers from a file can hardly be recognised as
+        # equal later
         each: dict[object, object] = {}
         layers = tuple(
             each.setdefault(layer, layer) if tells_facts(layer) else layer for layer in layers
@@ -618,8 +619,9 @@ class RandomLayers(Record, InTurn):
         return Drawn(self._draw, self.n_layers)
 
     def _draw(self, layer: int) -> Attention:
-        """The layer of a number."""
-        # the lower words count its own numbers
+        """Draw the layer with this number."""
+        # each layer has its own upper word of the counter: the lower words count the numbers of a
+        # layer
         draws = np.random.Generator(np.random.Philox(key=self.rng, counter=[0, 0, 0, layer]))
         if self.ensemble == VALUES:
             head = Head(V=draws.normal(size=(self.dim, self.dim)))
@@ -704,7 +706,7 @@ class LayerMap(Dynamics):
 
     @cached_property
     def simplest(self) -> Dynamics:
-        """The layers as equations know them, each of which acts for one step."""
+        """Return the layers as the equations know them, each of which acts for one step."""
         known = adapt(self.dynamics)
         if isinstance(self.dynamics, Layers):
             known = adapt(replace(self.dynamics, step=self.step))

@@ -54,7 +54,7 @@ class ForgottenDynamics:
     def __repr__(self) -> str:
         return self.text
 
-    # the argument t says that it may have varied in time
+    # the argument t marks that the forgotten field may have varied in time
     def output(self, measure: object, points: Array, t: float = 0.0) -> Array:
         """Refuse.
 
@@ -77,9 +77,9 @@ class AsymmetryError(ValueError, ArithmeticError):
     """The field is not symmetric about the axis of a measure."""
 
 
-# X may differ between two meridians by this share of its largest value, or of a value that is 0
+# X may differ between two meridians by the first share of its maximum, or by the second if it is 0
 _EVEN, _ROUNDING = 1e-9, 1e-12
-# at so many points a divergence is compared with differences over this step, to this share
+# a divergence is compared at so many points with differences over this step, to this share
 _TRIED, _STEP, _ALIKE = 3, 1e-6, 1e-3
 
 
@@ -87,7 +87,7 @@ _METHODS = ("output", "divergence", "energy", "energy_gradient")
 
 
 def _takes_time(method: Callable[..., object]) -> bool:
-    """Whether it has an argument t; a callable that hides its arguments has none."""
+    """Return whether a method has an argument t; a callable without a signature has none."""
     try:
         return "t" in signature(method).parameters
     except ValueError:
@@ -115,7 +115,7 @@ class Adapted(Dynamics):
 
     @cached_property
     def _timed(self) -> frozenset[str]:
-        """Its methods that have an argument t."""
+        """Return the names of the methods that have an argument t."""
         methods = ((name, getattr(self._own, name, None)) for name in _METHODS)
         return frozenset(
             name for name, method in methods if callable(method) and _takes_time(method)
@@ -174,7 +174,7 @@ class Adapted(Dynamics):
         return self._asked("output", measure, points, points.shape)
 
     def _asked(self, name: str, measure: object, points: Array, shape: tuple[int, ...]) -> Array:
-        """The checked answer of a method of the user's own.
+        """Return the checked answer of a method that a user wrote.
 
         Raises
         ------
@@ -228,7 +228,8 @@ class Adapted(Dynamics):
         ValueError
             If an answer is none of its kind, or the divergence is not that of X.
         """
-        # a flow map of no symmetry takes over from one with an axis in d = 3
+        # a field that does not read the measure may lack its symmetry: in d = 3 a flow map without
+        # symmetry takes over
         self.output_and_gradients(measure, measure.points, measure.axis if self._reads else None)
         if self.energy_functional is not None:
             self._functional(measure)
@@ -236,7 +237,7 @@ class Adapted(Dynamics):
             return
         points = measure.points[:: max(1, len(measure.points) // _TRIED)][:_TRIED]
         divergence, dim = self.divergence_at(measure, points), points.shape[1]
-        # the field is continued along rays from 0, and stays tangential
+        # the field is continued along rays from 0 and stays tangential
         steps = _STEP * np.concatenate([np.eye(dim), -np.eye(dim)])
         near = (points[:, None] + steps).reshape(-1, dim)
         near /= np.linalg.norm(near, axis=1, keepdims=True)
@@ -251,12 +252,15 @@ class Adapted(Dynamics):
             )
 
     def __repr__(self) -> str:
-        # an address in memory would be that of this run alone
+        # the default repr holds an address, which differs between runs
         return describe(self._own)
 
 
 def _along_meridian(points: Array, vectors: Array, axis: Array) -> Array:
-    """The part of tangents (n, d) that turns leave: all in d = 3, else along the meridian."""
+    """Return the part of tangents (n, d) that rotations about the axis keep.
+
+    In d = 3 it is all of them, else the part along the meridian.
+    """
     if len(axis) == 3:
         return vectors
     north = project(points, np.broadcast_to(axis, points.shape))
@@ -271,7 +275,7 @@ def tells_facts(dynamics: object) -> TypeGuard[Dynamics]:
 
 
 def _has_own_output(dynamics: Dynamics) -> bool:
-    """Whether the class that the user made from one of the package says what its output is."""
+    """Return whether a user's subclass of a class of the package defines its own output."""
     made = (kind for kind in type(dynamics).__mro__ if "output" in vars(kind))
     return next(made).__module__.partition(".")[0] != __name__.partition(".")[0]
 
@@ -318,10 +322,11 @@ def adapt(dynamics: object) -> Dynamics:
     """
     known = _as_told(dynamics)
     if known.mover is not known:
-        # with an energy that is followed, both are adapted
+        # if an energy is followed, the dynamics and the energy are adapted already
         return known
     if isinstance(known, Sum):
-        # weights in time leave the kind of a term as it is at all times: heads stay heads
+        # terms of a sum that varies in time are not adapted further: each keeps its kind at all
+        # times
         terms = [_as_told(term) for term in known.terms]
         known = Sum(terms, weights=known.weights)
         if not known.varies:
@@ -332,7 +337,7 @@ def adapt(dynamics: object) -> Dynamics:
 
 
 def _as_told(dynamics: Any) -> Dynamics:
-    """A dynamics of the package as it is, or what an own one tells, with weights in time."""
+    """Return a dynamics of the package as it is, or a user's object as one."""
     if tells_facts(dynamics):
         if not is_of_package(dynamics):
             if not _has_own_output(dynamics):

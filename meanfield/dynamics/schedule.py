@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 _Thing = TypeVar("_Thing")
 
-# control points are those of so many parts of each piece, which lie close to it
+# a piece is cut into so many parts, whose control points lie close to the curve
 _PARTS = 8
-# values that a function is asked for, first and at most; its size that its series may miss
+# a function is asked for at least and at most so many values; its series may miss this share of its
+# size
 _FIRST, _MOST, _CLOSE = 64, 4096, 1e-13
-# times at which it is compared with its series, and what may differ there, as a share of its size
+# a function is compared with its series at so many times, to this share of its size
 _COMPARED, _ALIKE = 1000, 1e-10
-# values for each term of a series, of numbers and of arrays, by which its bounds are found
+# bounds of a series take so many values for each of its terms, for numbers and for arrays
 _FINE, _COARSE = 512, 8
 
 
@@ -108,7 +109,7 @@ class TimeDependent(Record, Listed, ABC):
         return self.map_linear(np.negative)
 
     def _inside(self, t: float) -> float:
-        """The time, at an end where rounding took it beyond.
+        """Return the time, moved to an end of the schedule if rounding took it beyond.
 
         Raises
         ------
@@ -124,7 +125,7 @@ class TimeDependent(Record, Listed, ABC):
         return min(max(t, first), last)
 
     def _single(self, value: Array) -> float | Array:
-        """A value as it is, or of numbers a float."""
+        """Return an array as it is, and a single value as a float."""
         return value if self.shape else float(value)
 
 
@@ -249,7 +250,7 @@ class Schedule(TimeDependent):
 
 
 def _words(shape: tuple[int, ...]) -> str:
-    """A function in words: its address in memory would be that of this run alone."""
+    """Describe a function in words, without its address, which differs between runs."""
     return "a function of t" + (f" of shape {shape}" if shape else "")
 
 
@@ -272,7 +273,7 @@ class FunctionOfTime(TimeDependent):
 
     function: Callable[[float], ArrayLike]
 
-    # a run tells its bound, and where steps end
+    # the times and bounds of a function are known once a run has sampled it
     times = (0.0, np.inf)
     degree = 0
     extrema = np.nan, np.nan
@@ -292,7 +293,7 @@ class FunctionOfTime(TimeDependent):
         return _words(self.shape)
 
     def _asked(self, t: float) -> ArrayLike:
-        # 1/t is infinite at 0 of such a number, and an error of Python's own
+        # 1/t at a numpy 0 is infinite, at a Python 0 an exception
         return self.function(np.float64(t))
 
     @property
@@ -367,9 +368,9 @@ class FunctionOfTime(TimeDependent):
         )
 
     def _is_near(self, series: ChebyshevSeries, gap: float) -> bool:
-        """Whether a series is the function between the points that told it."""
+        """Whether a series agrees with the function between the points where it was sampled."""
         start, end = series.times
-        # no two of these times are near each other, nor at Chebyshev points
+        # multiples of the golden ratio modulo 1 are spread evenly, and are no Chebyshev points
         shares = np.modf(0.5 * (np.sqrt(5.0) - 1.0) * np.arange(1, _COMPARED + 1))[0]
         times = start + (end - start) * shares
         return all(np.abs(np.asarray(self(t)) - series(t)).max() <= gap for t in times)
@@ -403,7 +404,7 @@ class ChebyshevSeries(TimeDependent):
         return len(self.coefficients) - 1
 
     def _evaluate(self, t: float, order: int) -> Array:
-        """Σ c_k T_k at a time, T_k(cos θ) = cos kθ."""
+        """Return Σ c_k T_k at a time, T_k(cos θ) = cos kθ."""
         (start, end), coefficients = self.times, self._of_derivative if order else self.coefficients
         angle = np.arccos(np.clip((2.0 * t - start - end) / (end - start), -1.0, 1.0))
         waves = np.cos(np.arange(len(coefficients)) * angle)
@@ -411,13 +412,15 @@ class ChebyshevSeries(TimeDependent):
 
     @cached_property
     def _of_derivative(self) -> Array:
-        """The coefficients of the derivative."""
+        """Return the Chebyshev coefficients of the derivative."""
         start, end = self.times
         slopes = np.polynomial.chebyshev.chebder(self.coefficients, scl=2.0 / (end - start))
         return np.asarray(slopes, dtype=np.float64)
 
     def _values(self, parts: int) -> tuple[Array, float]:
-        """Values at m = parts · degree Chebyshev points, and what bounds all others by them.
+        """Return values at m = parts · degree Chebyshev points.
+
+        With them comes a factor by which they bound all other values.
 
         A polynomial of degree n is at most 1/cos(πn/2m) times its largest |value| at them (Ehlich
         and Zeller, 1964), and so is each entry of u·Pv: a spectral norm, too.
@@ -461,7 +464,7 @@ def varying(name: str, value: object) -> TimeDependent | None:
     if not callable(value) or isinstance(value, type):
         return None
     try:
-        # some functions in C tell no signature
+        # some functions written in C have no signature
         with suppress(ValueError):
             signature(value).bind(0.0)
     except TypeError as error:
@@ -505,7 +508,7 @@ def schedules(thing: object) -> Iterator[TimeDependent]:
 
 
 def _with(thing: object, change: Callable[[TimeDependent], object]) -> Any:
-    """The same with another thing in place of each that varies; itself where none is another."""
+    """Return a thing with each part that varies in time replaced; itself if no part is replaced."""
     if isinstance(thing, TimeDependent):
         return change(thing)
     if isinstance(thing, tuple):
@@ -540,7 +543,7 @@ def at_time(thing: _Thing, t: float) -> _Thing:
     """
     then: _Thing = _with(thing, lambda each: each(t))
     if is_dataclass(then) and then is not thing:
-        # a spline near 0 has the rounding of its larger values
+        # a spline near 0 has rounding errors of the size of its largest values
         sizes = [0.0, *(each.largest for each in schedules(thing))]
         freeze(then, rounding_size=float(np.nanmax(sizes)))
     return then
@@ -578,7 +581,7 @@ def coefficient(name: str, value: object, *, high: float = np.inf) -> float | Ti
     if weight.shape:
         raise ValueError(f"{name} must be a Schedule or a function of numbers, got {weight}")
     least, largest = weight.extrema
-    # both are nan of a function until a run tells its times
+    # the bounds of a function are nan until a run has sampled it
     if (least <= 0.0 and not least == largest == 0.0) or largest > high:
         limit = "" if np.isinf(high) else f" and <= {high:g}"
         raise ValueError(

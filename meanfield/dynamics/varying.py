@@ -12,16 +12,17 @@ from meanfield.dynamics.facts import Dynamics, Energy, Several, energy_of, fact_
 from meanfield.dynamics.schedule import schedules
 from meanfield.typing import Array, Steepness
 
-# relations between weights are products of three, of which so many points of a piece tell all
+# relations between weights are products of three; so many times of a piece show whether they hold
+# on all of it
 _FACTORS, _MOST_POINTS = 3, 100
-# times whose dynamics are kept
+# the dynamics of so many times are kept
 KEPT_TIMES = 16
-# share of a step: a knot that is within it of a time is that time
+# a knot this near to a time, as a share of a step, is that time
 _ROUNDING = 1e-9
 
 
 def _log_largest(factor: float, energy: Energy) -> float:
-    """log |w E(δ)|; log |w| where a Dirac mass has none."""
+    """Return log |w E(δ)|; log |w| if the energy of a Dirac mass is 0."""
     return energy.log_dirac + float(np.log(abs(factor * (energy.dirac or 1.0))))
 
 
@@ -57,7 +58,7 @@ class Varying(Several):
 
     def __init__(self, dynamics: Dynamics) -> None:
         each = [np.asarray(schedule.times) for schedule in schedules(dynamics)]
-        # one of a user's own may know all times
+        # a user's object has no times of its own and holds at all times
         first = max((own_times[0] for own_times in each), default=0.0)
         last = min((own_times[-1] for own_times in each), default=np.inf)
         if not first < last:
@@ -68,7 +69,8 @@ class Varying(Several):
         self._last = float(last)
         self.name, self.dim, self.noise = dynamics.name, dynamics.dim, dynamics.noise
         self.sign, self.normalised = dynamics.sign, dynamics.normalised
-        # several ask for the same time; it hangs on nothing else, so that threads may share them
+        # several callers ask for the same time; the value depends on the time alone, so threads may
+        # share it
         self._of = lru_cache(maxsize=KEPT_TIMES)(dynamics.at)
 
     def __repr__(self) -> str:
@@ -95,7 +97,9 @@ class Varying(Several):
 
     @cached_property
     def _samples(self) -> Sequence[Dynamics]:
-        """The dynamics at so many times of each piece that what holds at all of them holds always.
+        """Return the dynamics at enough times of each piece.
+
+        A relation that holds at all of these times holds always.
 
         Relations between weights are polynomials on each piece, which are 0 if they are so at more
         points than their degree. A series of a high degree is smooth, and looked at at 100.
@@ -103,7 +107,7 @@ class Varying(Several):
         return self._samples_between(self.knots)
 
     def _samples_between(self, times: Array) -> Sequence[Dynamics]:
-        """The same of pieces that end at other times."""
+        """Return the dynamics at enough times of the pieces that end at these times."""
         degree = max((each.degree for each in schedules(self._own)), default=0)
         shares = np.linspace(0.0, 1.0, min(_FACTORS * degree + 1, _MOST_POINTS))
         starts, steps = times[:-1, None], np.diff(times)[:, None]
@@ -112,7 +116,7 @@ class Varying(Several):
 
     @property
     def _each(self) -> Sequence[Dynamics]:
-        """The dynamics at the knots."""
+        """Return the dynamics at the knots."""
         return self.instances
 
     @property
@@ -168,7 +172,7 @@ class Varying(Several):
         first = known[0]
         if not first.parts:
             return max(known, key=lambda energy: _log_largest(1.0, energy))
-        # each part as it is where it is largest
+        # each part is taken at the knot where it is largest
         each = zip(*(energy.parts for energy in known), strict=True)
         parts = [max(same_part, key=lambda part: _log_largest(*part)) for same_part in each]
         if not self.weights_vary:

@@ -119,12 +119,15 @@ class WithEnergy(Several):
 
     @cached_property
     def _with_energy(self) -> Callable[[Dynamics], Dynamics]:
-        """A layer with the energy; all that are listed are kept, and the last few of others."""
+        """Return a cached function that adds the energy to a layer.
+
+        It keeps all layers of a list.
+        """
         count = max(KEPT, len(self._moves.representatives))
         return lru_cache(count)(lambda layer: WithEnergy(layer, self._asked))
 
     def at(self, t: float) -> Dynamics:
-        # refuses a t beyond the last layer
+        # this call refuses a t beyond the last layer
         self._moves.at(t)
         return self._of(float(t)) if self.varies else super().at(t)
 

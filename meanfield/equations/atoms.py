@@ -50,14 +50,14 @@ def collapsed(flow: LineFlowMap, divergence: Array, radius: float) -> LineFlowMa
 
 
 def _offsets(flow: LineFlowMap, angles: Array, places: Array) -> tuple[Array, Array]:
-    """Angles relative to places, on the circle the short way round, and the whole turns left."""
+    """Angles relative to places, on the circle the short way round, and the whole turns between."""
     apart = angles - places
     turns = np.zeros_like(apart) if flow.axis is not None else _TURN * np.round(apart / _TURN)
     return apart - turns, turns
 
 
 def _merged(flow: LineFlowMap, radius: float) -> tuple[Integers, Array]:
-    """Owners and atoms, where atoms closer than the radius have become one."""
+    """Return owners and atoms after atoms closer than the radius have merged."""
     owners, atoms = flow.owners, flow.atom_angles
     for first in range(len(atoms) - 1, 0, -1):
         offsets, _ = _offsets(flow, atoms[:first], np.full(first, atoms[first]))
@@ -70,7 +70,7 @@ def _merged(flow: LineFlowMap, radius: float) -> tuple[Integers, Array]:
 
 
 def _held(flow: LineFlowMap, owners: Integers, atoms: Array, radius: float) -> Integers:
-    """Owners, where free nodes within the radius of an atom are held by it."""
+    """Return owners after atoms have taken the free nodes within the radius."""
     free = owners == FREE
     if not len(atoms) or not free.any():
         return owners
@@ -84,7 +84,10 @@ def _held(flow: LineFlowMap, owners: Integers, atoms: Array, radius: float) -> I
 def _with_new_atoms(
     flow: LineFlowMap, divergence: Array, owners: Integers, atoms: Array, radius: float
 ) -> tuple[Integers, Array]:
-    """Owners and atoms with an atom for every run of free, contracting nodes within the radius."""
+    """Return owners and atoms with an atom for every run of contracting free nodes.
+
+    It takes those within the radius.
+    """
     free = np.flatnonzero((owners == FREE) & (divergence < 0.0))
     if len(free) < _FEWEST:
         return owners, atoms
@@ -93,7 +96,7 @@ def _with_new_atoms(
     free, place = free[order], place[order]
     starts = np.flatnonzero(np.diff(place, prepend=-np.inf) > radius)
     ends = np.append(starts[1:], len(place))
-    # the run across the seam of the circle is cut there: its halves soon merge
+    # a run across the seam of the circle is cut there, and its halves soon merge
     owners, all_atoms = owners.copy(), list(atoms)
     for start, end in zip(starts, ends, strict=True):
         if end - start < _FEWEST:
@@ -164,7 +167,7 @@ def compressed(points: Array, masses: Array, reach: float, tol: float) -> tuple[
 
 
 def _degree(points: Array, masses: Array, apart: Array, reach: float, tol: float) -> int:
-    """The least p whose remainder Σ m (βρ)^{p+1}/(p+1)! is below tol · Σ m."""
+    """Return the least p whose remainder Σ m (βρ)^{p+1}/(p+1)! is below tol · Σ m."""
     term = np.ones(len(points))
     total = float(masses.sum())
     for degree in range(_HIGHEST_DEGREE):
@@ -175,7 +178,7 @@ def _degree(points: Array, masses: Array, apart: Array, reach: float, tol: float
 
 
 def _polynomials(local: Array, degree: int) -> Array:
-    """Products of Legendre polynomials of total degree <= p at rows (n, 2), shape (n, m)."""
+    """Return products of Legendre polynomials of total degree <= p at rows (n, 2), shape (n, m)."""
     legendre = np.polynomial.legendre.legvander
     u, v = legendre(local[:, 0], degree), legendre(local[:, 1], degree)
     pairs = [(j, k) for j in range(degree + 1) for k in range(degree + 1 - j)]
@@ -183,7 +186,7 @@ def _polynomials(local: Array, degree: int) -> Array:
 
 
 def _recombined(basis: Array, masses: Array) -> tuple[Indices, Array]:
-    """Rows and masses with the same Σ m · basis: groups of rows are thinned out by halves."""
+    """Fewer rows with masses of the same Σ m · basis: groups of rows are halved again and again."""
     index, masses = np.arange(len(masses)), masses.copy()
     size = basis.shape[1]
     while len(index) > size:
@@ -201,12 +204,12 @@ def _recombined(basis: Array, masses: Array) -> tuple[Indices, Array]:
 
 
 def _eliminated(sums: Array, totals: Array) -> Array:
-    """Factors >= 0 of the groups, at most `size` of them not 0, that keep the sum over groups."""
+    """Factors >= 0 of groups, at most `size` of them not 0, that keep the sum over groups."""
     scaled = sums / totals[:, None]
     current = totals.copy()
     alive = np.arange(len(totals))
     while len(alive) > sums.shape[1]:
-        # null vectors of the moments of the groups that are left
+        # null vectors of the moments of the remaining groups
         _, _, right = np.linalg.svd(scaled[alive].T)
         null = right[sums.shape[1] :]
         for _ in range(min(len(null), 8)):
@@ -339,7 +342,7 @@ def gathered(points: Array, masses: Array, densities: Array, atoms: Array, radiu
 
 
 def _settled(points: Array, masses: Array, centre: Array, radius: float) -> Array:
-    """The mean of the mass within r of itself, from a first guess."""
+    """Return the fixed point near a first guess: the mean of the mass within a radius of itself."""
     for _ in range(20):
         near = np.linalg.norm(points - centre, axis=1) < radius
         mean = masses[near] @ points[near]

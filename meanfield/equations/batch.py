@@ -10,7 +10,7 @@ from meanfield.dynamics.own import OwnDynamics, adapt
 from meanfield.typing import Array
 
 FORMS = ("auto", "points", "gram")
-# up to this β neither e^β nor the square of it over a tolerance overflows
+# up to this β neither e^β nor its square over a tolerance overflows
 LARGEST_BETA = 300.0
 
 
@@ -44,11 +44,12 @@ class TangentAttention:
         else:
             np.multiply(gram, self._dynamics.pair_kernel.beta, out=matrix)
         np.exp(matrix, out=matrix)
-        # symmetric up to here, so that rows may be scaled as columns: the shorter way in memory
+        # the matrix is symmetric up to here, so its rows are scaled as columns, which is faster in
+        # memory
         if self._dynamics.normalised:
             np.matmul(matrix.reshape(-1, n), self._ones, out=factor.reshape(-1))
             np.divide(self._dynamics.sign, factor, out=factor)
-        # P_x x = 0, of which rounding would leave 1e-16 e^β
+        # P_x x = 0, but rounding would leave 1e-16 e^β of it
         self._diagonal[...] = 0.0
         np.vecdot(matrix, gram, out=along)
         matrix *= factor[:, None, :]
@@ -92,7 +93,7 @@ class GramBatch:
         gram = state.reshape(self._shape)
         matrix = self._attention.transposed(gram)
         np.matmul(gram, matrix, out=self._product)
-        # a transposed copy first: faster than a sum of two orders in memory
+        # a transposed copy first is faster than a sum of arrays in two memory orders
         np.copyto(matrix, self._mirrored)
         np.add(self._product, matrix, out=out.reshape(self._shape))
 
@@ -189,7 +190,7 @@ class HeadsBatch(_PointsBatch):
 
 
 def _times(rows: Array, factor: Array, out: Array) -> None:
-    """Each row times a matrix or a number, into `out`."""
+    """Multiply each row by a matrix or a number, into `out`."""
     if factor.ndim == 0:
         np.multiply(rows, factor, out=out)
     else:

@@ -16,7 +16,7 @@ from meanfield.measures.density import Density, spectral_tail
 from meanfield.spaces import Space, Transforms
 from meanfield.typing import Array, Coefficients
 
-# rounding of the values of a density, as a share of its maximum
+# the values of a density have this rounding error, as a share of its maximum
 ROUNDING = 2e-16
 
 
@@ -24,7 +24,7 @@ class LostDigitsError(ArithmeticError):
     """The velocity of a density would be made of the rounding of its values."""
 
 
-# share of its maximum below which a density is rounding
+# below this share of its maximum a density is rounding
 _EMPTY = 1e-14
 
 
@@ -48,7 +48,7 @@ class SpectralTendency(Tendency[Density]):
 
     # f X over the flux
     unit = 1.0
-    # f X is on this grid, which may be finer than the space's own
+    # f X is computed on this grid, which may be finer than that of the space
     _grid: Space
     _transforms: Transforms
 
@@ -88,17 +88,17 @@ class SpectralTendency(Tendency[Density]):
         coefficients, noise = self._coefficients(state), self._noise
         self._evaluate(coefficients)
         noise.evaluate(self.space.embed(coefficients, self._grid))
-        # X may be too large to be squared
+        # X is scaled, since its square may leave double precision
         share = 1.0 / float(np.sqrt(self.unit))
         total = share * self.unit * self._transforms.flux + share * noise.gradient
-        # f ∇ log f is small, and not known, where f is rounding
+        # f ∇ log f is unknown, and small, where f is rounding
         counted = noise.values > _EMPTY * noise.values.max()
         squares = np.einsum("ij,ij->j", total, total)[counted] / noise.values[counted]
         return float(np.sqrt(self._grid.weights[counted] @ squares)) / share
 
     @cached_property
     def _noise(self) -> Transforms:
-        """f, and -τ ∇f as its gradient."""
+        """Return transforms that give f, and -τ ∇f as its gradient."""
         return self._grid.transforms(np.full(self._grid.kmax + 1, -self.dynamics.noise))
 
 
@@ -150,7 +150,7 @@ class SeriesTendency(SpectralTendency):
         return float(np.sqrt(max(self.space.weights[counted] @ squares[counted], 0.0)))
 
 
-# rounding of a density may make this share of a field
+# the rounding of a density may make at most this share of a field
 _LARGEST_SHARE = 1e-9
 
 
@@ -195,7 +195,7 @@ class GridTendency(SpectralTendency):
         super().__init__(density, dynamics)
         self.field = field_on_grid(density.space, dynamics, tables)
         self._grid = self.field.grid
-        # the transforms give values and the divergence only
+        # with multipliers 0 the transforms give values and a divergence, and no gradient
         self._transforms = self._grid.transforms(np.zeros(self._grid.kmax + 1))
 
     def __call__(self, state: Array, out: Array) -> None:
@@ -209,7 +209,7 @@ class GridTendency(SpectralTendency):
         self._coefficients(out)[:] = self._grid.embed(rate, self.space)
 
     def _evaluate(self, coefficients: Coefficients) -> None:
-        """Fill the transforms with f, and their flux with f X."""
+        """Evaluate f on the grid, and f X."""
         transforms, flux = self._transforms, self._transforms.flux
         on_grid = coefficients
         if self._grid is not self.space:
@@ -226,14 +226,14 @@ class GridTendency(SpectralTendency):
     def heating(self, state: Array) -> Array:
         """-τ ∫ <∇ δE/δmu, ∇f> dσ, what heat does to each energy, at the last state: this one."""
         self._noise.evaluate(self.space.embed(self._coefficients(state), self._grid))
-        # τ is in the gradient of the noise
+        # the gradient that the noise returns contains τ already
         heat = self._noise.gradient
         weights = self._grid.weights
         gradients = self._rates.energy_gradients
         return np.array([weights @ (g[: len(heat)] * heat).sum(axis=0) for g in gradients])
 
     def _check_digits(self) -> None:
-        """Refuse a field that rounding of f makes where f is.
+        """Refuse a field that the rounding of f changes too much where f has mass.
 
         Raises
         ------
@@ -255,7 +255,7 @@ class GridTendency(SpectralTendency):
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
-        # without softmax it may be too large to be squared
+        # without softmax X may be too large to be squared
         velocity = self._rates.velocity
         largest = float(np.abs(velocity).max()) or 1.0
         shares = velocity / largest
@@ -263,7 +263,7 @@ class GridTendency(SpectralTendency):
         return largest * float(np.sqrt(max(float(self._grid.weights @ squares), 0.0)))
 
 
-# a slower field may be rounding of what is 0, as at a stationary measure
+# a slower field may be the rounding of 0, as at a stationary measure
 _SLOWEST = 1e-6
 
 
@@ -272,11 +272,11 @@ def unseen_share(density: Density, dynamics: Dynamics) -> float:
 
     In the norm of H^{-1}, that of f X. It is 0 where X is a series, and where no finer grid is.
     """
-    # a drift whose energy is followed must be seen as one that acts
+    # a drift of weight 0 has an energy that is followed, so it counts as if it acted
     drifts = [
         (weight or 1.0, term) for weight, term in dynamics.weighted_terms if term.known_by_output
     ]
-    # kinks are narrower than any grid
+    # a field with a kink is narrower than any grid, so no grid can be asked for
     smooth = [(weight, term) for weight, term in drifts if term.is_smooth]
     if not smooth:
         return 0.0

@@ -47,7 +47,7 @@ class SeriesScores:
     def __init__(self, space: Any, matrix: Array) -> None:
         self._space, self._bilinear = space, _BILINEAR[space.dim](matrix)
         self.log_unit = self._bilinear.log_unit
-        # the circle's may end beyond the degree that its grid resolves
+        # on the circle the degree may exceed that of the grid, so `_on_circle` sums the series
         self._fields = SphereFields(space, self._bilinear.degree) if space.dim == 3 else None
 
     def __call__(self, coefficients: Coefficients) -> tuple[Array, float]:
@@ -62,10 +62,10 @@ class SeriesScores:
 
 
 def _on_circle(series: Coefficients, count: int) -> Array:
-    """Series (m, degree + 1) at so many equispaced angles, fewer than resolve them maybe."""
+    """Series (m, degree + 1) at so many equispaced angles, which may be fewer than they need."""
     folded = np.zeros((len(series), count), dtype=np.complex128)
     series = np.where(np.arange(series.shape[1]) > 0, 2.0, 1.0) * count * series
-    # degrees that the grid does not tell from lower ones are added to these
+    # the grid can't tell a degree from the lower one that it aliases to, so both are added
     for start in range(0, series.shape[1], count):
         part = series[:, start : start + count]
         folded[:, : part.shape[1]] += part
@@ -123,7 +123,7 @@ class ZonalScores:
         potential *= grid.weights
         across *= grid.weights * grid.sines
         self._sums = np.stack([potential, potential * grid.nodes, across])
-        # rounding is judged against the density 1
+        # rounding is judged by comparison with the density 1
         self._masses = potential.sum(axis=1)
 
     def __call__(self, coefficients: Coefficients) -> tuple[Array, Array]:
@@ -176,7 +176,7 @@ def check_heads(space: Space, dynamics: Dynamics) -> None:
             _exact_grid(frame.latitudes, longest)
 
 
-# by the bytes of a matrix on one grid: the sums of a head, and G of the uniform measure
+# for the bytes of each matrix: the sums of a head on one grid, and G of the uniform measure
 ScoreTables = dict[bytes, tuple[SeriesScores | ZonalScores, Array]]
 
 
@@ -199,10 +199,10 @@ class HeadsOnGrid(FieldOnGrid):
         self._frame = frame = Frame(self.grid)
         self._heads: list[tuple[Array, SeriesScores | ZonalScores, Array]] = []
         kernel: SeriesScores | ZonalScores
-        # G of the uniform measure, and of the last one, on the grid, head by head
+        # for each head on the grid: G of the uniform measure, and G of the last measure
         self._uniform: list[Array] = []
         self._potentials: list[Array] = []
-        # the gradient of an energy, which one head alone has, over X or X times G
+        # a single head may have an energy; its gradient is a multiple of X, or of X times G
         self._energy = dynamics.energy_functional
         log_unit = self._energy.log_unit if self._energy else 0.0
         self._log_unit = eigenvalues_in_unit(log_unit, self.grid.dim, 0)[1]
@@ -216,7 +216,7 @@ class HeadsOnGrid(FieldOnGrid):
                     kernel = ZonalScores(frame.latitudes, frame, matrix)
                 tables[key] = kernel, np.array(kernel(uniform_series)[0][0])
             scores, uniform = tables[key]
-            # V takes a vector to these components along each tangent
+            # V times a vector has these components along each tangent
             self._heads.append((matrix, scores, frame.tangents @ values))
             self._uniform.append(uniform)
 
@@ -242,7 +242,7 @@ class HeadsOnGrid(FieldOnGrid):
             velocity += np.einsum("cjr,rj->cj", along, mean)
         if self._energy is None:
             return Rates(velocity)
-        # ± X, or with softmax ± G X
+        # the gradient of the energy is ± X, or with softmax ± G X
         weights = self._energy.sign * np.exp(log_g - self._log_unit)
         return Rates(velocity, energy_gradients=(velocity * weights,))
 
@@ -251,11 +251,11 @@ class HeadsOnGrid(FieldOnGrid):
         largest, worst = float(values.max()), 0.0
         for uniform, potential in zip(self._uniform, self._potentials, strict=True):
             if self._normalise:
-                # X has the size of V, and f X is compared with max f
+                # f X is compared with max f, since X has the size of V
                 counted = values > 0.0
                 divisors = potential[counted]
                 if not divisors.all():
-                    # G has underflowed where there is mass
+                    # G has underflowed at a point that has mass
                     return np.inf
                 ratios = values[counted] * uniform[counted] / divisors
                 worst = max(worst, float(ratios.max(initial=0.0)))
@@ -267,7 +267,7 @@ class HeadsOnGrid(FieldOnGrid):
     def _summed(
         self, coefficients: Coefficients, matrix: Array, lost: Indices
     ) -> tuple[Array, Array]:
-        """log G(Mx) (count,) and its gradient (r, count), by sums of positive terms."""
+        """Return log G(Mx) (count,) and its gradient (r, count), by sums of positive terms."""
         density, basis = Density.from_coefficients(self.grid, coefficients), self._frame.basis
         z = self._frame.points[lost] @ matrix.T @ basis.T
         log_g, mean = density.log_moment(z)

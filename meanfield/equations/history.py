@@ -24,7 +24,7 @@ from meanfield.typing import Array, Coefficients, NDArray
 # numbers of any kind, as files have them
 AnyArray = NDArray[Any]
 NODES = 8
-# Chebyshev-Lobatto points of a time step, from 0 to 1, and their barycentric weights
+# Chebyshev–Lobatto points of a time step, from 0 to 1, and their barycentric weights
 _LOBATTO = 0.5 * (1.0 - np.cos(np.pi * np.arange(NODES) / (NODES - 1)))
 _BARYCENTRIC = (-1.0) ** np.arange(NODES)
 _BARYCENTRIC[[0, -1]] *= 0.5
@@ -209,7 +209,7 @@ class History:
 def _by_time(
     arrays: dict[str, AnyArray], what: str, one: str, other: str
 ) -> Iterator[tuple[float, AnyArray, AnyArray]]:
-    """Each time at which there was such a thing, and its rows of two of the arrays."""
+    """Yield each time at which rows of this kind exist, with its rows of two arrays."""
     times = arrays.get(f"{what}_times", np.zeros(0))
     for time in np.unique(times):
         here = times == time
@@ -218,7 +218,7 @@ def _by_time(
 
 AnyField = KernelOnSphere | LayersOnSphere
 
-# the most points of a block; points up to the second number are not divided
+# a block has at most the first number of points; up to the second number they stay one block
 _BLOCK, _LEAST = 8192, 1024
 _WORKERS = 2
 
@@ -267,7 +267,7 @@ def follow(
     def block(part: slice) -> tuple[Array, Array]:
         return _follow_block(field, history, state[part], steps, absorbed)
 
-    # blocks do not know of each other, so the order in which they end changes nothing
+    # blocks are independent, so the order in which they end changes no bit
     with ThreadPoolExecutor(_WORKERS) as pool:
         for part, (moved, left) in zip(parts, pool.map(block, parts), strict=True):
             state[part], kept[part] = moved, left
@@ -275,7 +275,7 @@ def follow(
 
 
 def _steps(history: History, start: float, end: float) -> list[tuple[int, float, float]]:
-    """Pieces of the history with the times between which each is passed."""
+    """Return pieces of the history with the times between which each is passed."""
     low, high = min(start, end), max(start, end)
     steps = []
     for piece in range(history.piece(low), history.piece(high) + 1):
@@ -313,7 +313,7 @@ def _step(
     h: float,
     loose: bool,
 ) -> None:
-    """One step of length h, in place; the positions are put back on the sphere."""
+    """Make one step of length h in place, and put the positions back on the sphere."""
     start = state[:, :3].copy()
     velocities: list[Array] = []
     at, part = np.empty_like(start), np.empty_like(start)
@@ -370,7 +370,7 @@ def transported(
     if t == history.edges[0]:
         return np.asarray(pdf(points))
     labels, stretch, _ = follow(field, history, points, t, history.edges[0])
-    # backwards in time the integral has the other sign
+    # backwards in time the integral of the divergence has the other sign
     with np.errstate(under="ignore"):
         return np.asarray(pdf(labels) * np.exp(stretch))
 
@@ -417,7 +417,7 @@ def density_on_line(
         feet, expansion = feet_of(field_at, history, feet, (end, start), tol)
         expansions += expansion
     if line.axis is not None:
-        # rounding may take a foot past a pole
+        # rounding may take a foot of a characteristic past a pole
         feet = np.clip(feet, 0.0, np.pi)
     with np.errstate(over="ignore", under="ignore"):
         return np.asarray(line.pdf(feet) * np.exp(-expansions))
@@ -426,7 +426,7 @@ def density_on_line(
 def _fields_of(
     line: LabelLine, dynamics: Dynamics, layer: Dynamics
 ) -> Callable[[float], FieldOnLine]:
-    """The field that moves the measure in a layer, at a time: at all the same unless it varies."""
+    """A function of t: the field of a layer, which is one and the same unless the layer varies."""
     moving = layer.mover
     if moving.varies:
         return lambda t: field_on_line(dynamics, line.dim, line.axis, moving.at(t))
@@ -456,7 +456,8 @@ def feet_of(
         return -np.concatenate([rates.velocity, rates.divergence])
 
     state = np.concatenate([angles, np.zeros(count)])
-    # the solver bounds the mean square: this bounds the largest error of the many
+    # the solver bounds the mean square; divided by sqrt(count) its tolerance bounds the largest
+    # error
     atol = tol / np.sqrt(count)
     solver: Any = DOP853(backwards, 0.0, state, t - start, rtol=_RTOL, atol=atol)
     while solver.status == "running":

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Generic, Self, TypeVar
 
-# the stages of an exponential step ask for two times by turns
+# the stages of an exponential step alternate between two times
 _KEPT = 2
-# these say what the state of a measure means, which is the same at all times
+# these attributes describe the state of a measure, which means the same at all times
 _OF_STATES = {
     *("initial_state", "measure", "allowed_errors", "tail", "space", "flow", "points"),
     *("divergence_at_nodes", "move", "sums", "seconds", "coefficients"),

@@ -13,7 +13,7 @@ from meanfield.measures.density import Density
 from meanfield.spaces import Space
 from meanfield.typing import Array, Coefficients, Indices
 
-# up to this β fields as large as e^β have squares in double precision
+# up to this β the squares of fields as large as e^β stay in double precision
 _LARGEST_BETA = 200.0
 # below this share of its maximum a density is rounding, which may be negative
 _LEAST_VALUE = 1e-16
@@ -97,7 +97,7 @@ class KernelOnGrid(FieldOnGrid):
         return bool(self._can_be_small and potential.min() < LOST.below * potential.max())
 
     def _sum_small(self, coefficients: Coefficients) -> tuple[Indices, Array]:
-        """Sum positive terms where the series of G has no digits left: there, and G in its unit."""
+        """Return the places where the series of G has no digits, and G there by positive sums."""
         transforms, grid = self.transforms, self.grid
         small = LOST.places(transforms.potential, float(transforms.potential.max()))
         density = Density.from_coefficients(grid, coefficients)

@@ -31,13 +31,13 @@ from meanfield.measures.line_flow_map import FREE, LineFlowMap
 from meanfield.spaces import geometry
 from meanfield.typing import Array
 
-# a potential below this share of its maximum is not right relative to its own size
+# below this share of its maximum a potential has a large relative error
 _LOST = Lost(1e-6)
 # the tables of heads that are merged, since nothing is divided
 _MERGED = Rows(pull=0, divergence=1)
-# charges of a source that nothing is summed over
+# a source without a sum has no charges
 _NONE = np.zeros(0)
-# a time step may leave a node of next to no mass in doubt by this angle
+# a time step may misplace a node of almost no mass by this angle
 _COARSEST = 1e-6
 
 
@@ -110,7 +110,7 @@ class PullOnLine(FieldOnLine):
     # X, and the gradient of the energy if there is one, over A or A/G
     _unit: float
     _gradient_unit: float | None = None
-    # whether the gradient is a multiple of A, where X is one of A/G
+    # True if the gradient is a multiple of A, and X one of A/G
     _is_weighted = False
 
     def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:
@@ -135,7 +135,10 @@ class PullOnLine(FieldOnLine):
         return rates
 
     def _sum_small(self, rates: Rates, potentials: Array, angles: Array, masses: Array) -> None:
-        """Sum positive terms where G (heads, n) has lost its digits; tables of heads never do."""
+        """Sum positive terms where G (heads, n) has lost its digits.
+
+        Tables of heads never lose them.
+        """
 
     def _gradients(self, pull: Array) -> tuple[Array, ...]:
         return () if self._gradient_unit is None else (self._gradient_unit * pull,)
@@ -167,7 +170,7 @@ class KernelOnLine(PullOnLine):
             self._gradient_unit, self._is_weighted = 1.0, not energy.in_w2
 
     def _sum_small(self, rates: Rates, potentials: Array, angles: Array, masses: Array) -> None:
-        """X and div X on the circle where G is small, by positive sums."""
+        """Compute X and div X on the circle by sums of positive terms where G is small."""
         if self.line.relative:
             return
         small = _LOST.places(potentials[0], float(potentials[0].max()))
@@ -234,8 +237,8 @@ class LineTendency(Tendency[LineFlowMap]):
         self._atom_masses = flow.atom_masses
         self._masses = np.concatenate([flow.weights[self._free], self._atom_masses])
         self._count = len(self._masses)
-        # on the circle atoms act on each other and on the nodes one by one, so that forces
-        # between far clusters keep their digits beside the large ones within a cluster
+        # on the circle atoms act on each other and on nodes one by one: so forces between far
+        # clusters keep their digits beside the large forces within a cluster
         self._gathered = len(self._free) if self.field.line.dim == 2 else None
         each = zip(field.parts, field.sources, strict=True)
         self._summed = {source for part, source in each if part.line.tables}
@@ -247,7 +250,7 @@ class LineTendency(Tendency[LineFlowMap]):
                 np.zeros(len(flow.atom_angles)),
             ]
         )
-        # the last log u of each source that is scaled
+        # the last log u of each source that the scaling multiplies
         self._log_u: dict[int, Array] = {}
 
     def measure(self, state: Array) -> LineFlowMap:
@@ -279,7 +282,7 @@ class LineTendency(Tendency[LineFlowMap]):
         return np.concatenate([nodes.gather(masses) for masses in sources])
 
     def _sources(self, state: Array) -> list[Array]:
-        """The masses of each source: m, and m u of a part that scales them."""
+        """Return the masses of each source: m, or m u where a scaling multiplies them."""
         sources: dict[int, Array] = {}
         for field, source in zip(self.field.parts, self.field.sources, strict=True):
             if not field.is_balanced:
@@ -309,7 +312,7 @@ class LineTendency(Tendency[LineFlowMap]):
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
-        # X of USA as a whole, since its square may leave double precision
+        # X is divided by its largest value, since the square of X of USA may leave double precision
         largest = float(np.abs(self._rates.velocity).max())
         if largest == 0.0:
             return 0.0
@@ -318,9 +321,9 @@ class LineTendency(Tendency[LineFlowMap]):
 
 HeadKernel = Callable[[Array, Array], Array]
 
-# beyond it the dense tables between cells grow too large
+# for a larger β the dense tables between cells are too large
 _LARGEST_ON_CIRCLE = 100.0
-# numbers in all tables of a layer: 1 GiB
+# all tables of a layer hold at most so many numbers: 1 GiB
 _MOST_NUMBERS = 1 << 27
 
 
@@ -483,7 +486,7 @@ def _tables(kernels: list[HeadKernel], normalised: bool, targets: Array, sources
 
 
 def _axial(name: str, matrix: Array, axis: Array) -> tuple[float, complex]:
-    """The multiples of the identity that a matrix is along an axis and across it."""
+    """Return the multiples of the identity that a matrix is along an axis and across it."""
     if geometry.asymmetry(matrix, axis):
         raise AsymmetryError(
             f"{name} must be a multiple of the identity along the axis of symmetry and across it "

@@ -30,21 +30,21 @@ from meanfield.typing import Array, NDArray
 
 _LEAF_SHARE = 0.5
 _STRETCH_SHARE = 10.0
-# so much more of a drift than when it was laid a patch may miss
+# a patch may miss this many times more of a drift than when it was laid
 _DRIFT_STRETCH = 100.0
-# nodes must have given this share to particles before a mesh is laid for it
+# a mesh is laid for particles once the nodes have given this share of their mass to them
 _GATHERED_SHARE = 0.3
 _LEAST_SHARE = 2e-2
-# the mass of the leaves that a mesh leaves out, as a share of its error
+# a mesh leaves out leaves whose mass is this share of its error
 _LEFT_OUT = 1e-3
-# a patch of a label map may have this share of the error of a mesh, and of its own mass, since a
-# small mass may later be all that is left: ten maps miss 3 % of it, a mesh may miss 4 %
+# a patch of a label map may miss this share of the error of a mesh, and this share of its own mass,
+# which may later be all the mass that is left: ten maps miss 3 % of it, a mesh may miss 4 %
 _LABEL_SHARE, _LABEL_DIGITS = 0.1, 3e-3
-# a patch whose mass is this share of the tolerance never counts
+# a patch whose mass is this share of the tolerance never matters
 _NEGLIGIBLE = 1e-4
-# the most nodes of a label map for each node of the mesh before
+# a label map has at most so many nodes for each node of the mesh before it
 _LABEL_NODES = 16
-# points by which a label map is checked
+# a label map is checked at so many points
 _CHECKED = 16
 
 
@@ -112,19 +112,22 @@ class Meshes:
         return _on_mesh(flow, mesh, particles, partial(checked_logpdf, self.law))
 
     def _mesh_tol(self, smooth_mass: float) -> float:
-        """Error of mass allowed to a mesh; what is left outside clusters is wanted to 2 digits."""
+        """Return the error of mass that a mesh may have.
+
+        Mass outside of clusters keeps 2 digits.
+        """
         return min(self.tol, _LEAST_SHARE / _LEAF_SHARE * smooth_mass)
 
     def is_stretched(self, flow: SphereFlowMap) -> bool:
         """Whether the patches are too wide by now."""
         masses, _ = split_mass(flow)
         smooth_mass = float(masses.sum())
-        # below the tolerance the nodes only move on: no mesh is worth its time
+        # if the mass of the nodes is below the tolerance, no mesh is worth its time
         if smooth_mass < self.tol:
             return False
         nodes, steepness = flow.points[: flow.n_nodes], self.field.dynamics.steepness
         allowed = _DRIFT_STRETCH * DRIFT_SHARE * _LEAF_SHARE * self.tol
-        # the energy of a save asks for no less
+        # at least the energy of a save must be resolved
         if flow.largest_beta < self.reach:
             return True
         if steepness is not None and len(drift_missed(steepness, allowed, nodes, masses)):
@@ -149,7 +152,7 @@ class Meshes:
         return self._left(flow, absorption) < (1.0 - _GATHERED_SHARE) * carried
 
     def _left(self, flow: SphereFlowMap, absorption: Absorption) -> float:
-        """The mass that nodes carry after an absorption."""
+        """Return the mass that nodes carry after an absorption."""
         return float(absorption.kept(flow.points[: flow.n_nodes]) @ split_mass(flow)[0])
 
     def renew(self, flow: SphereFlowMap, absorption: Absorption, history: History) -> SphereFlowMap:
@@ -164,7 +167,8 @@ class Meshes:
         nodes, atoms = flow.points[:n], (flow.points[n:], particle_masses)
         smooth_mass, left = float(masses.sum()), self._left(flow, absorption)
         within = self._mesh_tol(smooth_mass)
-        # errors of the rest and of what is taken; the next mesh compares the rest with this one
+        # the allowed errors: first of the mass that stays, in which the next mesh is compared with
+        # this one, then of each absorbed mass
         errors = np.full(1 + len(absorption.centres), _LEAF_SHARE * within)
         if left >= self.tol:
             errors[0] = _LEAF_SHARE * self._mesh_tol(left)
@@ -183,7 +187,7 @@ class Meshes:
             return checked_logpdf(self.law, labels) + stretch + logs(kept * absorption.kept(points))
 
         def laid() -> Mesh:
-            # a finer mesh where its mass is not the nodes' mass
+            # a finer mesh is tried if the mass of this one differs from that of the nodes
             for finer in (1.0, 0.1, 0.01):
                 try:
                     return lay(
@@ -209,13 +213,14 @@ class Meshes:
             if error <= within:
                 self.label_error = max(self.label_error, error)
             else:
-                # characteristics go back to the start again
+                # characteristics are followed back to the start again
                 history.labels.clear()
         if not history.labels:
             mesh = laid()
         atoms = absorbed_particles(mesh, absorption, atoms, self.reach, 1e-3 * self.tol)
         if len(atoms[0]):
-            # without particles the nodes are to tell the entropy, and the least density
+            # without particles the nodes give the entropy and the least density, so no leaf is left
+            # out
             mesh = without_light_leaves(mesh, _LEFT_OUT * self._mesh_tol(left))
         return _on_mesh(flow, mesh, atoms, log_left)
 
@@ -240,7 +245,7 @@ class Meshes:
             by_leaf = values.reshape(len(values), -1, PER_LEAF)
             *of_labels, of_stretch, of_kept, _ = interpolation_error(by_leaf)
             *label_changes, _, _, pdf_change = np.ptp(by_leaf, axis=-1)
-            # how fast f_0 changes with the label
+            # the rate at which f_0 changes with the label
             steepness = pdf_change / np.maximum(np.max(label_changes, axis=0), 1e-300)
             with np.errstate(under="ignore"):
                 grown = weights * np.exp(stretch)
@@ -264,7 +269,7 @@ class Meshes:
         try:
             patches = Patches.of([(leaves, values[:-1]) for leaves, _, _, values, _ in levels])
         except ArithmeticError:
-            # the one before gives the same, by a longer way back
+            # the map before gives the same labels by a longer way back
             self.has_maps = False
         else:
             history.labels.append(LabelMap(t, patches))
@@ -288,7 +293,10 @@ def _on_mesh(
     particles: tuple[Array, Array],
     log_pdf: Callable[[Array], Array],
 ) -> SphereFlowMap:
-    """The flow map on another mesh, with other particles; log f by itself where f is no float."""
+    """Return the flow map on another mesh with other particles.
+
+    The logarithm of f is stored where f underflows.
+    """
     points, masses = particles
     log_density, small = logs(mesh.values[0]), mesh.values[0] < LEAST_HELD
     if small.any():

@@ -14,7 +14,7 @@ from meanfield.spaces import Space, Zonal
 from meanfield.spaces.geometry import asymmetry, perpendicular
 from meanfield.typing import Array, Coefficients
 
-# a series on a grid has lost digits below this share of its maximum
+# below this share of its maximum a series on a grid has lost its digits
 LOST = Lost(1e-6)
 
 

@@ -46,7 +46,7 @@ class OscillatorDensityTendency(Tendency[OscillatorDensity]):
         self._reach = min(int(dynamics.reach), self.space.kmax)
         self._multipliers = np.asarray(dynamics.multipliers)[: self._reach + 1]
         self._divergence = -1j * degrees
-        # c_k for k = -reach … kmax + reach, those beyond kmax 0
+        # c_k for k = -reach … kmax + reach; those beyond kmax are 0
         self._wide = np.zeros((len(density.parts), len(degrees) + 2 * self._reach), np.complex128)
 
     def _parts(self, state: Array) -> Complex:

@@ -85,7 +85,10 @@ class DensityOnGrid(Density):
         return log_g, mean
 
     def _tangents_at(self, points: Array) -> Array | None:
-        """The tangents (c, N, d) at the points of the grid, on any meridian; None at others."""
+        """Return the tangents (c, N, d) at points of the grid or of any meridian.
+
+        At other points the answer is None.
+        """
         space = self.space
         if not isinstance(space, Zonal):
             is_grid = np.abs(points - space.points).max() <= _SAME_POINT
@@ -99,7 +102,7 @@ class DensityOnGrid(Density):
         return np.asarray(north[None])
 
 
-# by which rounding may move a point
+# rounding moves a point by at most this
 _SAME_POINT = 4e-15
 
 

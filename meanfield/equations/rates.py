@@ -14,10 +14,10 @@ from meanfield.equations.in_time import Steady
 from meanfield.typing import Array
 
 _NOTHING = np.empty(0)
-# fields of random layers, or of stages of two steps, that are kept: on S^2 each of some megabytes
+# fields of so many random layers or stages of steps are kept; on S^2 each takes some megabytes
 _KEPT = 24
 
-# the message of a run whose numbers leave the range of float64; no tolerance helps
+# a run whose numbers leave the range of float64 ends with this message; no tolerance helps
 NOT_FINITE = (
     "the field is not finite, its numbers are too large: try a smaller beta or smaller matrices"
 )

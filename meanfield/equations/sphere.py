@@ -25,7 +25,7 @@ from meanfield.typing import Array, Coefficients, Indices
 
 Sources = tuple[Array, Array] | None
 
-# a series at points of S^2 keeps some seven digits there
+# a series at points of S^2 keeps some seven digits where G is this share of its maximum
 _LOST = Lost(1e-9)
 
 
@@ -115,7 +115,7 @@ class KernelOnSphere(FieldOnSphere):
         self._normalised = dynamics.normalised and is_divided(series.potential)
         self._unit = 1.0 if self._normalised else series.unit * float(np.exp(series.log_unit))
         self._slope = dynamics.sign * self._unit * sums.primitive_factors
-        # the gradient of the energy over X, of what is divided over X times G
+        # the gradient of the energy is this multiple of X, or of X times G
         self._gradient_unit, self._is_weighted = 0.0, False
         if (energy := dynamics.energy_functional) is not None:
             unit = float(np.exp(-energy.log_unit)) if energy.in_w2 else series.unit
@@ -176,7 +176,7 @@ class KernelOnSphere(FieldOnSphere):
     def _divided(
         self, moments: Coefficients, places: Places, sources: Sources, loose: bool
     ) -> tuple[Array, Array, Array | None, Indices]:
-        """The numerator of X, X by series, what divides it, and where G is to be summed."""
+        """The numerator of X, X by series, its divisor, and the places where G must be summed."""
         pull = self.at.gradient(self._slope * moments, places)
         small = np.zeros(0, dtype=np.intp)
         if not self._normalised:
@@ -191,11 +191,11 @@ class KernelOnSphere(FieldOnSphere):
 
 
 def _verdict(sources: Sources, loose: bool) -> str:
-    """The remedy where G is lost."""
+    """Return what is done where G is lost: replace it by a floor, refuse it, or sum it."""
     return "floor" if loose else "refuse" if sources is None else "sum"
 
 
-# heads have more rounding
+# heads have larger rounding errors
 _LOST_OF_HEADS = Lost(1e-6)
 
 
@@ -264,7 +264,7 @@ class HeadOnSphere:
         return pull, spread, numerator
 
     def _divergence(self, series: Coefficients) -> Coefficients:
-        """Coefficients of div P_x w, of those of w (3, n)."""
+        """Return coefficients of div P_x w from those of w (3, n)."""
         products = []
         for parts in (series, self._laplacian * series):
             wide = np.zeros((3, self._wide_count), dtype=np.complex128)
@@ -274,7 +274,7 @@ class HeadOnSphere:
         return np.asarray(0.5 * (self._laplacian * along - of_laplacian) - along)
 
     def _direct(self, units: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
-        """v = V mean and div P_x v = tr(P_x V Cov M) - 2<x, v>, by positive sums."""
+        """Return v = V mean and div P_x v = tr(P_x V Cov M) - 2<x, v> by sums of positive terms."""
         mean, second = direct.means(units @ self.query.T, sources)
         pull = mean @ self.value.T
         spread = second - np.einsum("ij,ik->ijk", mean, mean)
@@ -310,7 +310,7 @@ class HeadsOnSphere(FieldOnSphere):
         self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
         self._gradient_unit = 0.0
         if (energy := self._energy) is not None:
-            # one head has one, whose sums are in units of e^{|M|}
+            # only a single head has an energy, and its sums are in units of e^{|M|}
             unit = float(np.exp(self._heads[0].log_unit - energy.log_unit))
             self._gradient_unit = energy.sign * unit
 
@@ -403,13 +403,13 @@ class SumOnSphere(FieldOnSphere):
             own_sources = None if sources is None else (sources[0], np.atleast_2d(sources[1])[i])
             return field.rates(of[i, rows], places, own_sources, loose)
 
-        # energies are followed where the measure is
+        # a term of weight 0 has an energy, which is followed at the places of the measure only
         asked = (weighted for weighted in self._parts if weighted[0] or sources is not None)
         return added((weight, part(field, rows, i)) for weight, field, rows, i in asked)
 
 
 def _acting_field(layer: Dynamics, lmax: int) -> FieldOnSphere:
-    """The field of a layer, on moments up to a degree."""
+    """Return the field of a layer, which uses moments up to a degree."""
     ((weight, term), *others) = layer.weighted_terms
     # a kernel without heads has moments of its own
     if others or weight != 1.0 or (term.is_isotropic and not term.score_matrices):
@@ -453,7 +453,7 @@ class LayersOnSphere:
         )
         lmax = max(multipliers.bandwidth(dynamics.reach, 3) + 1, largest)
         self.at = SphereAt(lmax)
-        # a kernel in time goes through its own series, as beside others
+        # a kernel that varies in time uses its own series, as it does in a sum
         make = SumOnSphere if dynamics.varies else _acting_field
         self.of: Callable[[Dynamics], FieldOnSphere] = fields_of_layers(
             dynamics, partial(make, lmax=lmax)
@@ -484,7 +484,7 @@ def field_on_sphere(dynamics: Dynamics) -> KernelOnSphere | LayersOnSphere:
     return KernelOnSphere(dynamics) if has_kernel else LayersOnSphere(dynamics)
 
 
-# errors of a log density may be this much larger than those of a coordinate
+# a log density may have an error this much larger than that of a coordinate
 _LOG_DENSITY_SHARE = 100.0
 _LITTLE_MASS = 1e-2
 _NO_MASS = 1e-15
@@ -524,7 +524,7 @@ class SphereTendency(Tendency[SphereFlowMap]):
         self._masses = flow.weights
         self._n_nodes = flow.n_nodes
         self.initial_state = np.concatenate([flow.points.ravel(), np.zeros(self._n_nodes)])
-        # the last u of each source that is scaled
+        # the last log u of each source that the scaling multiplies
         self._log_u: dict[int, Array] = {}
 
     def points(self, state: Array) -> Array:
@@ -541,7 +541,7 @@ class SphereTendency(Tendency[SphereFlowMap]):
 
     def allowed_errors(self, state: Array, tol: float) -> Array:
         """The errors that a step may make in each entry, if it may miss a unit of mass by `tol`."""
-        # nodes that carry little may miss their places by more
+        # nodes of little mass may be misplaced by more
         carried = max(float(split_mass(self.flow)[0].sum()), _NO_MASS)
         loose = max(tol, min(_LOOSEST_STEP_TOL, tol * _LITTLE_MASS / carried))
         allowed = np.full(len(state), tol)
@@ -550,14 +550,14 @@ class SphereTendency(Tendency[SphereFlowMap]):
         return allowed
 
     def _sources(self, points: Array) -> tuple[Array, Array]:
-        """Nodes and particles, with the masses that make the field: m u under DoublyStochastic."""
+        """Nodes and particles with the masses that make the field: m u under DoublyStochastic."""
         masses, acting = self.flow.weights, self._acting
         if not acting.scaled:
             return points, masses
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
         rows = [] if acting.is_scaled_alone else [masses]
         for i, field in enumerate(acting.scaled):
-            # G at a node is no less than sqrt(m), so series keep what counts for mass
+            # G at a node is at least sqrt(m), so the series keeps the digits that matter for mass
             sums = SphereNodes(units, field.sums, most_pairs=0)
             self._log_u[i] = scaling(sums.potential, masses / masses.sum(), self._log_u.get(i))
             rows.append(masses * np.exp(self._log_u[i]))

@@ -45,13 +45,13 @@ class SumOnGrid(FieldOnGrid):
 
 
 def _grid_of(space: Space, weight: float, term: Dynamics) -> Space:
-    """The space, or a finer one that the field of a term takes, or the energy of a form."""
+    """Return the space, or a finer one if the field of a term or the energy of a form needs it."""
     is_wide = term.is_balanced or (weight == 0.0 and not term.is_isotropic)
     return working_grid(space, term.reach) if is_wide else space
 
 
 def _field_on(grid: Space, term: Dynamics, tables: ScoreTables | None) -> FieldOnGrid:
-    """The field of one term on a grid that is fine enough for it."""
+    """Return the field of one term on a grid that is fine enough for it."""
     if term.is_balanced:
         return BalancedOnGrid(grid, term)
     if term.score_matrices and not term.is_isotropic:

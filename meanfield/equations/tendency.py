@@ -49,7 +49,7 @@ def token_tendency(
         If `sums` is 'gram' and tokens leave their span, see `check_sums`.
     """
     check_sums(particles, dynamics, may_span=may_span)
-    # in their span tokens stay under all terms or under none
+    # tokens may use the chart of their span only if all terms keep them in it
     may_span = may_span and dynamics.stays_in_span
 
     def of_terms(acting: Dynamics) -> list[tuple[tokens.Chart, tokens.FieldAtTokens]]:
@@ -62,7 +62,7 @@ def token_tendency(
     if dynamics.varies:
         charts += [chart for instance in dynamics.instances for chart, _ in of_terms(instance)]
         if particles.dim == 2 and particles.sums != "gram":
-            # whether sums are along the circle hangs on β
+            # β decides whether sums go along the circle, and β varies
             terms = [term for instance in dynamics.instances for _, term in instance.weighted_terms]
             kernels = [term for term in terms if term.pair_kernel and not term.is_balanced]
             charts += [tokens.Angles() for _ in kernels]
@@ -86,7 +86,7 @@ def token_tendency(
 def _chart_and_field(
     particles: Particles, dynamics: Dynamics, may_span: bool
 ) -> tuple[tokens.Chart, tokens.FieldAtTokens]:
-    """The chart and the field of one term."""
+    """Return the chart and the field of one term."""
     (n, d), kernel = particles.points.shape, dynamics.pair_kernel
     spans = may_span and (particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d))
     if dynamics.mask is not None:
@@ -170,7 +170,7 @@ def check_carried(measure: AnyMeasure, dynamics: Dynamics) -> None:
 
 
 def _terms_of(dynamics: Dynamics) -> list[tuple[float, Dynamics]]:
-    """The terms of all layers, of what varies in time those at its knots."""
+    """Return the terms of all layers; a layer that varies in time has those at its knots."""
     instances = [instance for layer in dynamics.representatives for instance in layer.instances]
     return [term for instance in instances for term in instance.weighted_terms]
 

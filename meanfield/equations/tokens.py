@@ -23,7 +23,7 @@ from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import circle_angles, circle_points, exponential, project
 from meanfield.typing import Array
 
-# tokens whose field tells how long it takes, and products below which that is no time at all
+# a field tells its time from so many tokens; up to so many products that time is not worth telling
 _BLOCK, _MANY_PRODUCTS = 1024, 1e9
 _OF_PAIRS = "direct", "float32"
 _TURN = 0.5 * np.pi
@@ -85,7 +85,7 @@ class Span(Points):
 
     def begin(self, particles: Particles) -> Array:
         """Start from these tokens, and from a basis of their span."""
-        # orthonormal rows
+        # the rows of the basis are orthonormal
         self._basis = np.linalg.qr(particles.points.T).Q.T
         return super().begin(particles)
 
@@ -183,7 +183,7 @@ class FieldAtTokens(Steady, ABC):
         if pairs * places[0].size < _MANY_PRODUCTS:
             return 0.0
         block, seconds = places[:_BLOCK], np.inf
-        # the first call may have libraries to wake
+        # the first call is not timed, since libraries may start up in it
         for _ in range(2):
             start = time.perf_counter()
             self._sum(block, np.full(len(block), 1.0 / len(block)))
@@ -192,7 +192,7 @@ class FieldAtTokens(Steady, ABC):
         return seconds * pairs / self.pairs(len(block))
 
     def _sum(self, places: Array, masses: Array) -> None:
-        """Do the sums over pairs."""
+        """Compute the sums over pairs."""
         self(places, masses)
 
     def forget(self) -> None:
@@ -247,7 +247,8 @@ class OutputAtTokens(FieldAtTokens):
     def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
         super().__init__(dynamics)
         self._particles = particles
-        # which heads with matrices of their own are summed in O(n), by sums of them all
+        # for each head with matrices: whether it is summed in O(n), by the sums that all heads
+        # share
         self._is_fast: list[bool] = []
         if not dynamics.score_matrices:
             ways = [dynamics.sum_method]
@@ -281,7 +282,7 @@ class OutputAtTokens(FieldAtTokens):
         return np.asarray(self.dynamics.combine(self._moments(measure)))
 
     def _moments(self, particles: Particles) -> list[tuple[Array, Array]]:
-        """log G and ∇G/G of attention at the tokens, head by head."""
+        """Return log G and ∇G/G of attention at the tokens for each head."""
         points, moments = particles.points, []
         if any(self._is_fast):
             moments = self._sums.log_moments(points, particles.weights, points)
@@ -293,7 +294,7 @@ class OutputAtTokens(FieldAtTokens):
 
     def __call__(self, places: Array, masses: Array) -> Rates:  # noqa: ARG002 (those of its tokens)
         """X and, of one head with an energy E_{β,D}, its gradient at unit rows (n, d)."""
-        # a user's own may read what tokens have beside their places
+        # a field that a user wrote may read more of the tokens than their places
         dynamics, here = self.dynamics, self._particles.moved_to(places)
         if not dynamics.score_matrices:
             output, gradients = dynamics.output_and_gradients(here, places)
@@ -304,7 +305,7 @@ class OutputAtTokens(FieldAtTokens):
         else:
             moments = self._moments(here)
             velocity = project(places, dynamics.combine(moments))
-            # ± X, or with softmax ± G X
+            # the gradient of the energy is ± X, or with softmax ± G X
             log_g = moments[0][0] if dynamics.normalised else np.zeros(len(places))
             weights = energy.sign * np.exp(log_g - energy.log_unit)
             rates = Rates(velocity, energy_gradients=(velocity * weights[:, None],))
@@ -400,7 +401,7 @@ class BalancedAtTokens(FieldAtTokens):
     def _balanced(
         self, places: Array, masses: Array, start: Array | None
     ) -> tuple[Array, Array | None]:
-        """X at unit rows (n, d) and log u, found from a first guess of it."""
+        """Return X at unit rows (n, d), and log u found from a first guess."""
         here, dynamics = Particles(places, masses, sums=self._asked), self.dynamics
         if not masses.all():
             return project(places, dynamics.output(here, places)), None
@@ -452,7 +453,7 @@ class PhasesAtTokens(FieldAtTokens):
         return complex(2.0 * self._series(np.exp(1j * places), masses)[1])
 
     def _series(self, waves: Moments, masses: Array) -> Moments:
-        """The coefficients c_k m_k of X, from e^{iθ} (n,)."""
+        """Return the coefficients c_k m_k of X, from e^{iθ} (n,)."""
         moments = np.empty(len(self.dynamics.multipliers), dtype=np.complex128)
         moments[0] = masses.sum()
         power = np.ones_like(waves)

@@ -45,16 +45,16 @@ Table = dict[str, Any]
 # the values of a variable in memory, of any type of number
 Numbers = NDArray[Any]
 
-# names of variables begin so: numbers of arrays in records, and the state for `resume`
+# names of variables that hold the arrays of records, and the state for `resume`, begin so
 _RECORD, _RESUME = "record_", "resume_"
 PREFIXES = (_RECORD, _RESUME)
 _RESUMPTION, _TIMES = "resumption", f"{_RESUME}times"
-# numbers of the arrays of a record that are kept in its text
+# arrays of a record with up to so many numbers in all are kept in its text
 _MOST_IN_TEXT = 1000
-# an array that is kept elsewhere has a place: its first number, and its shape
+# an array outside the text leaves the number of its first entry, and its shape, in its place
 _PLACE = "first_number", "shape"
 _DYNAMICS: tuple[type[AnyDynamics], ...] = (*KNOWN, ForgottenDynamics)
-# a file keeps no text of these
+# a file keeps no text of functions of t
 _FUNCTIONS = FunctionOfTime, ChebyshevSeries
 _PARTS = Head, Schedule, Causal
 _KINDS = (*_DYNAMICS, *_PARTS)
@@ -65,15 +65,15 @@ COLLAPSE = "collapse"
 TERM = "term"
 SIZE_COMMENT = "n, lmax or kmax of the space in use, or number of nodes"
 TIME = {"long_name": "time t", "units": "1"}
-# in place of the record of a law
+# this word stands for the law if it is the series of the first density
 _SERIES = "series of the first density"
-# numbers of a file lie in these ranges, so that a damaged one takes no memory
+# sizes and counts in a file must lie in these ranges, so that a damaged file takes no memory
 _SIZES, _COUNTS = (3, 1 << 20), (0, 1 << 26)
-# normalising a unit vector anew changes it by no more
+# normalising a unit vector once more changes it by at most this
 _LAST_BITS = 1e-15
 _SPACES: tuple[type[Space], ...] = (Circle, Sphere, Zonal)
-# the dimensions of a table of coefficients, its shape, told by the size of a space without making
-# it, and the series
+# for each space: the dimensions of its table of coefficients, the shape of the table for a size,
+# and the formula of the series
 _SERIES_ON: dict[str, tuple[str, Callable[[int], tuple[int, ...]], str]] = {
     "Circle": ("degree part", lambda n: (n // 2, 2), "Σ c_k e^{ikθ}, c_{-k} = conj(c_k)"),
     "Sphere": (
@@ -83,7 +83,7 @@ _SERIES_ON: dict[str, tuple[str, Callable[[int], tuple[int, ...]], str]] = {
     "Zonal": ("degree", lambda kmax: (kmax + 1,), "Σ c_k p_k(<x, axis>), orthonormal for σ"),
 }
 _ANGLE = {"units": "radian"}
-# dimensions that have coordinates of their own
+# these dimensions have coordinates of their own
 _COORDINATES: dict[str, dict[str, object]] = {
     "degree": {"long_name": "degree"},
     "order": {"long_name": "order", "comment": "0 to degree"},
@@ -169,7 +169,8 @@ class Column(NamedTuple):
         try:
             return self._checked(values[rows])
         except ValueError:
-            # the rows have this place in the whole array
+            # a fault among these rows is looked for in the whole array, so that the message has its
+            # index there
             self._checked(values[...])
             raise
 
@@ -193,7 +194,7 @@ class Column(NamedTuple):
             block = self.read(stored, slice(start, ends[here[-1] + 1]))
             for i in here:
                 array = block[ends[i] - start : ends[i + 1] - start]
-                # a part of a block would keep all of it
+                # without a copy, a part would keep its whole block in memory
                 array = array if len(here) == 1 else array.copy()
                 yield array[0] if self.first == "t" else array
 
@@ -297,7 +298,7 @@ class Form:
             yield {"t": t, **fixed, **dict(zip(over_t, arrays, strict=True))}
 
     def _ends(self, dim: str, stored: Contents) -> Numbers:
-        """The first row of each time of a ragged dimension, and the end of the last."""
+        """Return the first row of each time of a ragged dimension, and the end of the last."""
         name, per = self.counts[dim]
         (count,) = (other for other in self.columns if other.name == name)
         counts = count.read(stored)
@@ -314,7 +315,7 @@ def _check_same(name: str, values: Sequence[object]) -> None:
 
 
 def _as_table(coefficients: Coefficients, space: Space) -> Coefficients:
-    """Coefficients along the last axis by degree, and by order on S^2."""
+    """Return coefficients with an axis by degree at the end, and on S^2 one more by order."""
     if (orders := getattr(space, "orders", None)) is None:
         return coefficients
     count = space.size + 1
@@ -324,13 +325,13 @@ def _as_table(coefficients: Coefficients, space: Space) -> Coefficients:
 
 
 def _from_table(table: Coefficients, space: Space) -> Coefficients:
-    """The coefficients that `_as_table` laid out."""
+    """Return the coefficients that `_as_table` laid out."""
     orders = getattr(space, "orders", None)
     return table if orders is None else np.asarray(table[..., space.degrees, orders])
 
 
 def _space(record: Stored, size: int) -> Space:
-    """The space of a record in another size."""
+    """Return the space of a record in another size."""
     (kind,) = (kind for kind in _SPACES if kind.__name__ == record["type"])
     arguments = {**record, kind.size_name: size}
     if "library" in record:
@@ -341,7 +342,7 @@ def _space(record: Stored, size: int) -> Space:
 def _series(
     record: Stored, saves: Iterator[Table], sizes: Array, key: str
 ) -> Iterator[tuple[Table, Any, Coefficients]]:
-    """Each save, its space and its coefficients, which the file has in the largest space."""
+    """Yield each save with its space and coefficients, which the file has in the largest space."""
     most, space_of = int(max(sizes)), cache(lambda size: _space(record, size))
     expected = _SERIES_ON[record["type"]][1](most)
     for save in saves:
@@ -362,7 +363,7 @@ def _density_record(density: Density) -> dict[str, object]:
 
 
 def _density_limits(record: Stored) -> Table:
-    """The limits of a run of a file's densities; each density checks them."""
+    """Return the limits of a run of densities; each density checks them."""
     return {name: record[name] for name in ("tail_tol", "max_size")}
 
 
@@ -377,7 +378,8 @@ def _particles(record: Stored, saves: Iterator[Table]) -> Iterator[Particles]:
         del save["t"]
         tokens = Particles(**save, sums=record["sums"])
         for name, array in save.items():
-            # in many dimensions normalising again may turn last bits
+            # in many dimensions normalising once more may change last bits, so the stored numbers
+            # are kept
             if np.allclose(array, getattr(tokens, name), rtol=_LAST_BITS, atol=_LAST_BITS):
                 freeze(tokens, **{name: array.copy()})
         yield tokens
@@ -449,7 +451,7 @@ def _flow_record(flow: LineFlowMap | SphereFlowMap) -> dict[str, object]:
 
 
 def _law_and_limits(record: Stored, first: SeriesLaw | None) -> tuple[Law, Table]:
-    """The law that a file's flow maps follow, with their tolerance and limits."""
+    """Return the law of a file's flow maps, with their tolerance and limits."""
     law: Law = ForgottenLaw(integer("dim of a flow map", record["dim"], low=2))
     if record["law"] == _SERIES:
         law = first or law
@@ -475,7 +477,7 @@ def _line_flow_maps(
             allowed = f"-1 or the number of one of {atoms} atoms"
             raise ValueError(f"atom must be {allowed}, got {owners.min()} to {owners.max()}")
         log_density, save["owners"] = save.pop("log_density"), owners.astype(np.int64)
-        # the angles give points and t
+        # points and t follow from the angles
         del save["points"], save["t"]
         flow = LineFlowMap.from_arrays(line, **limits, **save)
         flow.log_density = log_density
@@ -605,7 +607,7 @@ _SPHERE_FLOW_MAP = Form(
 )
 _FLOWS = (_LINE_FLOW_MAP, _SPHERE_FLOW_MAP)
 _FORMS = (_OSCILLATORS, _OSCILLATOR_DENSITY, _PARTICLES, *_DENSITIES, *_FLOWS)
-# names that a file needs for itself: of variables, and of dimensions
+# names of variables and dimensions that a file needs itself
 RESERVED = frozenset(
     name
     for form in _FORMS
@@ -657,13 +659,13 @@ def measure_variables(
 
 def _check_kinds(one: AnyMeasure, other: AnyMeasure) -> None:
     (first, axis), (second, other_axis) = map(_kind_and_axis, (one, other))
-    # an axis normalised again may differ in a last bit
+    # an axis that was normalised once more may differ in a last bit
     if first != second or not np.allclose(axis, other_axis, rtol=0.0, atol=_LAST_BITS):
         raise ValueError(f"measures must be of one kind, got {shown(one)} and {shown(other)}")
 
 
 def _kind_and_axis(measure: AnyMeasure) -> tuple[tuple[object, ...], Array | float]:
-    """The kind and the axis that all measures of a run share."""
+    """Return the kind and the axis, which all measures of a run share."""
     space = getattr(measure, "space", None)
     options = getattr(measure, "sums", None), getattr(space, "library", None)
     axis = getattr(space, "axis", None)
@@ -671,7 +673,7 @@ def _kind_and_axis(measure: AnyMeasure) -> tuple[tuple[object, ...], Array | flo
 
 
 def _stored_forms(stored: Contents) -> list[tuple[Form, dict[str, object]]]:
-    """Form and record of a file's measures, and of the flow maps which follow densities, if any."""
+    """Form and record of a file's measures, and of the flow maps that follow densities, if any."""
     records = _read_record("measures", stored)
     kinds = {form.kind: form for form in _FORMS if form is not _SPHERE_FLOW_MAP}
     forms = []
@@ -724,7 +726,7 @@ def read_measures(stored: Contents) -> list[AnyMeasure]:
 def _made(
     form: Form, record: Stored, stored: Contents, times: slice, *law: object
 ) -> list[AnyMeasure]:
-    """The measures of a form at these times."""
+    """Return the measures of a form at these times."""
     for column in form.columns:
         column.find(stored)
     sizes = [_SIZE.read(stored, times)] if form.space else []
@@ -754,7 +756,9 @@ def text_of(stored: Contents, name: str) -> str:
 
 
 def _record_contents(name: str, record: object) -> Contents:
-    """A record as an attribute of a file; arrays of more than 1,000 numbers in all are a variable.
+    """Return a record as an attribute of a file.
+
+    Arrays of more than 1,000 numbers become a variable.
 
     Python's floats come back from the text to the bit.
     """
@@ -780,7 +784,7 @@ def _numbers_of(record: str) -> Column:
 
 
 def _read_record(name: str, stored: Contents) -> Any:
-    """The record that `_record_contents` wrote.
+    """Return the record that `_record_contents` wrote.
 
     Raises
     ------
@@ -817,11 +821,11 @@ def dynamics_record(dynamics: AnyDynamics, energy: AnyDynamics | None) -> Conten
 
 
 def _record(dynamics: AnyDynamics) -> dict[str, object]:
-    """The record of a dynamics in a file."""
+    """Return the record of a dynamics in a file."""
     try:
         return to_record(dynamics, _KINDS)
     except ValueError:
-        # no more can be kept if it, or a part of it, is a user's own
+        # a dynamics that a user wrote, or a part of one, is kept in words only
         words = description(dynamics), float(dynamics.noise), dynamics_title(dynamics)
         kept = ForgottenDynamics(dynamics.name, *words, has_mask=has_mask(dynamics))
         return to_record(kept, _DYNAMICS)

@@ -16,13 +16,13 @@ from meanfield.evolution.steppers import ExplicitSteps, LooseSteps
 from meanfield.exceptions import Interrupted
 from meanfield.typing import Array, ArrayLike, NDArray
 
-# a chunk has arrays of so many numbers: a dozen stages of them stay in a core's cache
+# the arrays of a chunk have so many numbers: a dozen stages of them stay in a core's cache
 _CHUNK = 1 << 14
-# from this tolerance on a pair of order 5 is faster than one of order 8
+# from this tolerance on steps of order 5 are faster than steps of order 8
 _LOOSE = 1e-6
 # an observation of inner products, in any type of number
 Observed = NDArray[Any]
-# states between steps that are formed at once
+# so many states between steps are formed by one product
 _TIMES = 8
 
 
@@ -123,7 +123,7 @@ def _follow(
     observe: Callable[[Array], object],
     settled: Callable[[object], bool] | None,
 ) -> Observed:
-    """The observations of one chunk at the times."""
+    """Return the observations of one chunk at the times."""
 
     def field(t: float, state: Array, out: Array | None = None) -> Array:  # noqa: ARG001 (as for every rate)
         out = np.empty_like(state) if out is None else out
@@ -133,14 +133,14 @@ def _follow(
     start = rate.initial_state
     buffer = np.empty((_TIMES, len(start)))
     rows = [_seen(observe, rate.gram(start)) for t in times[:1] if t == 0.0]
-    # overflow is reported below, where t is known; weights may underflow
+    # overflow is reported below with its t, and weights may underflow
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         steps = LooseSteps if rtol >= _LOOSE else ExplicitSteps
         solver = steps(
             field, 0.0, start, times[-1], first_step=None, rtol=rtol, atol=np.array(atol)
         )
         while len(rows) < len(times):
-            # a first step of nan would be tried for ever
+            # a solver whose first step is nan would never end
             reason = solver.step() if np.isfinite(solver.h_abs) else None
             good = np.isfinite(solver.h_abs) and np.isfinite(solver.y).all()
             if solver.status == "failed" or not good:
@@ -156,7 +156,7 @@ def _follow(
 
 
 def _seen(observe: Callable[[Array], object], gram: Array) -> Observed:
-    """A copy of the observation, since states between steps are overwritten."""
+    """Return a copy of the observation, since states between steps are overwritten."""
     seen = np.array(observe(gram))
     if seen.shape[:1] != gram.shape[:1]:
         raise ValueError(
@@ -167,7 +167,9 @@ def _seen(observe: Callable[[Array], object], gram: Array) -> Observed:
 
 
 def _states_at(times: Array, solver: ExplicitSteps | LooseSteps, buffer: Array) -> Iterator[Array]:
-    """States between the ends of a step, a few of them by one product; each is overwritten later.
+    """Yield states between the ends of a step, a few of them by one product.
+
+    Each is overwritten later.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.measures.density import SeriesLaw
 
 _log = logging.getLogger(__name__)
-# share of a run's time that writing checkpoints may take, of files that grow
+# checkpoints take at most this share of the time of a run, if files grow by this factor
 _SHARE = 0.05
 _GROWTH = 2.0
 
@@ -63,7 +63,7 @@ class Checkpoint:
         """All that is needed to continue from the last save that was due."""
         if self._latest is None:
             return None
-        # flow maps keep theirs by themselves
+        # a flow map stores its law itself
         first = (run.recorder.measures or [run.system.measure()])[0]
         law = _law(first) if isinstance(first, Density) else None
         record = {"law": None if law is None else law_record(law)}
@@ -73,7 +73,7 @@ class Checkpoint:
         """Remember the save that a run is at, and write it unless that was done just now."""
         self._earlier.close()
         self._latest, t, t_end = run.resumption(), run.system.t, run.plan.times[-1]
-        # at the end the whole solution is written
+        # the whole solution is written at the end
         if self.path is None or t >= t_end or time.monotonic() < self._wait_until:
             return
         start = time.monotonic()
@@ -84,7 +84,7 @@ class Checkpoint:
         try:
             self._write(solution, self.path)
         except OSError as error:
-            # once, and not at every save until it can be written again
+            # one warning is enough until checkpoints can be written again
             if not self._is_failing:
                 warnings.warn(f"no checkpoint at t = {t:g}: {error}", stacklevel=2)
             self._is_failing = True
@@ -92,12 +92,12 @@ class Checkpoint:
             _log.debug("t = %g of %g: checkpoint %s", t, t_end, self.path)
             self._is_failing = False
         end = time.monotonic()
-        # the first also loads libraries, so its time says nothing about the next
+        # the first write also loads libraries, so its time says nothing about the next
         pause = _GROWTH * (end - start) / _SHARE if self._wait_until else 0.0
         self._wait_until = end + pause
 
     def _write(self, solution: Solution, path: Path) -> None:
-        # one of two files is whole even if the disk damages the other
+        # the earlier checkpoint stays whole even if the disk damages the new one
         if self._is_ours and path.exists():
             path.replace(previous(path))
         try:
@@ -156,13 +156,13 @@ def _place(path: str | os.PathLike[str], name: str) -> Path:
         # it is no name at all
         pass
     except OSError as error:
-        # such as a name that is too long
+        # the system says why it refuses, as for a name that is too long
         reason = f": {error.strerror}"
     if not is_file:
         fault = f"got {shown(path)}{reason}"
         raise ValueError(f"{name} must be the name of a file in a folder that there is, {fault}")
     check_suffix(name, Path(path))
-    # a run may change its folder
+    # a run may change the present folder
     return Path(path).absolute()
 
 
@@ -178,6 +178,6 @@ def previous(path: Path) -> Path:
 
 
 def _law(measure: AnyMeasure) -> Law | None:
-    """The law that a measure was made from, unless it was made from its series."""
+    """Return the law that a measure was made from, None if it was made from its own series."""
     law: Law | None = getattr(measure, "law", None)
     return None if isinstance(law, SeriesLaw) else law

@@ -37,7 +37,7 @@ class DensitySystem(System[Density]):
     """
 
     kept: ClassVar[Kept] = {**System.kept, "limit": int}
-    # sums of positive terms, taken once G is small, may need a finer grid than any
+    # sums of positive terms, which replace a small G, may need a finer grid than exists
     faults = (ArithmeticError, ValueError)
 
     def __init__(self, density: Density, dynamics: Dynamics, settings: Settings) -> None:
@@ -62,7 +62,7 @@ class DensitySystem(System[Density]):
         self._see_all()
         grows = density.max_size is None and not isinstance(density.space, Sphere)
         if grows and self.settings.on_unresolved == FLOW_MAP:
-            # after three doublings, where nodes cost less than the next; on S^2 they cost more
+            # after three doublings nodes cost less than a fourth; on S^2 they cost more
             hand_over = min(self.max_size, 8 * density.space.size + 7)
             self.limit = max(hand_over, self.measure().space.size)
 
@@ -72,14 +72,14 @@ class DensitySystem(System[Density]):
         return allowed != self.max_size
 
     def _series_log_unit(self, log_unit: float) -> float:
-        """The log unit of series, of that of an energy."""
+        """Return the log unit of the series for the log unit of an energy."""
         return float(eigenvalues_in_unit(log_unit, self.equation.space.dim, 0)[1])
 
     def log_units_at(self, t: float) -> Array:
         return np.array([self._series_log_unit(log_unit) for log_unit in super().log_units_at(t)])
 
     def _missed(self) -> float:
-        """The tail of the initial density, or its misfit where that is more than rounding."""
+        """Return the tail of the initial density, or its misfit if that is more than rounding."""
         misfit = self.measure().misfit
         return max(self._tail(self.state), misfit if misfit > FIT_TOLERANCE else 0.0)
 
@@ -112,7 +112,7 @@ class DensitySystem(System[Density]):
         return super().after(stepper)
 
     def _see_all(self) -> None:
-        """Refine the space until its grid sees the velocity, which may be narrower than f.
+        """Refine the space until its grid resolves the velocity, which may be narrower than f.
 
         The first grid may see nothing of it, and the second no more: so both must agree.
         """
@@ -132,7 +132,7 @@ class DensitySystem(System[Density]):
         try:
             size = density.space.double().size
         except ValueError as error:
-            # there is no such space in double precision
+            # double precision has no such space
             raise self._unresolved(density, tail, what) from error
         if size > self.limit:
             raise self._unresolved(density, tail, what)
@@ -152,7 +152,7 @@ class DensitySystem(System[Density]):
         return self.out_of_room(f"{reason}, the largest space allowed", limits, remedy)
 
     def _remedy(self, text: str) -> str:
-        """The text with what a user may choose who has chosen to stop, "" where that is all."""
+        """Return the text if the user chose to stop and may choose otherwise; "" if not."""
         asked = self.settings.on_unresolved
         if asked == choose_on_unresolved(self.measure(), self.dynamics, None):
             return ""
@@ -167,7 +167,7 @@ class DensitySystem(System[Density]):
         return super().has_dissipation and self._has_rate()
 
     def _has_rate(self) -> bool:
-        """Whether there is a rate: none at a start that the first step refuses."""
+        """Return whether there is a rate: a start that the first step refuses has none."""
         try:
             self.evaluate()
         except Stop as stop:
@@ -220,7 +220,7 @@ class NoisyDensitySystem(DensitySystem):
         self._energies_lost = self._losses(self._energies)
 
     def _losses(self, energies: Sequence[tuple[float, Energy]]) -> list[Array]:
-        """The losses by degree of energies with kernels; none if one has no kernel."""
+        """Return the losses by degree of energies with kernels; none if one has no kernel."""
         if not self._has_series:
             return []
         space = self.equation.space
@@ -229,7 +229,7 @@ class NoisyDensitySystem(DensitySystem):
 
     @property
     def _has_free_energy(self) -> bool:
-        """Whether X is the gradient in W_2 of the energy at all times, which SA's is not."""
+        """Return whether X is the gradient in W_2 of the energy at all times; that of SA is not."""
         energy = self.energy
         is_own = energy is not None and energy.is_own and energy.in_w2
         return is_own and not self.dynamics.varies
@@ -239,7 +239,7 @@ class NoisyDensitySystem(DensitySystem):
         return super().gains(t, state) + self._sign * self._heats(t, state)
 
     def _heats(self, t: float, state: Array) -> Array:
-        """The share of the noise in each dE/dt, with its factor.
+        """Return the part of the noise in each dE/dt, with its factor.
 
         It is told at the state that the equation was last asked for.
         """
@@ -268,17 +268,18 @@ class NoisyDensitySystem(DensitySystem):
         return verdict
 
     def _rates(self, t: float, state: Array) -> tuple[float, float]:
-        """The rates of the free energy and of the noise's part of dE/dt, 0 without noise."""
+        """Return the rates of the free energy and of the noise's part of dE/dt; 0 without noise."""
         losing = self._free_dissipation(t, state) if self._has_free_energy else 0.0
         if not self.has_balance:
             return losing, 0.0
         if not self._has_free_energy and not self._has_series:
-            # heat is told of the state that the equation was last asked for
+            # `_heat` uses the last state that the equation was evaluated at, so it is evaluated
+            # here
             self.equation.at(t)(state[: self._size], np.empty(self._size))
         return losing, self._total(self._sign * self._heats(t, state))
 
     def _free_dissipation(self, t: float, state: Array) -> float:
-        """∫ |X - τ ∇ log f|² dmu in the unit of energies."""
+        """Return ∫ |X - τ ∇ log f|² dmu in the unit of energies."""
         unit = float(np.exp(-0.5 * self.log_unit))
         return (unit * float(self.equation.at(t).noisy_speed(state[: self._size]))) ** 2
 
@@ -315,7 +316,7 @@ class OscillatorDensitySystem(DensitySystem):
         self._anchor = self.t
 
     def _turn(self, t: float) -> None:
-        """Let the frames of the right-hand side stand as they do at t."""
+        """Turn the frames of the right-hand side to where they are at t."""
         self.equation.elapsed = t - self._anchor
 
     def measure(self) -> Density:
@@ -325,7 +326,7 @@ class OscillatorDensitySystem(DensitySystem):
 
     def rebase(self, measure: Density) -> None:  # noqa: ARG002
         """Go on from the coefficients as they are saved."""
-        # no file keeps laws of single frequencies: from here on none counts
+        # files keep no laws of single frequencies, so from the first save on none is used
         self._base = None
 
     def rate(self, t: float, state: Array, out: Array | None = None) -> Array:

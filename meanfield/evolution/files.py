@@ -20,12 +20,12 @@ try:
 except ImportError:  # elsewhere than on Unix runs do not tell one another
     fcntl = None  # type: ignore[assignment]
 
-# the attribute of a dataset; other files have its text among their words
+# datasets keep the digest of their source in this attribute, other files in their text
 SOURCE = "source_sha256"
-# a process that was killed a moment ago may not be gone yet
+# a process that was killed a moment ago may still hold its lock for this long, in seconds
 _PATIENCE = 0.5
 _PAUSE = 0.05
-# a lock is opened by its own name, and a pipe of that name is not waited for
+# a lock is no link, and opening a pipe of its name must not wait
 _ITSELF = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -48,7 +48,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         yield beside
         _flush(beside, os.O_RDWR)
         beside.replace(path)
-    # not every system lets a folder be opened
+    # some systems can't open a folder
     with suppress(PermissionError):
         _flush(path.parent, os.O_RDONLY)
 
@@ -63,7 +63,7 @@ def set_aside(*paths: Path) -> Iterator[None]:
     try:
         folder = there and TemporaryDirectory(prefix=_beside(paths[0]), dir=paths[0].parent)
     except OSError:
-        # nor will a file be written there, which is said then
+        # a folder that can't be made lets no file be written either, which is reported then
         folder = None
     if not folder:
         yield
@@ -88,12 +88,12 @@ def remove_leftovers(path: Path) -> None:
 
 
 def _beside(path: Path) -> str:
-    """How the names of folders begin in which a file for `path` is written."""
+    """The beginning of the names of temporary folders in which a file for `path` is written."""
     return f".{path.name}.writing-"
 
 
 def _flush(path: Path, flags: int) -> None:
-    """Have a file, or a folder's names, on the disk itself, where a power cut leaves them."""
+    """Force a file, or the names in a folder, onto the disk, where they survive a power cut."""
     descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
@@ -159,7 +159,7 @@ def _lock_of(path: Path) -> Path:
 
 
 def _open(lock: Path, how: int) -> int:
-    """A descriptor of the lock that is there: of a regular file with this one name, never a link.
+    """Return a descriptor of an existing lock: a regular file with this one name, no link.
 
     Raises
     ------
@@ -176,12 +176,12 @@ def _open(lock: Path, how: int) -> int:
     if os.path.samestat(os.fstat(descriptor), state):
         return descriptor
     os.close(descriptor)
-    # it was replaced in between
+    # another process has replaced the lock
     raise FileNotFoundError(f"{lock} is another file now")
 
 
 def _lock(path: Path, name: str) -> int | None:
-    """A descriptor that holds the lock, None where the folder or its file system allows none."""
+    """A descriptor that holds the lock, None if the folder or its file system allows none."""
     lock, until = _lock_of(path), time.monotonic() + _PATIENCE
     while True:
         try:
@@ -192,7 +192,7 @@ def _lock(path: Path, name: str) -> int | None:
                 f"be {error}, or choose another name"
             ) from None
         except OSError:
-            # nor will a result be written there, which is said then
+            # a folder without locks lets no result be written either, which is reported then
             return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -210,25 +210,25 @@ def _lock(path: Path, name: str) -> int | None:
         else:
             if _is_still(descriptor, lock):
                 return descriptor
-            # its holder has removed it in between
+            # the holder has removed the lock since it was opened
             os.close(descriptor)
 
 
 def _make_or_open(lock: Path) -> int:
     while True:
         try:
-            # no link is followed where the name must be new
+            # with O_EXCL no link is followed
             return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         except FileExistsError:
             try:
                 return _open(lock, os.O_RDWR)
             except FileNotFoundError:
-                # its holder has removed it in between
+                # the holder has removed the lock in between
                 continue
 
 
 def _let_go(descriptor: int, lock: Path) -> None:
-    # the name first: another may take it as soon as the lock is open
+    # the name goes first: another process may take the lock as soon as it is released
     if os.fstat(descriptor).st_size == 0:
         lock.unlink(missing_ok=True)
     os.close(descriptor)

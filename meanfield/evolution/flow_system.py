@@ -35,20 +35,22 @@ from meanfield.typing import Array
 
 _log = logging.getLogger(__name__)
 
-# errors of single steps add up: this share of the tolerance for each
+# errors of single steps add up, so each step has this share of the tolerance
 _SHARE_ON_LINE, _SHARE_ON_S2 = 0.1, 0.3
-# time steps have order 2, and panels order 3, only where X has kinks
+# time steps have order 2 and panels order 3 where X has kinks, so tolerances are no smaller than
+# these
 _KINKS_ON_LINE, _KINKS_ON_S2 = 1e-7, 1e-6
-# the least reach of a kernel of which a run says beforehand how many nodes it takes
+# from this reach of a kernel on, a run says beforehand how many nodes it takes
 _LARGE_REACH = 1000.0
-# a flow map that was made for an axis with a smaller one gets this tol
+# a flow map made for an axis with a smaller tol continues on S² with this one
 _TOL_ON_S2 = 1e-9
-# patches must be small against the kernel's width: more of them would start a run than may end it
+# for a larger reach more patches would be needed at the start than a run may have at its end
 _LARGEST_REACH = 40.0
 _RTOL_ON_S2 = _LEAST_ON_S2 = 1e-13
-# the dissipation of USA, which is not divided by G, sees errors of high moments more
+# the dissipation of USA, which is not divided by G, is more sensitive to errors of high moments
 _USA_SHARE = 0.3
-# from one mesh to the next for clusters alone, while there is mass and when little is left
+# the times between two meshes that are laid for clusters alone: while there is mass, and once
+# little is left
 _REGATHER_AFTER, _REGATHER_LATE, _MASS_OF_LATE = 1.0, 2.5, 1e-4
 
 
@@ -62,7 +64,7 @@ def system_for(flow: FlowMap, dynamics: Dynamics, settings: Settings) -> AnySyst
     except AsymmetryError:
         if line.dim != 3 or not line.is_at_labels:
             raise
-    # the law is symmetric, but the measure will not stay so
+    # the law has an axis, but the dynamics will not keep it
     whole = SphereFlowMap(line.law, tol=max(line.tol, _TOL_ON_S2), **line.run_limits)
     return SphereSystem(whole, dynamics, settings)
 
@@ -148,7 +150,7 @@ class LineSystem(System[LineFlowMap]):
     def after(self, stepper: Stepper) -> Verdict:
         """Split panels and hold clusters as atoms where that is due."""
         if self.keeps_history:
-            # without a unit of time: at the β where there is one no line keeps a history
+            # without a unit of time: where β gives one, no line keeps a history
             equation = self.equation
             charges = moments_of_step(stepper, lambda t, y: equation.at(t).charges(y), self._size)
             self._history.append(float(stepper.t), charges)
@@ -171,7 +173,10 @@ class LineSystem(System[LineFlowMap]):
         return Verdict.GO_ON if finer is flow else Verdict.RESTART
 
     def _change_to(self, flow: LineFlowMap) -> float:
-        """Go on with another flow map for the same measure; what the energy gained."""
+        """Continue with another flow map of the same measure.
+
+        Return what the energy gained by it.
+        """
         before = self.scaled_energy() if self._is_adapted else 0.0
         self.adopt(self._equation(flow), works=self.works)
         gap = self.scaled_energy() - before if self._is_adapted else 0.0
@@ -180,7 +185,7 @@ class LineSystem(System[LineFlowMap]):
 
     @property
     def _is_adapted(self) -> bool:
-        """Whether splits and atoms may change the energy by more than the tolerance of the nodes.
+        """Return whether splits and atoms may change the energy by more than the nodes' tolerance.
 
         Not where the dynamics has heads: no atoms are made.
         """
@@ -211,7 +216,7 @@ class LineSystem(System[LineFlowMap]):
 
 
 def _attribute_of_meshes(name: str) -> Any:
-    """A property of a system that is this attribute of its meshes."""
+    """Return a property that reads and sets this attribute of the meshes of a system."""
     return property(
         lambda system: getattr(system.meshes, name),
         lambda system, value: setattr(system.meshes, name, value),
@@ -264,8 +269,8 @@ class SphereSystem(System[SphereFlowMap]):
             raise ValueError(f"{name} must be <= {_LARGEST_REACH:g} for a flow map on S^2, {fault}")
         tol = flow.tol if dynamics.is_smooth else max(flow.tol, _KINKS_ON_S2)
         reach = max(1.0, dynamics.reach)
-        # a cluster is carried by particles of the same moments long before it is a point; where
-        # the dynamics is not isotropic, what contracts may be pulled apart later
+        # particles with the same moments carry a cluster long before it is a point; a dynamics that
+        # is not isotropic may pull a cluster apart later
         absorbs = dynamics.gathers_clusters and flow.atom_radius > 0.0
         self.meshes = Meshes(
             flow,
@@ -295,7 +300,7 @@ class SphereSystem(System[SphereFlowMap]):
         return flow
 
     def measure_of(self, state: Array, t: float) -> SphereFlowMap:
-        # only at t = 0 may the law's patches be made anew
+        # only at t = 0 may the patches of the law be made anew
         flow = super().measure_of(state, t)
         flow.t = t
         return flow
@@ -318,7 +323,7 @@ class SphereSystem(System[SphereFlowMap]):
         moments = moments_of_step(stepper, lambda t, y: equation.at(t).moments(y), self._size)
         self._history.append(float(stepper.t), moments)
         points = self.equation.points(stepper.y)
-        # the field depends on directions only, so the slope stays what it is
+        # the field depends on directions only, so normalising the points leaves the rate as it is
         points /= np.linalg.norm(points, axis=1, keepdims=True)
         self.count(stepper)
         flow = self.measure()
@@ -340,7 +345,7 @@ class SphereSystem(System[SphereFlowMap]):
         return Verdict.RESTART
 
     def _may_gather(self, flow: SphereFlowMap) -> bool:
-        """Whether it is time to look for clusters."""
+        """Return whether it is time to look for clusters."""
         smooth_mass = float(split_mass(flow)[0].sum())
         wait = _REGATHER_AFTER if smooth_mass > _MASS_OF_LATE else _REGATHER_LATE
         return self.t - self.since >= wait and smooth_mass >= self.meshes.tol

@@ -15,7 +15,7 @@ from meanfield.measures import AnyMeasure
 from meanfield.spaces.geometry import circle_points, line_points, sphere_points
 from meanfield.typing import Array
 
-# each coordinate has its range, a function that lists values, and its attributes of CF
+# for each coordinate: its range, a function that lists values, and its attributes of CF
 _COORDINATES: dict[str, tuple[float, float, Callable[[int], Array], dict[str, str]]] = {
     "angle": (
         *(-2.0 * np.pi, 2.0 * np.pi, lambda n: 2.0 * np.pi / n * np.arange(n)),
@@ -47,9 +47,9 @@ GRID_MASS = {
     "comment": "mean of the density over the cells around the values: 1 but for peaks between them",
     "role": "mass",
 }
-# as much of it may be missing, or too much, without a warning
+# mass may be missing, or too much, by this share without a warning
 _MISSED = 0.01
-# numbers for each coordinate of a point while points are made
+# while points are made, each coordinate of a point takes so many numbers
 _ROOM = 5
 _ALLOWED = "an integer >= 2, or map {} to integers or values,"
 
@@ -94,7 +94,7 @@ def _places(name: str, given: object) -> range | Array:
 
 
 def _coordinate(name: str, places: range | Array, given: object) -> Variable:
-    """So many values of a coordinate, or those that are asked for, in the type they are given."""
+    """Return so many values of a coordinate, or those that are asked for, in their own type."""
     low, high, values_of, about = _COORDINATES[name]
     values = values_of(len(places)) if is_single(given) else np.asarray(places)
     values = snap_to_ends(values, given, low, high)

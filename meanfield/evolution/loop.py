@@ -71,7 +71,7 @@ def complete(run: Run, checkpoint: Checkpoint, progress: Progress) -> Solution:
                 status, message = stop.status, str(stop)
     except KeyboardInterrupt:
         with suppress(KeyboardInterrupt), DeferredInterrupt() as interrupt:
-            # a save that takes long is not waited for either
+            # Ctrl-C does not wait for a save that takes long either
             interrupt.note()
             run.save_once(interrupt)
         status = "interrupted"
@@ -294,7 +294,7 @@ def save_times(t_start: float, t_end: float, save_at: int | ArrayLike | None) ->
     if is_single(save_at):
         return np.linspace(t_start, t_end, integer("save_at", save_at, low=1) + 1)
     times = real_array("save_at", save_at, 1)
-    # the last bits of 0.1 + 0.2 and the like
+    # sums like 0.1 + 0.2 miss an end by their last bits
     for end in (t_start, t_end):
         times[np.abs(times - end) <= time_tolerance(save_at) * t_end] = end
     allowed = f"an integer >= 1 or strictly ascending times in [{t_start:g}, t_end = {t_end:g}]"

@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# kinds of variables, as NumPy names them
+# the kinds of variables by NumPy's letters
 _WRITTEN_NUMBERS, WORDS = "iuf", "OUT"
-# the numbers of one file may take this share of the machine's memory
+# the numbers of one file may take this share of the memory of the machine
 SHARE_OF_MEMORY = 0.25
-# numbers of an array that are read at once, and packed at once
+# an array is read in blocks of so many numbers, and packed in chunks of so many
 BLOCK, _PACKED = 1 << 17, 1 << 15
-# bytes of numbers of a file that is read as a whole
+# a file with at most so many bytes of numbers is read as a whole
 _SMALL = 1 << 22
-# cells of the largest sweep
+# a sweep has at most so many cells
 _MOST_WORDS = 10**6
-# deflate can make a byte of so many
+# deflate packs at most so many bytes into one
 _LARGEST_RATIO = 1032
-# characters of a reason
+# a reason in a message has at most so many characters
 _LONGEST_REASON = 1000
-# attributes of a solution in its checksum
+# these attributes of a solution enter its checksum
 _READ = ("dynamics", "energy", "measures", "status", "message", "case", "resumption")
-# a file ends with a mark and a digest
+# a file ends with this mark and a digest
 _MARK = b"meanfield seal: "
 _DIGEST = 32
 _LENGTH = len(_MARK) + _DIGEST
@@ -48,7 +48,7 @@ _CHUNK = 1 << 20
 # each version of the superblock of HDF5 keeps the end of the file at this byte
 _END_AT = {0: 40, 1: 44, 2: 28, 3: 28}
 _VERSION_AT = 8
-# NetCDF-4 puts this before a variable named as a dimension that it is not along
+# NetCDF-4 puts this before a variable that is named as a dimension it does not have
 _NO_COORDINATE = "_nc4_non_coord_"
 
 
@@ -109,7 +109,7 @@ def compare_digests(digest: str, known: object) -> None:
 
 
 def _end_of_hdf5(start: bytes) -> int | None:
-    """How many bytes HDF5 has in a file that begins like this, None where that is not told."""
+    """How many bytes HDF5 has in a file with this start, None if the start does not say it."""
     at = _END_AT.get(start[_VERSION_AT]) if len(start) > _VERSION_AT else None
     return None if at is None else int.from_bytes(start[at : at + 8], "little")
 
@@ -205,7 +205,7 @@ class Contents:
     def checksum(self) -> str:
         """SHA-256 of all that is read: a damaged index of a file can turn numbers into zeros."""
         digest = hashlib.sha256()
-        # a file without an energy that is followed keeps the checksum that it has
+        # files without an energy to follow keep the checksum of earlier versions
         for name in (*_READ, *(["energy"] if "energy" in self.attrs else [])):
             digest.update(f"{name}: {np.ravel(self.attrs.get(name, '')).tolist()}\n".encode())
         for name, (_, values, _) in sorted(self.variables.items()):
@@ -216,7 +216,7 @@ class Contents:
 
 
 def _blocks(values: NDArray[np.generic]) -> Iterator[object]:
-    """Slices of the first axis, of `BLOCK` numbers or one row each."""
+    """Yield slices of the first axis, of `BLOCK` numbers or one row each."""
     if values.size <= BLOCK:
         yield ...
         return
@@ -288,7 +288,7 @@ def write(given: Contents | xr.Dataset, path: Path) -> None:
 
 
 def _encode(contents: Contents) -> memoryview:
-    """The bytes of a NetCDF-4 file: numbers as they are, no fill values.
+    """Return the bytes of a NetCDF-4 file: numbers as they are, without fill values.
 
     They are made in memory, since HDF5 takes the process with it where a disk fills up, and not by
     `to_netcdf`, which waits for a lock of the cluster where the process has a client of dask.
@@ -303,7 +303,7 @@ def _encode(contents: Contents) -> memoryview:
         for name, (dims, values, attrs) in contents.variables.items():
             notes = dict(attrs)
             if values.dtype.kind == "b":
-                # NetCDF has no truth values: xarray makes them of this
+                # NetCDF has no truth values; xarray reads them back from this note
                 values, notes["dtype"] = values.astype("i1"), "bool"
             elif values.dtype.kind in WORDS:
                 values = values.astype(h5py.string_dtype())
@@ -311,7 +311,7 @@ def _encode(contents: Contents) -> memoryview:
                 raise ValueError(f"{name} must hold numbers or words, got {values.dtype}")
             packed: dict[str, object] = {"compression": "gzip"} if values.ndim else {}
             if values.size > _PACKED:
-                # whole rows, as they are read
+                # chunks hold whole rows, since rows are read together
                 rows = max(1, _PACKED * len(values) // values.size)
                 packed["chunks"] = rows, *values.shape[1:]
             stored = file.create_variable(name, dims, values.dtype, **packed)
@@ -332,7 +332,7 @@ def opened(path: Path, kind: str, version: int) -> Iterator[Contents]:
     Exception
         Of any kind, since what a damaged file makes the libraries do is theirs: see `refusals`.
     """
-    # a pipe might never end
+    # opening a pipe may never end
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise ValueError(f"it must be a regular file, got {path.stat().st_mode:o} as its mode")
     with path.open("rb") as file:
@@ -345,7 +345,7 @@ def opened(path: Path, kind: str, version: int) -> Iterator[Contents]:
     import h5netcdf
     import h5py
 
-    # h5netcdf knows names and attributes; numbers come ten times as fast from h5py itself
+    # h5netcdf knows names and attributes; h5py itself reads numbers ten times as fast
     with h5py.File(path, "r") as numbers, h5netcdf.File(numbers, "r") as file:
         about = dict(file.attrs)
         _check_format(about, kind, version)
@@ -369,7 +369,7 @@ def opened(path: Path, kind: str, version: int) -> Iterator[Contents]:
 
 
 def _variable(named: Any, stored: Any, most: int) -> Variable:
-    """A variable of h5netcdf, whose values h5py has: they stay there if there are more."""
+    """Return a variable of h5netcdf; if it has many values, they stay in the file."""
     import h5py
 
     notes = dict(named.attrs)
@@ -436,7 +436,7 @@ def refusals(path: Path) -> Iterator[None]:
         what = "" if error.strerror else "it is cut short or damaged: "
         raise ValueError(f"can't read {path}: {what}{_reason(error)}") from error
     except Exception as error:
-        # h5py makes Ctrl-C a SystemError where it holds its lock
+        # h5py turns Ctrl-C into a SystemError while it holds its lock
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise error.__cause__ from None
         raise ValueError(f"can't read {path}: it is damaged: {_reason(error)}") from error

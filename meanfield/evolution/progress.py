@@ -20,7 +20,7 @@ LINES = "lines"
 _FORMAT = "{l_bar}{bar}| t = {n:.4g}/{total:.4g} [{elapsed}<{remaining}]{postfix}"
 _SECONDS_BETWEEN = 0.2
 _SECONDS_BETWEEN_LINES = 60.0
-# seconds that Ctrl-C waits for a step, and once more for a save
+# Ctrl-C waits so many seconds for a step, and again for a save
 _PATIENCE = 1.0
 
 
@@ -46,7 +46,7 @@ class ProgressBar:
     def __init__(self, t: float, t_end: float, shown: Progress) -> None:
         self._t_end, self._shown = t_end, shown
         self._bar: Any = None
-        # a bar that is not shown would still bring a lock between processes
+        # even a hidden bar of tqdm would create a lock between processes
         if shown is True:
             from tqdm.auto import tqdm
 
@@ -93,7 +93,7 @@ class ProgressBar:
 
 
 def _state(system: AnySystem) -> str:
-    """The energy over that of a Dirac, where there is one, and the space or the flow map."""
+    """The energy as a share of a Dirac's, if it has one, and the space or the flow map, as text."""
     measure, energy, share_text = system.measure(), system.energy, ""
     if energy is not None:
         share = energy.relative(system.scaled_energy(), system.log_unit)
@@ -135,7 +135,7 @@ class DeferredInterrupt:
         """
         self._is_over.set()
         if self._reminder.is_alive():
-            # its signal must not meet another handler
+            # the signal of the reminder must not reach another handler
             self._reminder.join()
         for number in self._taken:
             signal.signal(number, signal.default_int_handler)
@@ -154,7 +154,7 @@ class DeferredInterrupt:
                 self._reminder = threading.Thread(target=self._remind, daemon=True)
                 self._reminder.start()
         elif not self._is_over.is_set():
-            # at the end Ctrl-C has to be given back first
+            # a Ctrl-C at the end does not raise: its handler has to be restored first
             raise KeyboardInterrupt
 
     def _remind(self) -> None:

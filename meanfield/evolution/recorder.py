@@ -22,10 +22,10 @@ from meanfield.typing import Array
 if TYPE_CHECKING:
     import xarray as xr
 
-# a monitor gives a number, a number with bounds `lower` and `upper`, or None
+# a monitor returns a number, a number with bounds `lower` and `upper`, or None
 Monitors = Mapping[str, Callable[[AnyMeasure], object]]
 
-# each variable has its role, its name on an axis, and its formula; {E} is the symbol of the
+# for each variable: its role, its name on an axis, and its formula; {E} is the symbol of the
 # dynamics' own energy
 VARIABLES = {
     "energy": ("energy", "energy {E}", "{formula}"),
@@ -101,9 +101,9 @@ _IN_UNIT = {name for name, (role, *_) in VARIABLES.items() if role in _IN_UNIT_R
 
 _TAKEN = frozenset({*VARIABLES, *arrays.RESERVED, arrays.COLLAPSE, TERM})
 _OF_TERMS = "term_energy", "term_dissipation", "term_work"
-# a table or a figure shows the energies of so many terms
+# a table or a figure shows the energies of at most so many terms
 MOST_TERMS = 6
-# a bracket has these variables beside its value
+# a bracket has variables with these endings beside its value
 LOWER, UPPER, PROVED = "_lower", "_upper", "_proved"
 _OF_BRACKET = {
     LOWER: "lower bound of {}",
@@ -141,9 +141,9 @@ class Recorder:
         self._energy, self._monitors, self._log_units = energy, monitors, log_units
         self._log_unit = max(log_units)
         self._asked = dict(monitors)
-        # errors are relative to the largest sizes so far
+        # errors are relative to the largest values so far
         self._sizes: dict[str, Array] = {}
-        # names of what has left double precision
+        # names of the variables that have left double precision
         self._overflowed: set[str] = set()
 
     def begin(self, start: AnyMeasure | None, calls: int) -> None:
@@ -193,7 +193,7 @@ class Recorder:
                 raise Stop("failed", f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}")
 
     def _multiplied_out(self, row: Row) -> Row:
-        """The row with energies as they are, as shares of a Dirac's, and with their balance."""
+        """Return the row with energies in full, as shares of a Dirac's, and with their balance."""
         numbers: Row = {}
         energy = self._energy
         for name, value in row.items():
@@ -209,7 +209,7 @@ class Recorder:
                 del numbers[name]
         if energy is None or "energy" not in row:
             return numbers
-        # an energy that is 0 at a Dirac mass is recorded itself
+        # an energy that is 0 at a Dirac mass has no share, so the energy itself is recorded
         level, sign = ("energy_share" if energy.dirac else "energy"), np.copysign(1.0, energy.dirac)
         share = float(sign * energy.relative(row["energy"], self._log_unit))
         # the energy of a Dirac mass may vary in time
@@ -219,7 +219,10 @@ class Recorder:
         return numbers | self._balance_of_terms(row, energy) if "term_energy" in row else numbers
 
     def _balance_error(self, numbers: Row, row: Row, level: str, energy: Energy) -> float:
-        """(E(t) - E(0) - work)/|E(δ)|, of what varies in time over the largest E(δ) of the run."""
+        """Return (E(t) - E(0) - work)/|E(δ)|.
+
+        If E varies in time, the largest |E(δ)| of the run divides.
+        """
         name, sign = level, float(np.copysign(1.0, energy.dirac))
         if "energy_share" in row:
             name, sign = "energy", energy.relative(1.0, 0.0)
@@ -231,7 +234,7 @@ class Recorder:
         return float(error / size)
 
     def _balance_of_terms(self, row: Row, energy: Energy) -> Row:
-        """The energy of each term as a share, and its balance, of which the largest error counts.
+        """Return the energy of each term as a share, and the largest error of their balances.
 
         Both are made of shares, which do not overflow.
         """
@@ -251,7 +254,7 @@ class Recorder:
         return {"term_energy_share": shares, "term_balance_error": errors, "balance_error": largest}
 
     def _largest(self, name: str, value: Array | float) -> Array:
-        """The largest size that a number of the rows has had up to this value; 1 where it is 0."""
+        """Return the largest size of a number in all rows up to this value; 1 if it is 0."""
         sizes = self._sizes[name] = np.fmax(self._sizes.get(name, 0.0), np.abs(value))
         return np.where(sizes > 0.0, sizes, 1.0)
 
@@ -318,7 +321,7 @@ class Recorder:
         return Contents(variables, attrs)
 
     def _over_terms(self, about: Mapping[str, Mapping[str, str]]) -> dict[str, Variable]:
-        """The saved numbers of each term, nan where a save has none."""
+        """Return the saved numbers of each term, nan where a save has none."""
         parts = self._energy.parts if self._energy else ()
         lacking = np.full(len(parts), np.nan)
         over = ("t", TERM)
@@ -337,7 +340,7 @@ class Recorder:
         return variables | {TERM: Variable((TERM,), np.arange(len(parts)), about_terms)}
 
     def _about(self) -> dict[str, dict[str, str]]:
-        """The attributes of every variable that there may be, in the order of a dataset."""
+        """Return the attributes of every possible variable, in the order of a dataset."""
         about: dict[str, dict[str, str]] = {}
         for name, (role, *texts) in VARIABLES.items():
             long_name, comment = map(self._worded, texts)
@@ -357,7 +360,7 @@ class Recorder:
         return about
 
     def _worded(self, text: str) -> str:
-        """A text with the symbols of this energy in it."""
+        """Return a text with the symbols of this energy filled in."""
         if (energy := self._energy) is None:
             return text
         words = {
@@ -381,7 +384,7 @@ class Recorder:
 
 
 def _column(name: str, term: int) -> str:
-    """The name of a column of a variable over t and terms, among those that overflow."""
+    """Return the name of one term's column of a variable, for the list of columns that overflow."""
     return f"{name} {term}"
 
 
@@ -399,15 +402,15 @@ def with_role(data: Contents | xr.Dataset, *roles: str) -> list[str]:
     return [name for role in roles for name, about in over_t if about.get("role") == role]
 
 
-# a density may leave double precision while its measure does not
+# the density may leave double precision while its measure is still represented
 _MAY_BE_INFINITE = ("max_density", "min_density")
 
 
 def _read(name: str, given: Any) -> dict[str, float]:
-    """The variables of what a monitor gave: none of None, four of a bracket."""
+    """Return the variables of a monitor's answer: none for None, four for a bracket."""
     if given is None:
         return {}
-    # a Bracket is no array, but has a number; so has a word, which is none
+    # a Bracket is a number without axes; a string converts to a number too, but is none
     is_bracket = hasattr(type(given), "__float__") and not hasattr(given, "ndim")
     if not (is_number(given) or is_bracket or isinstance(given, np.bool_)):
         raise ValueError(

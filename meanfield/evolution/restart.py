@@ -150,7 +150,7 @@ def resume_from(
         return complete(run, Checkpoint(place, saved.resumption), progress)
 
 
-# a file that has changed may raise any of these below
+# reading a file that someone has changed may raise any of these
 _FAULTS = (
     *(ValueError, KeyError, TypeError, IndexError, AttributeError),
     *(OverflowError, ZeroDivisionError, StopIteration),
@@ -183,14 +183,14 @@ def loaded(path: str | os.PathLike[str]) -> Solution:
             solution = load(previous(place))
         except ValueError:
             raise error from None
-        # between two renamings of a process that was killed there is none
+        # a process killed between two renamings leaves no file under the name itself
         if not isinstance(error, MissingFileError):
             warnings.warn(f"{error}: the checkpoint before it is used", stacklevel=3)
         return solution
 
 
 def _monitors(resumption: Resumption, given: Monitors) -> Monitors:
-    """The monitors of the run in its own order."""
+    """Return the monitors of the run in its own order."""
     known = resumption.numbers.get("records", {}).get("monitors", [])
     if sorted(known) != sorted(given):
         raise ValueError(f"monitors must be those of the run, {known}, got {sorted(given)}")
@@ -198,7 +198,10 @@ def _monitors(resumption: Resumption, given: Monitors) -> Monitors:
 
 
 def _kept_or_given(name: str, kept: D, saved: Solution, given: OwnDynamics | None) -> D:
-    """The dynamics of the run, or of its energy, which a file keeps unless it is the user's own."""
+    """Return the dynamics of the run or of its energy from the file.
+
+    A dynamics that a user wrote must be given.
+    """
     if not isinstance(kept, ForgottenDynamics):
         if given is not None:
             raise ValueError(
@@ -217,7 +220,7 @@ def _kept_or_given(name: str, kept: D, saved: Solution, given: OwnDynamics | Non
 
 
 def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
-    """The plan of the run, with everything that is read checked."""
+    """Return the plan of the run; everything that was read is checked."""
     numbers = resumption.numbers
     times = real_array("times", resumption.times, 1)
     if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
@@ -227,7 +230,7 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
 
 
 def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -> Run:
-    """The run as it was at the last checkpoint."""
+    """Return the run as it was at the last checkpoint."""
     numbers = resumption.numbers
     saves = integer("saves", numbers["saves"], low=0, high=len(saved.t))
     first = saved.measures[0]
@@ -235,15 +238,15 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
     if law is None and numbers["law"] is not None:
         law = from_record(numbers["law"], LAWS)
     if law is not None and type(first) is Density:
-        # the law's own values, as the run had them
+        # the run evaluated the law itself at its start, so its values are restored
         first = Density(first.space, law, **first.run_limits)
         saved.measures = [first, *saved.measures[1:]]
     state = numbers["run"]
     rng = generator_from(state["rng"]) if "rng" in state else None
     if saves == 0:
-        # interrupted in the first save: nothing is to be restored
+        # a run that was interrupted before its first save has nothing to restore
         return Run(plan, plan.system(_beginning(first, law), rng))
-    # without what was saved on an interruption, between the times asked for
+    # a save that an interruption added between the times asked for is left out
     final, last = saved.measures[saves - 1], saved.t[saves - 1]
     for name in ("t", "step_size", "work"):
         number(name, state.get(name) or 0.0)
@@ -287,7 +290,7 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     attrs = sol.dataset.attrs
     if (step := layer_step(sol.dynamics)) is not None:
         t = float(settings.layer_times(np.array([t, t]), step, ("t", "t"))[0])
-        # a saved time that is as many steps
+        # a saved time is taken if it has the same number of steps
         t = next((s for s in sol.t.tolist() if round(s / step) == round(t / step)), t)
     save = int(np.searchsorted(sol.t, t, side="right")) - 1
     measures: Any = sol.measures
@@ -298,7 +301,7 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     if isinstance(measure, Density) and attrs.get("hand_over_t", np.inf) <= t:
         measure, save = FlowMap(measures[0]), 0
     tolerances = {name: attrs[name] for name in ("rtol", "atol") if name in attrs}
-    # new meshes ask for the moments since the start
+    # new meshes need the moments since the start
     is_mesh = isinstance(measure, SphereFlowMap)
     again = Settings(**tolerances, t_start=float(sol.t[0 if is_mesh else save]))
     plan = Plan(sol.dynamics, sol.t, again, monitors={}, energy=sol.energy)
@@ -312,7 +315,7 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
 
 
 def _on_mesh(plan: Plan, sol: Solution, flow: SphereFlowMap, save: int) -> AnySystem:
-    """A flow map on S^2 at a save, with the moments since the start."""
+    """Return a flow map on S^2 at a save, with the moments since the start."""
     # the flow map that its run began with, whenever that was
     system = plan.system(SphereFlowMap(flow.law, tol=flow.tol, **flow.run_limits), None)
     if save > 0:

@@ -33,7 +33,7 @@ from meanfield.typing import Array, Rng
 
 _log = logging.getLogger(__name__)
 
-# so many steps in a row are timed, and steps must have grown over so many rows
+# so many steps in a row are timed; step sizes must have grown over so many such rows
 _STEPS = 400
 _ROWS = 5
 
@@ -205,13 +205,13 @@ class Run:
             self.recorder.save(measure, system.least_row(measure), interrupt)
             raise
         self.recorder.save(measure, row, interrupt)
-        # numbers of a density may leave a scaling behind
+        # a saved density has no scaling, so the system starts from the saved measure alone
         system.rebase(measure)
 
     def save_once(self, interrupt: DeferredInterrupt) -> None:
         """Save the present state unless that was done."""
         if self.recorder.last_time < self.system.t:
-            # the run ends for a reason of its own, which a monitor's must not replace
+            # the run ends for its own reason, which an error of a monitor must not replace
             with suppress(Stop):
                 self.save(interrupt)
 
@@ -256,7 +256,7 @@ class Run:
         contents, settings = self.recorder.contents(system.collapses), plan.settings
         attrs, first = contents.attrs, self.recorder.measures[0]
         attrs |= {**plan.about, "t_start": float(plan.times[0]), "t_end": float(plan.times[-1])}
-        # a flow map's own tolerance is all that its run has
+        # a run of a flow map has no tolerances but the flow map's own
         if (tol := getattr(first, "tol", None)) is not None:
             attrs["tol"] = tol
         else:
@@ -292,7 +292,7 @@ class Run:
 
 
 def _plain(value: object) -> object:
-    """A value as JSON has it."""
+    """Return a value as plain types that JSON has."""
     match value:
         case np.random.Generator():
             return token_system.generator_state(value)

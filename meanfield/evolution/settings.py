@@ -19,12 +19,12 @@ from meanfield.kernels.direct import float32_error
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, check_measure
 from meanfield.typing import Array
 
-# a density that its space does not resolve does one of these
+# a run does one of these with a density that its space does not resolve
 STOP, FLOW_MAP = "stop", "flow-map"
 
-# least relative tolerance that steps take
+# steps take no smaller relative tolerance
 LEAST_RTOL = 3e-14
-# the numbers of a run have these limits
+# the limits of the numbers of a run
 _LIMITS: dict[str, dict[str, float]] = {
     "t_start": {"low": 0},
     "rtol": {"low": LEAST_RTOL, "high": 1e-2},
@@ -56,7 +56,7 @@ def checked(given: Mapping[str, object]) -> Settings:
     return Settings(**numbers, on_unresolved=choice, max_step=max_step)
 
 
-# a time within rounding of a whole number of steps is one
+# a time this near to a whole number of steps is one
 ROUNDING = 1e-9
 
 
@@ -80,7 +80,7 @@ def checked_energy(measure: AnyMeasure, given: Any) -> OwnDynamics | None:
     if measure.natural_frequencies is not None:
         allowed = "None where phases have frequencies, since these change it, too"
         raise ValueError(f"energy must be {allowed}, got {shown(given)}")
-    # a file keeps what varies as it is
+    # a dynamics that varies in time is kept as it was given, since a file stores it so
     return given if known.varies else known
 
 
@@ -109,7 +109,7 @@ def check_start(
     check_moved(measure, known)
     layers, t_start, t_end = known.representatives, float(times[0]), float(times[-1])
     instances = [instance for each in layers for instance in each.instances_from(t_start)]
-    # one of a user's own is the same object at all knots
+    # an object that a user wrote is the same at all knots, and is checked once
     for term in {
         id(term): term for instance in instances for _, term in instance.weighted_terms
     }.values():
@@ -118,7 +118,8 @@ def check_start(
     if t_end > known.depth * (1.0 + ROUNDING):
         got, depth = tell_apart(t_end, known.depth)
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
-    # an output may have no value of this measure, and says so, as one of a user's own did above
+    # an output may be undefined for this measure and says so; those that users wrote were tried
+    # above
     for _, term in known.at(t_start).weighted_terms:
         if term.known_by_output and not isinstance(term, Adapted):
             term.output(measure, measure.points[:1])
@@ -135,7 +136,7 @@ def check_start(
             fault = f"got {known.noise:g}: take a Density or Particles"
             raise ValueError(f"noise must be 0 to evolve {shown(measure)}, {fault}")
         if isinstance(measure, LineFlowMap):
-            # refuses a β, or a drift, that these nodes can't resolve
+            # this call refuses a β, or a drift, that these nodes can't resolve
             terms = (term for instance in known.instances for _, term in instance.weighted_terms)
             reach = known.reach if any(term.is_isotropic for term in terms) else 0.0
             measure.resolve(reach, known.steepness, measure.max_nodes)
@@ -217,7 +218,7 @@ def _check_kind(dynamics: object) -> None:
     lacking += [] if attributes else ["a kernel, heads() or output()"]
     if isinstance(dynamics, type) or lacking:
         names = ", ".join(kind.__name__ for kind in KNOWN)
-        # the rule says enough if all of them are missing
+        # if all three are missing, the rule itself says it
         without = f" without {' and '.join(lacking)}" if 0 < len(lacking) < 3 else ""
         raise ValueError(
             f"dynamics must be {names}, or have name, "
@@ -249,7 +250,7 @@ def layer_times(times: Array, step: float, names: tuple[str, str] = ("t_start", 
     for name, time, whole in zip(names, times[[0, -1]], is_whole[[0, -1]], strict=True):
         if not whole:
             raise ValueError(f"{name} must be a whole number of steps of {step:g}, got {time:g}")
-    # a start and an end that count as another time, too, are themselves
+    # the start and the end count as themselves even if another time is as near
     off[[0, -1]] = -1.0
     nearest = np.lexsort((off, counts))
     nearest = nearest[np.unique(counts[nearest], return_index=True)[1]]

@@ -34,11 +34,11 @@ from meanfield.typing import Array, ArrayLike
 FORMAT = "meanfield-solution"
 FORMAT_VERSION = 3
 _VERSION, _UNKNOWN = "_version", "unknown"
-# attributes of a file that a density on a grid has, too
+# a density on a grid has these attributes of its file, too
 _OF_GRID = "Conventions", "title", "references", "status", "message", "case"
-# attributes of the numbers of a run
+# the attributes of each variable of a run
 _WORDS_OF_NUMBERS = "role", "symbol", "long_name", "units", "comment"
-# packages that numbers depend on
+# the numbers of a run depend on these packages
 _PACKAGES = ("meanfield", "numpy", "scipy", "pyfftw", "ducc0", "shtns")
 # this library may be missing; only numbers on S^2 depend on it
 _OPTIONAL = "shtns"
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from typing_extensions import TypeVar
 
-    # a run of any measure, if none is given
+    # without a parameter, `Solution` is the run of any measure
     M_co = TypeVar("M_co", bound=AnyMeasure, covariant=True, default=AnyMeasure)
 else:
     from typing import TypeVar
@@ -56,12 +56,12 @@ else:
     M_co = TypeVar("M_co", covariant=True)
 
 
-# two threads that ask for a dataset at once must get the same one, which they may change
+# two threads that ask for a dataset at once must get the same one, since users may change it
 _MAKING = threading.Lock()
 
 
 class _OnDemand:
-    """The dataset of a solution, of which there are plain arrays until it is asked for."""
+    """A descriptor that makes the dataset of a solution from plain arrays at its first use."""
 
     def __get__(self, sol: Solution | None, kind: type) -> xr.Dataset:
         """Return the dataset, made once; None of the class, for a dataclass the default."""
@@ -135,17 +135,18 @@ class Solution(ShownRun, Generic[M_co]):
     message: str
     dataset: _OnDemand = _OnDemand()
     energy: AnyDynamics | None = None
-    # the text of the case file, if any
+    # the text of the case file, if there is one
     case: str = ""
-    # the moments of a flow map at all times: what `pdf` needs
+    # the moments of a flow map at all times, which `pdf` needs
     history: History | None = None
     # `resume` needs this state
     resumption: Resumption | None = None
     # the versions of the libraries that made the run; its file keeps them
     versions: dict[str, str] = field(default_factory=lambda: versions_of(versions()))
-    # the `checkpoint` of the run, where it could be written at the end
+    # the `checkpoint` of the run, if it could be written at the end
     file: Path | None = None
-    # runs make solutions and import this file: the room's `__init__` sets what does a part again
+    # this module can't import the one that repeats a part of a run, which makes solutions: the
+    # package `evolution` sets this function
     _state_between: ClassVar[Callable[[Solution, float], Any]]
 
     def __post_init__(self) -> None:
@@ -222,7 +223,7 @@ class Solution(ShownRun, Generic[M_co]):
         return measure
 
     def _time(self, t: float) -> float:
-        """A time of the run: that of a save where it differs from it by rounding only."""
+        """Return a time of the run: that of a save if it differs from it by rounding only."""
         time = _checks.number("t", t)
         gaps = np.abs(self.t - time)
         nearest = int(gaps.argmin())
@@ -350,7 +351,7 @@ class Solution(ShownRun, Generic[M_co]):
         coordinates = gridded.coordinates_of(self.final, grid, len(self.t))
         points = gridded.points_of(coordinates, self.final.axis)
         values = np.empty((len(self.t), len(points)))
-        # evaluations take much more for themselves than a number for each point
+        # evaluating a density needs much more memory than its result, so points come in blocks
         for row, t in zip(values, self.t, strict=True):
             for part in blocks(len(points), 1):
                 row[part] = self.pdf(points[part], t)
@@ -470,7 +471,7 @@ def version_of(package: str) -> str:
 
 
 def _digest_of_code() -> str:
-    """Twelve hexadecimal digits of the SHA-256 of the package's modules, with their names."""
+    """Return twelve hexadecimal digits of the SHA-256 of the package's modules and their names."""
     room, digest = Path(__file__).parent.parent, hashlib.sha256()
     for module in sorted(room.rglob("*.py")):
         digest.update(module.relative_to(room).as_posix().encode() + b"\0")

@@ -14,9 +14,10 @@ from scipy.integrate import DOP853, RK45, OdeSolver
 
 from meanfield.typing import Array, Indices
 
-# a margin, and how far the size of a step may fall
+# a safety factor, and the least ratio of a step to the one before
 _SAFETY, _LEAST = 0.9, 0.2
-# the error before counts with this exponent, in units of 1/k, and is at least the second number
+# the error of the step before enters with this exponent, in units of 1/k; it counts as no less than
+# the second number
 _BEFORE, _SMALLEST = 0.4, 0.01
 
 
@@ -55,7 +56,7 @@ class StepSizes:
         return h * factor
 
 
-# how far the size of a step may rise
+# the largest ratio of a step to the one before
 MOST = 10.0
 # the dense output of order 4 has these powers
 _POWERS = np.arange(1.0, 5.0)
@@ -100,7 +101,7 @@ class Stepper(ABC):
 
 
 class _FittedSteps(Stepper):
-    """Steps whose sizes follow their errors."""
+    """Steps whose sizes follow from their error estimates."""
 
     _sizes: StepSizes
 
@@ -117,7 +118,8 @@ class _FittedSteps(Stepper):
                 self.t_old, self.t, self.y_old, self.y, self.f = self.t, end, self.y, y, f
                 self.h_abs = size
                 if end == self.t_bound:
-                    # a step that was cut short says nothing about the next
+                    # a step that was shortened to end at a save says nothing about the size of the
+                    # next
                     self.status, self.h_abs = "finished", max(size, planned)
                 return None
         self.status = "failed"
@@ -129,7 +131,7 @@ class _FittedSteps(Stepper):
 
 
 class _Pair(_FittedSteps, OdeSolver):  # type: ignore[misc]
-    """Steps of one of scipy's explicit Runge-Kutta pairs, whose tableau and error estimate it has.
+    """Steps of an explicit Runge–Kutta pair of scipy, with scipy's tableau and error estimate.
 
     What differs is that a stage y + h Σ a_i k_i is one product, of rows that y and its rates k_i
     are written to: of a step, only the state at its end is a new array. Sizes are those of
@@ -137,7 +139,7 @@ class _Pair(_FittedSteps, OdeSolver):  # type: ignore[misc]
     """
 
     ESTIMATES: Array
-    # rates that are kept, of a step and its dense output
+    # the number of stages of a step and its dense output, whose rates are kept
     RATES: int
 
     def __init__(
@@ -152,13 +154,13 @@ class _Pair(_FittedSteps, OdeSolver):  # type: ignore[misc]
         atol: Array,
     ) -> None:
         super().__init__(rate, t, y, t_bound, first_step=first_step, rtol=rtol, atol=atol)
-        # scipy's functions that hold this object would keep it, and its rows, from being freed
+        # scipy would store functions that hold this object, which then could not be freed
         self.fun = self.fun_vectorized = rate
         self._sizes = StepSizes(self.error_estimator_order + 1, MOST)
         self._rate, self._stage = rate, np.empty_like(self.y)
         self._errors = np.empty((len(self.ESTIMATES), self.n))
         self._rows = np.empty((1 + self.RATES, self.n))
-        # under the names that scipy's dense output has for them
+        # scipy's dense output reads the stages under these names
         self.K_extended = self._rows[1:]
         self.K = self.K_extended[: self.n_stages + 1]
         self._weights = np.ones((self.n_stages, 1 + self.A.shape[1]))
@@ -182,7 +184,7 @@ class _Pair(_FittedSteps, OdeSolver):  # type: ignore[misc]
         return self._error(h, y), y, self.K[-1].copy()
 
     def _error(self, h: float, y: Array) -> float:
-        """The error of the last step, to y, in units of the tolerance."""
+        """Return the error of the last step, which led to y, in units of the tolerance."""
         allowed, errors = self._stage, self._errors
         np.abs(self.y, out=allowed)
         np.maximum(allowed, np.abs(y, out=errors[0]), out=allowed)
@@ -194,7 +196,7 @@ class _Pair(_FittedSteps, OdeSolver):  # type: ignore[misc]
 
     @abstractmethod
     def _estimate(self, errors: Array) -> float:
-        """The estimates of the error per unit of time, one for each row of `ESTIMATES`."""
+        """Return the error per unit of time from estimates, one for each row of `ESTIMATES`."""
 
 
 class ExplicitSteps(_Pair, DOP853):  # type: ignore[misc]
@@ -219,7 +221,7 @@ class ExplicitSteps(_Pair, DOP853):  # type: ignore[misc]
     RATES = 16
 
     def _estimate(self, errors: Array) -> float:
-        """e_5² / (n (e_5² + e_3²/100))^{1/2}."""
+        """Return e_5² / (n (e_5² + e_3²/100))^{1/2}."""
         fifth, third = np.einsum("ij,ij->i", errors, errors).tolist()
         both = fifth + 0.01 * third
         return fifth / math.sqrt(both * self.n) if both != 0.0 else 0.0
@@ -268,11 +270,11 @@ class LargestErrorSteps(ExplicitSteps):
     """
 
     def _estimate(self, errors: Array) -> float:
-        """The largest e_5² / (e_5² + e_3²/100)^{1/2} of an entry."""
+        """Return the largest e_5² / (e_5² + e_3²/100)^{1/2} of an entry."""
         fifth, third = np.abs(errors, out=errors)
         third *= 0.1
         np.hypot(fifth, third, out=third)
-        # both may be 0
+        # both estimates may be 0
         np.maximum(third, np.finfo(np.float64).tiny, out=third)
         fifth *= fifth
         fifth /= third
@@ -290,7 +292,7 @@ class LooseSteps(_Pair, RK45):  # type: ignore[misc]
     RATES = 7
 
     def _estimate(self, errors: Array) -> float:
-        """e / n^{1/2}."""
+        """Return e / n^{1/2}."""
         return math.sqrt(float(np.einsum("ij,ij->i", errors, errors)[0]) / self.n)
 
     def interpolant(self) -> Array:
@@ -307,9 +309,9 @@ class LooseSteps(_Pair, RK45):  # type: ignore[misc]
         return weights
 
 
-# terms of the series of φ_3 on [-1, 0] that reach rounding
+# so many terms of the series of φ_3 on [-1, 0] reach rounding
 _TERMS = 18
-# the error has this order in the step, which may rise by no more than the factor
+# the order of the error in the step, and the largest ratio of a step to the one before
 _ORDER, _MOST = 4, 5.0
 
 
@@ -349,7 +351,7 @@ def phi_functions(z: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _tableau(decay: Array, h: float) -> tuple[Array, Array, list[list[Array]]]:
-    """The method of Hochbruck & Ostermann (2005, (5.19)), c = 0, 1/2, 1/2, 1, 1/2.
+    """Return the coefficients of Hochbruck & Ostermann (2005, (5.19)), c = 0, 1/2, 1/2, 1, 1/2.
 
     e^{-λh}, e^{-λh/2}, and h times the weights of the rates in the second stage, in the third to
     the fifth and at the end, those that are not 0.
@@ -433,13 +435,16 @@ class ExponentialSteps(_FittedSteps):
         self.h_abs = self._first_step() if first_step is None else first_step
 
     def _first_step(self) -> float:
-        """A step in which N alone changes y by a hundredth; all the way if N = 0."""
+        """Return a step in which N alone changes y by a hundredth; all the time left if N = 0."""
         size, change = self._norm(self.y, self.y), self._norm(self.f, self.y)
         span = self.t_bound - self.t
         return span if change == 0.0 else min(span, 0.01 * max(size, 1e-5) / change)
 
     def _norm(self, what: Array, largest: Array) -> float:
-        """Root mean square of the entries over their tolerances; squares do not overflow."""
+        """Return the root mean square of entries over their tolerances.
+
+        Squares of entries do not overflow.
+        """
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             ratios = what / (self._atol + self._rtol * np.abs(largest))
             largest_ratio = float(np.abs(ratios).max())
@@ -449,7 +454,7 @@ class ExponentialSteps(_FittedSteps):
             return largest_ratio * float(np.sqrt(np.mean(ratios * ratios)))
 
     def _try(self, end: float, h: float) -> tuple[float, Array, Array]:
-        # a step that leaves double precision is one that was too long
+        # a step that leaves double precision was too long, and is rejected
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             whole, half, (a2, a3, a4, a5, b) = _tableau(self._decay, h)
             rate, first, centre = self._rate, self.f, end - 0.5 * h
@@ -466,7 +471,7 @@ class ExponentialSteps(_FittedSteps):
             return self._norm(fourth, np.maximum(np.abs(self.y), np.abs(y))), y, f
 
     def _sum(self, decayed: Array, weights: list[Array], *rates: Array) -> Array:
-        """Σ of weights times rates, and `decayed` times y; weights are by decay rate."""
+        """Return Σ of weights times rates, plus `decayed` times y; weights are by decay rate."""
         total = decayed[self._which]
         total *= self.y
         for weight, term in zip(weights, rates, strict=True):

@@ -26,9 +26,9 @@ from meanfield.functionals.speed import has_metric_speed
 from meanfield.measures import AnyMeasure
 from meanfield.typing import Array
 
-# more steps than anybody waits for: an hour or more
+# so many steps take an hour or more
 MOST_STEPS = 1e7
-# the β up to which e^β over a tolerance of 1e-12 can still be squared, by far
+# up to this β, e^β over a tolerance of 1e-12 can be squared with room to spare
 _LARGEST_RATE = 200.0
 
 
@@ -60,9 +60,9 @@ class Verdict(Enum):
     """The verdict of a system on a step."""
 
     GO_ON = auto()
-    # the step does not count: it is taken again, by another state for the same measure
+    # the step does not count: it is repeated from another state of the same measure
     REDO = auto()
-    # it counts, but the state stands for something else now
+    # the step counts, but the state now represents the measure in another way
     RESTART = auto()
 
 
@@ -121,19 +121,19 @@ class System(Generic[M]):
     def __init__(self, measure: M, dynamics: Dynamics, settings: Settings) -> None:
         self.dynamics, self.settings = dynamics, settings
         self.t, self.step_size = settings.t_start, 0.0
-        # a time beyond what is known is refused
+        # this call refuses a time beyond the last layer
         dynamics.at(self.t)
         self.layer = dynamics.layer_number(self.t)
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
-        # flow maps keep their past here; others leave it empty
+        # flow maps keep their past in the history; other measures leave it empty
         self._history = History(settings.t_start)
         self.log_units = [energy.log_unit for _, energy in self._energies] or [0.0]
         self.log_unit = max(self.log_units)
         self.state: Array
         self._until = 0.0
         self._known: Array | None = None
-        # the measure that the state stands for, until the next step
+        # the measure that the state came from; None after the next step
         self._base: M | None = None
         self.adopt(self._equation(measure), works=0.0)
         self._base = measure
@@ -263,7 +263,7 @@ class System(Generic[M]):
             rate[:], self._known = self._known, None
             self.evaluations += 1
             return rate
-        # the present is the present to the bit
+        # the present time is used to the bit, without a product by the clock
         now = self.t if state is self.state else t * self.unit
         try:
             self.equation.at(now)(state[: self._size], rate[: self._size])
@@ -287,15 +287,15 @@ class System(Generic[M]):
         return gains + self._sign * energy_drifts(measure, self.dynamics, t, self.log_units)
 
     def _dissipated(self, t: float) -> Array | float:
-        """The same by X alone."""
+        """Return the rate of the energies that X alone causes."""
         rates: Array | float = self.equation.at(t).energy_rates()
         if self.dynamics.varies:
-            # the equation of a time counts in these units
+            # the equation of a time gives rates in the units of that time
             rates = np.atleast_1d(rates) * np.exp(self.log_units_at(t) - np.array(self.log_units))
         return self._sign * self._factors(t) * rates
 
     def _factors(self, t: float) -> Array | float:
-        """The factor of each energy in the run's own, at a time."""
+        """Return the factor of each energy in the run's own, at a time."""
         energy = self._energy_at(t)
         parts = energy.parts if energy else ()
         return np.array([factor for factor, _ in parts]) if parts else 1.0
@@ -305,7 +305,7 @@ class System(Generic[M]):
         return np.array([energy.log_unit for _, energy in self._energies_at(t)])
 
     def _energy_at(self, t: float) -> Energy | None:
-        """The energy that is recorded, with the weights of a time."""
+        """Return the recorded energy with the weights of a time."""
         return self.dynamics.at(t).energy_functional if self.dynamics.varies else self.energy
 
     def _energies_at(self, t: float) -> Sequence[tuple[float, Energy]]:
@@ -315,19 +315,19 @@ class System(Generic[M]):
 
     @property
     def _energies(self) -> Sequence[tuple[float, Energy]]:
-        """The energies that are kept, each with its factor in the run's own."""
+        """Return the energies that are kept, each with its factor in the run's own."""
         return self.energy.each if self.energy else ()
 
     @property
     def _sign(self) -> int:
-        """-1 of one energy that falls."""
+        """Return -1 for a single energy that falls, else 1."""
         return -1 if self.energy and not self.energy.parts and self.energy.sign < 0 else 1
 
     def evaluate(self) -> None:
         """Ask for the rate at the present state, which the next step begins with."""
         if self._known is None:
             self._known = self.rate(self.t / self.unit, self.state)
-            # it counts when the step begins
+            # this evaluation counts as one when the step begins with it
             self.evaluations -= 1
 
     def fault(self, error: Exception) -> Stop:
@@ -431,7 +431,7 @@ class System(Generic[M]):
         return {"steps": self.steps, "evaluations": self.evaluations}
 
     def _balance(self, measure: M) -> Row:
-        """The energy, the rate at which X changes it, and its gain where the state has that."""
+        """Return the energy, its rate under X, and the work that the state has summed, if any."""
         if self.energy is None:
             return {}
         values = self._scaled_energies()
@@ -462,7 +462,7 @@ class System(Generic[M]):
         return self.energy.sign * self._total(np.atleast_1d(self._dissipated(self.t)))  # type: ignore[union-attr]
 
     def _total(self, values: Array) -> float:
-        """The gain of the energy in its unit, from the gain, or loss, of each in its own."""
+        """The gain of the energy in its unit, from the gain or loss of each part in its own."""
         return self._sign * self._sum_of(values)
 
     def scaled_energy(self) -> float:
@@ -476,18 +476,18 @@ class System(Generic[M]):
         return self._sum_of(self._scaled_energies()) if self.energy else float("nan")
 
     def _sum_of(self, values: Sequence[float] | Array) -> float:
-        """The energy in its unit, of its parts in theirs."""
+        """Return the energy in its unit, from its parts in their units."""
         return float(np.dot(values, np.exp(np.array(self.log_units) - max(self.log_units))))
 
     def _scaled_energies(self) -> list[float]:
-        """The energies that are kept, with their factors, each in its own unit."""
+        """Return the energies that are kept, with their factors, each in its own unit."""
         measure, values = self.measure(), []
         each = self._energies_at(self.t)
         for log_unit, (factor, energy) in zip(self.log_units, each, strict=True):
             try:
                 value, its_log_unit = energy_in_unit(measure, energy)
             except (LostEnergyError, OutputError) as error:
-                # the right-hand side knows best what f lacks
+                # the right-hand side knows the reason: it raises an error with a better message
                 self.evaluate()
                 raise self.fault(error) from error
             values.append(factor * value * float(np.exp(its_log_unit - log_unit)))
@@ -502,7 +502,7 @@ class System(Generic[M]):
         return speeds
 
     def _metric_speed(self) -> float:
-        """The speed in W_2, of what X moves alone."""
+        """Return the speed in W_2 of the motion by X alone."""
         return float(self.equation.at(self.t).speed())
 
     def numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002

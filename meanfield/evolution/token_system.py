@@ -21,13 +21,14 @@ from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, Rng
 
-# a step under noise, in units of the fastest rate, and the share of a frequency that is a rate
+# a step under noise in units of the fastest rate, and the share of a frequency that counts as a
+# rate
 _SHARE, _TURNED = 0.02, 0.1
-# from this tolerance on phases take steps of order 4 in which they turn for nothing
+# from this tolerance on phases take steps of order 4, which rotate exactly
 _LOOSE = 1e-5
-# seconds of a right-hand side that is worth a word before a run
+# a right-hand side that takes so many seconds is announced before a run
 _LONG = 3.0
-# positions in the arrays of MT19937 and Philox end here: numpy itself would read beyond them
+# numpy would read beyond the arrays of MT19937 and Philox at positions larger than these
 _LARGEST_POSITIONS = {"pos": 624, "buffer_pos": 4}
 _KINDS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
@@ -74,12 +75,12 @@ def default_max_step(particles: Particles, dynamics: Dynamics) -> float:
     dynamics = dynamics.mover
     if dynamics.varies:
         return min(default_max_step(particles, instance) for instance in dynamics.instances)
-    # a rotation is exact, the field on the way an average over it
+    # a rotation is exact, and the field is averaged over it
     omega, multipliers = particles.natural_frequencies, dynamics.multipliers
     turning = 0.0 if omega is None else float(np.abs(omega).max())
     if isinstance(dynamics, CircleInteraction):
         if len(multipliers) == 2:
-            # the average is, too
+            # with a single harmonic the average is exact, too
             turning = 0.0
         return _SHARE / float(max(dynamics.lipschitz, dynamics.noise, _TURNED * turning))
     if (kernel := dynamics.pair_kernel) is None:
@@ -118,7 +119,7 @@ class TokenSystem(System[Particles]):
     def _equation(self, measure: Particles) -> Any:
         equation = getattr(self, "equation", None)
         if equation is not None and getattr(equation, "dynamics", None) is self.acting:
-            # tables of its sums may take longer than steps
+            # tables of the sums may take longer than steps, so they are made once
             equation.begin(measure)
             return equation
         # noise leaves the span of the tokens
@@ -138,7 +139,7 @@ class TokenSystem(System[Particles]):
         try:
             field, seconds = self._cost()
         except self.faults:
-            # the run will say why there is no field
+            # the first step of the run will say why there is no field
             return ""
         if seconds < _LONG:
             return ""
@@ -149,7 +150,7 @@ class TokenSystem(System[Particles]):
         )
 
     def _cost(self) -> tuple[FieldAtTokens, float]:
-        """X at the tokens, and about how many seconds it takes where that is long."""
+        """Return the field at the tokens, and its time in seconds if that is long."""
         now = self.equation.at(self.t)
         return now.field, now.seconds()
 
@@ -166,7 +167,7 @@ class TokenSystem(System[Particles]):
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
         rtol, atol = super().tolerances()
-        # angles that turn without end have errors of their own, none relative to their turns
+        # angles that turn for ever have absolute errors only
         return (LEAST_RTOL, atol + rtol) if self._rotates else (rtol, atol)
 
     def _stepper(self, start: float, end: float) -> Stepper:
@@ -178,24 +179,28 @@ class TokenSystem(System[Particles]):
 
     @property
     def _has_flow(self) -> bool:
-        """Whether phases turn under a field in which, while it stands still, their way is known."""
+        """Return whether phases have frequencies and a field.
+
+        While the field stands still, its flow is known exactly.
+        """
         return self._rotates and bool(self.equation.at(self.t).field.has_flow)
 
     def _pull(self, t: float, state: Array) -> complex:
-        """The moments that fix X at a time, see `TokenTendency`."""
+        """Return the moments that determine X at a time, see `TokenTendency`."""
         self.evaluations += 1
         pull: complex = self.equation.at(t).pull(state[: self._size])
         return pull
 
     def _flow(self, state: Array, pull: complex, h: float) -> Array:
-        """The state after a time h in which X stays as it is; a pull knows no time."""
+        """Return the state after a time h under a field that is held still."""
         angles = self.equation.at(self.t).flow(state[: self._size], pull, h)
         return np.append(angles, state[self._size :])
 
     def dissipation(self, measure: Particles) -> float:
         if self.has_balance:
             return super().dissipation(measure)
-        # under noise its own right-hand side would begin the next step with this save's scaling
+        # under noise the right-hand side of the run would start the next step from the scaling of
+        # this save
         value, log_unit = dissipation_in_unit(measure, self.acting.at(self.t))
         return value * float(np.exp(log_unit - self.log_unit))
 
@@ -228,7 +233,7 @@ class LayerSystem(TokenSystem):
         h > 0.
     """
 
-    # there is no time between layers: none to integrate over, and no unit of it
+    # layers have no time between them: nothing is integrated, and there is no unit of time
     has_balance = False
     unit = 1.0
     remedy: ClassVar[str] = "a smaller step of the layers"
@@ -271,7 +276,7 @@ class LayerSystem(TokenSystem):
         self._particles = self._passed
 
     def _pass(self, state: Array, step: float) -> Array | None:
-        """The state after the next layer, None where a token has no direction any more."""
+        """Return the state after the next layer, None if a token has no direction any more."""
         particles = self._particles
         points = particles.points + step * self._output(particles)
         self.evaluations += 1
@@ -321,7 +326,7 @@ class NoisyTokenSystem(TokenSystem):
         return EqualSteps(self._split, self.state, start, self.step_size, 0, count, lost)
 
     def _split(self, state: Array, h: float) -> Array | None:
-        """The state after noise for half a step, the midpoint rule, and noise again."""
+        """Return the state after noise for half a step, the midpoint rule, and noise again."""
         here = self._diffuse(state, 0.5 * h)
         if self._has_flow:
             middle = self._flow(here, self._pull(self.t, here), 0.5 * h)
@@ -333,7 +338,7 @@ class NoisyTokenSystem(TokenSystem):
         return self._diffuse(here, 0.5 * h) if np.isfinite(here).all() else None
 
     def _diffuse(self, state: Array, h: float) -> Array:
-        """The state after Brownian motion for the time h."""
+        """Return the state after Brownian motion for the time h."""
         s = 2.0 * self.dynamics.noise * h
         deviation = np.sqrt(s / (1.0 + (self._shape[1] - 2) * s / 6.0))
         kicks = deviation * self.rng.normal(size=self._shape)

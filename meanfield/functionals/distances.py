@@ -22,11 +22,11 @@ from meanfield.typing import Array
 
 Kernel = Callable[[Array], Array]
 
-# points nearer than this are one
+# points nearer than this count as one
 _COINCIDING = 1e-12
-# tokens and coefficients that differ by rounding only
+# tokens and coefficients within this of each other differ by rounding only
 _ROUNDING = 1e-14
-# past this degree N_k (k(k+d-2))^s is as good as its leading terms
+# beyond this degree the leading terms of N_k (k(k+d-2))^s are exact to rounding
 _FAR = 1 << 17
 
 
@@ -34,7 +34,8 @@ def merged(points: Array, masses: Array) -> tuple[Array, Array]:
     """Distinct points (m, d) of n, and the sums of their masses, which may be of either sign."""
     if len(points) == 0:
         return points, masses
-    # along a direction in general position, points that coincide are neighbours
+    # points are sorted along a direction in general position, where coinciding points are
+    # neighbours
     order = np.argsort(points @ np.cos(1.0 + np.arange(points.shape[1]) ** 1.5), kind="stable")
     points, masses = points[order], masses[order]
     new = np.abs(np.diff(points, axis=0)).max(axis=1) > _COINCIDING
@@ -89,10 +90,11 @@ def sobolev_kernel(dim: int, s: float, kmax: int) -> Kernel:
     return lambda squared: zonal_sum(dim, np.append(0.0, terms), 1.0 - 0.5 * squared)
 
 
-# Gauss nodes for an interval, by its length times the wavenumber: each to the last digit
+# Gauss rules with so many nodes are exact to the last digit up to these lengths times the
+# wavenumber
 _WAVES_BELOW, _NODES = np.array([3e-4, 0.06, 1.2]), np.array([2, 4, 8, 16])
 _LONGEST = 7.5
-# a panel is cut into this many parts, and a part may hold this many waves
+# a panel is cut into so many parts, and a part holds at most so many waves
 _PARTS, _WAVES = 4, 5.0
 
 
@@ -134,12 +136,12 @@ def sobolev_circle(mu: AnyMeasure, nu: AnyMeasure) -> float:
 
 
 def _after(distribution: Distribution, angles: Array) -> Array:
-    # index -1, before the first break, is the last one's stretch
+    # angles before the first break lie on the stretch of the last, whose index is -1
     return distribution.wavenumbers[np.searchsorted(distribution.breaks, angles, "right") - 1]
 
 
 def _gauss(starts: Array, lengths: Array, waves: Array) -> tuple[Array, Array]:
-    """Nodes and weights on all intervals, of as many points as the waves in each ask for."""
+    """Return Gauss nodes and weights on all intervals, as many as the waves in each require."""
     counts = np.where(waves == 0.0, 1, _NODES[np.searchsorted(_WAVES_BELOW, waves, "right")])
     angles, shares = [], []
     for count in np.unique(counts):
@@ -158,7 +160,7 @@ def distribution(measure: AnyMeasure) -> Distribution:
     quantile = quantiles(measure, None)
     if not quantile.is_smooth:
         return Distribution(quantile.angles, np.zeros(len(quantile.angles)), quantile.cumulative)
-    # parts of pieces; neighbours agree but for rounding and for what the tolerance leaves
+    # each piece is cut into parts; where parts meet they agree to rounding and to the tolerance
     pieces = np.arange(len(quantile.starts) - 1)
     cuts = np.linspace(-1.0, 1.0, _PARTS, endpoint=False)
     ends = quantile.angle(*np.broadcast_arrays(pieces[:, None], cuts)).ravel()
@@ -172,7 +174,7 @@ def distribution(measure: AnyMeasure) -> Distribution:
 
 
 def _of_density(density: Density) -> Distribution:
-    """θ/2π + Σ_{k≠0} f_k e^{ikθ}/(2πik)."""
+    """Return θ/2π + Σ_{k≠0} f_k e^{ikθ}/(2πik)."""
     basis = CircleAt(density.space.kmax)
     coefficients, _ = density.harmonic_moments(basis, np.ones(basis.kmax + 1))
     waves = np.zeros_like(coefficients)
@@ -184,13 +186,14 @@ def _of_density(density: Density) -> Distribution:
     )
 
 
-# degrees that add less than this to a squared distance are less than rounding of the others
+# degrees that add less than this to a squared distance are lost in the rounding of the others
 _NEGLIGIBLE = 1e-32
-# degrees of H^s norms of measures that are no densities: circle, S^2, series about one axis, pairs
+# the degrees of H^s norms of measures without a density: on the circle, on S^2, about one axis, and
+# by pairs
 _CIRCLE, _SPHERE, _AXIS, _PAIRS = (1 << 16) - 1, 1023, 2047, 255
-# share of a flow map's squared norm that may lie beyond the last degree
+# at most this share of a flow map's squared norm may lie beyond the last degree
 _MISSING = 1e-10
-# the most that nodes of a flow map may lack of an mmd: as a share of e^{β/2}, and of itself
+# the nodes of a flow map may miss this much of an mmd: as a share of e^{β/2}, and of the mmd itself
 _UNRESOLVED, _LARGEST_SHARE = 1e-6, 1e-3
 
 
@@ -268,13 +271,14 @@ def mmd_with_error(
         multipliers, log_unit = eigenvalues_in_unit(beta, mu.dim, kmax)
     squared, missing = _difference(mu, nu, multipliers)
     if squared is None:
-        # less its value at x = y, which no difference of measures sees
+        # a constant is subtracted from the kernel, its value at x = y: no difference of measures
+        # sees it
         offset = float(multipliers[0]) - 1.0
         squared = _by_pairs(mu, nu, multipliers, attention_kernel(beta), offset, 0.0)
     value, exponent = float(np.sqrt(squared)), 0.5 * (log_unit - beta if scaled else log_unit)
     if value > 0.0 and np.log(value) + exponent > LARGEST_LOG:
         raise ValueError(f"beta = {beta:g} makes the mmd overflow: ask for it with scaled=True")
-    # a measure has a norm of at most e^{β/2}, and both may lack this share of it
+    # a measure has a norm of at most e^{β/2}, and each of the two may miss this share of it
     error = multiplied_out(2.0 * float(np.sqrt(missing)), 0.0 if scaled else 0.5 * beta)
     return multiplied_out(value, exponent), error
 
@@ -355,7 +359,7 @@ def _check_finite(mu: AnyMeasure, nu: AnyMeasure, s: float) -> None:
 
 
 def _degrees(mu: AnyMeasure, nu: AnyMeasure) -> list[int]:
-    """The degrees at which those of the two end that are series."""
+    """Return the degrees of the measures that are finite series."""
     return [measure.degree for measure in (mu, nu) if measure.degree is not None]
 
 
@@ -370,10 +374,10 @@ def common_basis(mu: AnyMeasure, nu: AnyMeasure, kmax: int) -> Harmonics | None:
 
 
 def _kernel_degree(mu: AnyMeasure, nu: AnyMeasure, beta: float) -> int:
-    """The degree up to which moments of the measures are compared in the kernel."""
+    """Return the degree up to which moments of the measures are compared in the kernel."""
     known, has_basis = _degrees(mu, nu), common_basis(mu, nu, 1) is not None
     if len(known) == 2 or (known and not has_basis):
-        # beside tokens: degrees that the density does not have are all in their pairs
+        # beyond the degree of the density only pairs of tokens count
         return max(known)
     kmax = bandwidth(beta, mu.dim, _NEGLIGIBLE)
     by_degrees = has_basis or mu.has_density or nu.has_density
@@ -386,7 +390,7 @@ def _kernel_degree(mu: AnyMeasure, nu: AnyMeasure, beta: float) -> int:
 
 
 def _largest_degree(mu: AnyMeasure, nu: AnyMeasure) -> int:
-    """The degree up to which they are compared in H^s."""
+    """Return the degree up to which the measures are compared in H^s."""
     known, basis = _degrees(mu, nu), common_basis(mu, nu, 1)
     if len(known) == 2:
         return max(known)
@@ -398,7 +402,7 @@ def _largest_degree(mu: AnyMeasure, nu: AnyMeasure) -> int:
 
 
 def _within_double(dim: int, kmax: int) -> int:
-    """The largest degree up to kmax whose multiplicity is a double."""
+    """Return the largest degree up to kmax whose multiplicity is a finite double."""
     while True:
         try:
             multiplicities(dim, kmax)
@@ -409,7 +413,7 @@ def _within_double(dim: int, kmax: int) -> int:
 
 
 def _difference(mu: AnyMeasure, nu: AnyMeasure, multipliers: Array) -> tuple[float | None, float]:
-    """Σ multipliers · power of Δ, None without a common basis; and what of it is missing."""
+    """Return Σ multipliers · |Δ_k|², None without a common basis; and what it misses."""
     basis = common_basis(mu, nu, len(multipliers) - 1)
     if basis is None:
         return None, 0.0
@@ -420,7 +424,7 @@ def _difference(mu: AnyMeasure, nu: AnyMeasure, multipliers: Array) -> tuple[flo
 
 
 def _signed_atoms(mu: AnyMeasure, nu: AnyMeasure) -> tuple[Array, Array]:
-    """Distinct points at which mu or nu has an atom, and the masses of mu - nu there."""
+    """Return the distinct points at which mu or nu has an atom, and the masses of mu - nu there."""
     (here, masses), (there, others) = mu.point_masses, nu.point_masses
     return merged(np.concatenate([here, there]), np.concatenate([masses, -others]))
 

@@ -27,10 +27,10 @@ from meanfield.spaces import Space, SphereAt
 from meanfield.spaces.geometry import asymmetry, circle_angles
 from meanfield.typing import Array, ArrayLike
 
-# rounding of a density may make this share of an energy
+# the rounding of a density may make at most this share of an energy
 _LARGEST_SHARE = 1e-6
-# on a grid twice as fine a number has changed by rounding only, as a share of it or of its unit,
-# or by what rounding of long sums may make
+# a number has converged if a grid twice as fine changes it by at most the first share of itself or
+# the second of its unit, or if the change no longer falls and is below the third
 _CONVERGED, _ROUNDING, _NEAR = 1e-13, 1e-15, 1e-11
 
 
@@ -74,7 +74,7 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
 
 
 def _power(measure: Density | SphereFlowMap, kernel: Kernel) -> Array:
-    """The power of the measure by degree, as far as the kernel counts it."""
+    """Return the power of the measure by degree, up to the degree of the kernel."""
     if isinstance(measure, Density):
         return measure.power
     nodes, basis = measure.resolve(kernel.reach).quadrature, SphereAt(kernel.degree(3))
@@ -82,7 +82,10 @@ def _power(measure: Density | SphereFlowMap, kernel: Kernel) -> Array:
 
 
 def _potential_energy(measure: AnyMeasure, energy: Energy) -> float:
-    """∫ v dmu on a grid, or nodes, that resolve v; kinks, as relu has, none does."""
+    """Return ∫ v dmu on a grid, or nodes, that resolve v.
+
+    No grid resolves kinks, as those of relu.
+    """
 
     def value_on(part: AnyMeasure) -> float:
         points, masses = part.quadrature
@@ -96,7 +99,7 @@ def _potential_energy(measure: AnyMeasure, energy: Energy) -> float:
 def _settled(
     density: Density, value_on: Callable[[Density], float], unit: float, near: float
 ) -> float:
-    """A number of a density on a grid that is doubled until it changes by rounding only.
+    """A number of a density on a grid that is doubled until the number changes by rounding only.
 
     Changes fall geometrically until they are rounding; those of a drift fall once a grid sees it,
     so that they must be `near` rounding, too.
@@ -152,7 +155,7 @@ def embedded(density: Density, degree: int) -> Density:
 
 
 def _form_energy(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[float, float]:
-    """e^{-u} E_{β,D} and u, the log of the largest G(βDx) at a node; D = `form`.
+    """Return e^{-u} E_{β,D} and u, the log of the largest G(βDx) at a node; D = `form`.
 
     Raises
     ------
@@ -176,7 +179,7 @@ def _form_energy(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[flo
 def _density_energy(
     density: Density, beta: float, matrix: Array, degree: int
 ) -> tuple[float, float]:
-    """As a double quadrature of the degrees that e^{β<x,Dy>} has, which is exact."""
+    """Return E_{β,D} of a density by an exact double quadrature over the degrees of e^{β<x,Dy>}."""
     grid, masses, parts = _signed_moments(density, degree, beta * matrix)
     log_unit = max(float(log_g.max()) for _, log_g, _ in parts)
     g = sum(sign * np.exp(log_g - log_unit) for sign, log_g, _ in parts)
@@ -195,7 +198,7 @@ def _check_digits(
     LostEnergyError
         If more than 1e-6 of it may be rounding.
     """
-    # values of 1e-16 of max f everywhere look to G like a uniform measure
+    # values of 1e-16 max f everywhere contribute to G like a uniform measure
     dust = ROUNDING * float(np.abs(masses / grid.weights).max())
     log_uniform, _ = grid_log_moment(grid, np.ones(len(grid.weights)), z)
     doubt = 2.0 * dust * float(np.abs(masses) @ np.exp(log_uniform - log_unit))
@@ -271,14 +274,14 @@ def _drift(measure: AnyMeasure, dynamics: Any, t: float) -> tuple[float, float]:
 def _drift_of_beta(
     measure: AnyMeasure, energy: Energy, beta: float, beta_rate: float
 ) -> tuple[float, float]:
-    """β̇ ∂_β of E_β and of E_DS, whose β > 0 unless it is constant."""
+    """Return β̇ ∂_β of E_β or E_DS; β is positive unless it is constant."""
     if beta_rate == 0.0:
         return 0.0, 0.0
     if energy.entropic:
         balanced = measure.balance(beta)
         points, masses = balanced.points, balanced.masses
         _, mean = balanced.log_moment(beta * points)
-        # u(x) is one over G of u mu
+        # the scaling u(x) is 1 over G of u mu
         along = 0.5 * float(masses @ np.einsum("ij,ij->i", points, mean)) / beta
         return beta_rate * (along + float(masses @ balanced.log_u) / beta**2), 0.0
     kernel = energy.kernel
@@ -305,12 +308,15 @@ def _drift_of_beta(
 def _signed_moments(
     density: Density, degree: int, scores: Array
 ) -> tuple[Space, Array, list[tuple[int, Array, Array]]]:
-    """A grid, the masses of f there, and ±1, log G and ∇ log G of its parts of one sign."""
+    """Return a grid and the masses of f there.
+
+    The two parts of f of one sign follow: ±1, log G and ∇ log G.
+    """
     space = density.space
     # the grid is exact for three times the degree
     grid = space.resize(space.exact_size(3 * degree))
     masses = grid.weights * grid.synthesis(density.coefficients_on(grid))
-    # cut at a degree, f may be negative, and log G knows positive masses
+    # a truncated series may be negative, and log G needs positive masses
     f, z = masses / grid.weights, grid.points @ scores
     parts = [(sign, np.maximum(sign * f, 0.0)) for sign in (1, -1)]
     moments = [(sign, *grid_log_moment(grid, part, z)) for sign, part in parts if part.any()]
@@ -318,7 +324,7 @@ def _signed_moments(
 
 
 def _checked(measure: AnyMeasure, form: ArrayLike) -> Array:
-    """D as a matrix, refused where the measure's latitudes do not stay latitudes under it."""
+    """Return D as a matrix; refuse it if the measure has an axis that D does not keep."""
     matrix = symmetric("KᵀQ", form, measure.dim)
     if measure.axis is not None and asymmetry(matrix, measure.axis):
         raise ValueError(
@@ -358,7 +364,7 @@ def order_parameter(measure: AnyMeasure) -> tuple[float, float]:
     check_measure("measure", measure)
     if measure.dim != 2:
         raise ValueError(f"measure must have dim = 2, that of the circle, got {shown(measure)}")
-    # a zero of either sign is the angle 0
+    # adding 0 turns -0 into 0, whose angle is 0
     mean = measure.mean() + 0.0
     return float(np.hypot(*mean)), float(circle_angles(mean[None])[0])
 
@@ -532,7 +538,7 @@ def with_energy(
     check_measure("measure", measure)
     known = adapt_energy("beta, or a dynamics,", given)
     then = known.at(number("t", t, low=0))
-    # a sum whose weights vary may change its sign with them
+    # the sign of a sum may change with its weights
     known = then if known.weights_vary else adapt(then)
     stated = _required(known, known.energy_at_any_size)
     check_dim(known, measure.dim)

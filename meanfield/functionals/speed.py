@@ -195,7 +195,7 @@ def slope_in_unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tu
         exponents = (log_g if dynamics.normalised else 2.0 * log_g) - beta
         with np.errstate(under="ignore"):
             total = float(masses @ (squares * np.exp(exponents)))
-        # a signed density may leave a sum of rounding below 0
+        # a density that is negative somewhere may make the sum negative by rounding
         return float(np.sqrt(max(total, 0.0)))
 
     unit = _unit(measure, dynamics, energy)
@@ -218,7 +218,7 @@ def with_frequencies(velocity: Array, particles: AnyMeasure) -> Array:
 
 
 def _moving(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> Dynamics:
-    """The dynamics that acts at t as equations know it.
+    """Return the dynamics that acts at t in the form that equations know.
 
     Raises
     ------
@@ -251,7 +251,7 @@ def _without_noise(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tupl
 def _root_of_dissipation(
     measure: AnyMeasure, dynamics: Dynamics, energy: Energy
 ) -> tuple[float, float]:
-    """e^{-u} times the square root of the dissipation, and u."""
+    """Return e^{-u} times the square root of the dissipation, and u."""
     log_unit = max(energies.gain_log_units(measure, energy)) - energy.log_unit
 
     def root(part: AnyMeasure) -> float:
@@ -262,7 +262,7 @@ def _root_of_dissipation(
 
 
 def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
-    """The size of e^{-u/2} G^{1/2}, of what is weighted with G; 1 of drifts, 0 if unknown."""
+    """Return the size of e^{-u/2} G^{1/2}; 1 for drifts, 0 if it is unknown."""
     if dynamics.pair_kernel is None:
         return 0.0 if dynamics.score_matrices else 1.0
     series = dynamics.pair_kernel.series(measure.dim, 0)
@@ -271,25 +271,25 @@ def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
 
 
 def _rms_velocity(measure: AnyMeasure, dynamics: Dynamics) -> float:
-    """(∫ |X|² dmu)^{1/2}, on nodes that resolve it."""
+    """Return (∫ |X|² dmu)^{1/2} on nodes that resolve it."""
     return energies.resolved(measure, dynamics, lambda part: _speed(part, dynamics), 1.0)
 
 
 def _noisy_speed(density: AnyMeasure, dynamics: Dynamics) -> float:
-    """(∫ |X - τ ∇ log f|² dmu)^{1/2} on the density's own grid."""
+    """Return (∫ |X - τ ∇ log f|² dmu)^{1/2} on the density's own grid."""
     rate: Any = tendency(density, dynamics)
     with energies.more_than_rounding(density):
         return float(rate.noisy_speed(rate.initial_state))
 
 
 def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
-    """(∫ |X|² dmu)^{1/2} by the velocity that runs use."""
+    """Return (∫ |X|² dmu)^{1/2} by the velocity that runs use."""
     is_moved_by_itself = measure.degree is not None or dynamics.is_isotropic
     if measure.is_ordered or not is_moved_by_itself:
         measure = measure.resolve(dynamics.reach)
         points, masses = measure.quadrature
         return root_mean_square(dynamics.tangents(measure, points), masses)
-    # right-hand sides of densities and flow maps know their speed
+    # the right-hand sides of densities and flow maps compute their speed
     rate: Any = tendency(measure, dynamics)
     with energies.more_than_rounding(measure):
         rate(rate.initial_state, np.empty_like(rate.initial_state))
@@ -297,7 +297,7 @@ def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
 
 
 def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
-    """The measure that gives G(βx) up to its mass, and the log of that mass.
+    """Return the measure that gives G(βx) up to a factor, and the log of that factor.
 
     Points that integrate f e^{β<x,y>} exactly, which are summed as tokens are, in O(n) on the
     circle and on S^2; a measure that is stored by its latitudes itself.

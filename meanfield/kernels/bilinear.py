@@ -211,7 +211,7 @@ class CircleBilinear(Bilinear):
         self._kernel = self._entries()
 
     def _entries(self) -> Coefficients:
-        """K_jk, rows j = 0 … degree, columns k = -degree … degree."""
+        """Return K_jk with rows j = 0 … degree and columns k = -degree … degree."""
         (m11, m12), (m21, m22) = self.matrix
         turn = 0.5 * complex(m11 + m22, m21 - m12)
         flip = 0.5 * complex(m11 - m22, m21 + m12)
@@ -227,7 +227,7 @@ class CircleBilinear(Bilinear):
 
     @staticmethod
     def _modes(number: complex, degree: int) -> Coefficients:
-        """e^{-r} I_p(r) e^{ipα} of r e^{iα}, p = -degree … degree."""
+        """Return e^{-r} I_p(r) e^{ipα} of r e^{iα}, p = -degree … degree."""
         radius = abs(number)
         bessel = scaled_eigenvalues(radius, 2, degree)
         both = np.concatenate([bessel[:0:-1], bessel])
@@ -355,7 +355,7 @@ class SphereBilinear(Bilinear):
         return entries
 
     def _radial(self, radius: Array) -> Array:
-        """e^{-s} Λ_l(r), shape (degree + 1, n)."""
+        """Return e^{-s} Λ_l(r), shape (degree + 1, n)."""
         order = np.arange(self.degree + 1)[:, None] + 0.5
         safe = np.where(radius > 0.0, radius, 1.0)
         with np.errstate(under="ignore"):
@@ -400,7 +400,7 @@ class SphereBilinear(Bilinear):
 
 
 def _blocks(lmax: int) -> Iterator[Block]:
-    """Harmonics of each parity in each axis."""
+    """Yield the harmonics of each parity in each axis."""
     degrees, orders = layout(lmax)
     for is_sine in False, True:
         for parity in range(4):
@@ -409,7 +409,7 @@ def _blocks(lmax: int) -> Iterator[Block]:
 
 
 def _euler(rotation: Array) -> tuple[float, float, float]:
-    """ψ, θ, φ with R = R_z(φ) R_y(θ) R_z(ψ)."""
+    """Return ψ, θ, φ with R = R_z(φ) R_y(θ) R_z(ψ)."""
     phi = float(np.arctan2(rotation[1, 2], rotation[0, 2]))
     cosine, sine = np.cos(phi), np.sin(phi)
     south = cosine * rotation[0] + sine * rotation[1]

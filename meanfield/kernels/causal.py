@@ -28,7 +28,7 @@ _CHUNK, _BLOCK = 4096, 16
 # on S^2 a chunk is summed pair by pair, and its transforms take some milliseconds
 _SPHERE_CHUNK = 1024
 _EARLIER = np.tri(_BLOCK, k=-1)
-# e^{λ(s_j - s_k)} of two tokens of a chunk stays within e^{500}
+# within a chunk e^{λ(s_j - s_k)} of two tokens stays within e^{500}
 _LARGEST_DECAY = 500.0
 # below this share of s(1) a series has lost digits; up to so many pairs are summed instead
 _LOST = Lost(1e-3, most_pairs=float(1 << 24))
@@ -46,7 +46,10 @@ def positions(masses: Array) -> Array:
 
 
 def _triangle(masses: Array, decay: float, rows: Indices) -> Iterator[tuple[slice, Indices, Array]]:
-    """Parts of ascending rows, the rows, and the masses that each of them sees, 0 beyond it."""
+    """Yield parts of ascending rows, the rows, and the masses that each of them sees.
+
+    Masses beyond its own position are 0.
+    """
     places = positions(masses)
     for part in blocks(len(rows), len(masses), _PAIRS):
         here = rows[part]
@@ -205,15 +208,15 @@ class CausalMeans(ABC):
 
     @abstractmethod
     def _means(self, places: Array, masses: Array, before: Before) -> tuple[Array, Array]:
-        """Both means over tokens of a chunk and those before it, which are carried on."""
+        """Both means over the tokens of a chunk and all before it, whose sums are carried on."""
 
     @abstractmethod
     def _points(self, places: Array) -> Array:
-        """Unit rows (n, d) of the places."""
+        """Return unit rows (n, d) of the places."""
 
     @abstractmethod
     def _tangential(self, points: Array, vectors: Array) -> Array:
-        """The tangential part of vectors (n, d) at unit rows, as the pull has it."""
+        """Return the tangential part of vectors (n, d) at unit rows, in the form of the pull."""
 
 
 class CircleMeans(CausalMeans):

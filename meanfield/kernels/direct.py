@@ -21,23 +21,26 @@ from meanfield.typing import Array, Indices, NDArray
 Precision = type[np.float64 | np.float32]
 Reals = NDArray[np.float64 | np.float32]
 
-# exponents at a time, which stay in a core's cache, or rows, if they are no more than so many
+# a block of so many exponents stays in a core's cache; it has at least so many rows, if they have
+# at most so many exponents
 _BLOCK, _ROWS, _MOST = 1 << 18, 16, 1 << 21
-# from so many dimensions on products take the time, not exponentials: they like longer blocks
+# in so many dimensions products take more time than exponentials, and longer blocks are faster
 _MANY_DIMENSIONS, _LONG_BLOCK = 32, 1 << 19
-# exponents up to this size need no largest one subtracted: their terms span e^600, or e^40
+# for exponents up to this size no largest one is subtracted: their terms span e^600, or e^40
 _PLAIN = {np.float64: 300.0, np.float32: 20.0}
-# elsewhere, and where all sources would leave the caches between two rows, squares of pairs
+# blocks are squares of pairs if exponents are larger, or if the sources would leave the caches
+# between two rows
 _SQUARES, _SIDE = 256, 512
-# beside 1 they are nothing, and exponentials of less are slow: these are taken, less themselves
+# exponents are raised to this one, since smaller exponentials are slow; its exponential is then
+# subtracted
 _NOTHING = {np.float64: -600.0, np.float32: -80.0}
-# less than any exponent, and float32 can hold it
+# a number below every exponent, which float32 can hold
 _NO_EXPONENT = float(np.finfo(np.float32).min)
-# products that are summed before they are added to others
+# so many products are summed before they are added to others, which bounds the rounding
 _DEPTH = 256
-# the largest error in float32
+# a sum in float32 may have at most this error
 _LARGEST_ERROR = 1e-2
-# a share of its scale below which a series of G has no digits at all
+# below this share of its scale a series of G has no digits at all
 _NO_DIGITS = 1e-14
 
 
@@ -213,13 +216,16 @@ def log_moment(
 def _log_moment(
     sources: Array, log_masses: Array, z: Array, precision: Precision = np.float64
 ) -> tuple[Array, Array]:
-    """As `log_moment`, of masses that may be too small for a float."""
+    """Return log G and the mean for masses given by logarithms.
+
+    The masses may be too small for a float.
+    """
     kept = log_masses > -np.inf
     if not kept.all():
         sources, log_masses = sources[kept], log_masses[kept]
-    # a bound of |<z, y>|
+    # |<z, y>| is at most this
     largest = float(np.abs(z).max(initial=0.0)) * float(np.abs(sources).sum(axis=1).max())
-    # one token alone is its own mean, to the last bit
+    # the mean of a single token is the token itself, to the last bit
     if len(log_masses) > 1 and _is_plain(largest, z, precision):
         sums, log_unit = _plain_sums(sources, log_masses, z)
         return log_unit + np.log(sums[:, -1]), sums[:, :-1] / sums[:, -1:]
@@ -305,7 +311,7 @@ def _shifted_sums(
                     sums[rows] *= shrunk[:, None]
                 sums[rows] += terms @ keys
             before[:] = largest
-    # a token beside which no other has mass
+    # no other token has mass beside this one
     log_unit[log_unit == _NO_EXPONENT] = 0.0
     return sums, totals, log_unit + log_largest
 
@@ -399,7 +405,7 @@ def pull_of_others(
     return pull, log_unit, np.logaddexp(others, beta + log_masses)
 
 
-# a table of so many pairs is kept
+# a table of up to so many pairs is kept
 _MOST_PAIRS = 1 << 24
 
 

@@ -16,13 +16,13 @@ from meanfield.spaces.geometry import project
 from meanfield.typing import Array, Coefficients, Indices
 
 # a series of G has errors of some 1e-15 of its maximum (2e-13 at small β, where G varies little):
-# below this share of it, sum positive terms
+# below this share of it, positive terms are summed
 _SMALL = 1e-3
-# terms that may be summed one by one where the series still has most digits
+# up to so many terms may be summed one by one where the series still has most digits
 _MOST_PAIRS = 1 << 24
-# the least potential by which anything is divided
+# a potential that divides is at least this
 _TINY = 1e-300
-# below this share of the largest G positive terms are summed however many they are
+# below this share of the largest G positive terms are summed, however many there are
 _NO_DIGITS = 1e-6
 
 
@@ -78,10 +78,10 @@ class SphereSums:
 
     @cached_property
     def _radial(self) -> Array:
-        """Multipliers of t s(t), ((l + 1) Λ_{l+1} + l Λ_{l-1})/(2l + 1), by coefficient."""
+        """The multipliers of t s(t), ((l + 1) Λ_{l+1} + l Λ_{l-1})/(2l + 1), by coefficient."""
         degrees = np.arange(self.at.lmax + 1.0)
         above, below = (np.roll(self.series.potential, shift) for shift in (-1, 1))
-        # beyond the last there is none, and below the first none counts
+        # Λ beyond the last degree is 0, and Λ_{-1} is multiplied by 0
         above[-1] = 0.0
         radial = ((degrees + 1.0) * above + degrees * below) / (2.0 * degrees + 1.0)
         return np.asarray(radial[self.at.degrees])
@@ -122,7 +122,10 @@ class SphereSums:
     def _sums(
         self, points: Array, masses: Array, at: Array, places: Places, most_pairs: float
     ) -> tuple[Coefficients, Array, Array, Array, Indices]:
-        """Moments, the unit of sums, ∫ s dmu and P_x ∫ s y dmu, and where both are whole sums."""
+        """Return moments, unit, ∫ s dmu and P_x ∫ s y dmu.
+
+        The places where positive terms replace both sums follow.
+        """
         sources = places if at is points else Places.of(points)
         moments = self.at.moments(sources, masses)
         potential, pull = self.potential(moments, places), self.pull(moments, places)
@@ -200,7 +203,7 @@ class SphereNodes:
         return np.maximum(potential, masses)
 
     def _keep_small(self, potential: Array) -> None:
-        """Keep the rows of the kernel at nodes where the first G is small."""
+        """Keep the rows of the kernel at the nodes where the first G is small."""
         lost = Lost(_SMALL, self._most_pairs)
         self._small = lost.places(potential, float(potential.max()), len(self._points))
         with np.errstate(under="ignore"):
@@ -262,7 +265,7 @@ class SphereScoreSums:
             series, scale = head.coefficients(moments[rows]), head.mean_potential(moments[rows])
             potential, *parts = (targets.values(row, places) for row in series)
             scale = max(float(potential.max()), scale / float(masses.sum()))
-            # sums that are negative by rounding are computed again
+            # a potential that rounding made negative is computed again below
             np.maximum(potential, _TINY, out=potential)
             log_g = np.log(potential) + head.log_unit
             mean = np.stack(parts, axis=1) / potential[:, None]

@@ -364,7 +364,7 @@ class SmoothKernel(PotentialKernel):
 
     @abstractmethod
     def _rounding(self, t: Array) -> Array:
-        """A bound of the rounding in s(t)."""
+        """Return a bound of the rounding error of s(t)."""
 
     def line(self, dim: int) -> line.Line:
         """Cells, and K, its pull, div of pull, derivative and primitive between them."""
@@ -397,7 +397,7 @@ class SmoothKernel(PotentialKernel):
         return total
 
     def _latitude_rule(self, dim: int) -> tuple[Array, Array]:
-        """Nodes and shares that integrate over a latitude what is made of s, S and s'."""
+        """Return nodes and weights that integrate s, S and s' over a latitude."""
         return gauss_gegenbauer(dim - 1, self.highest // 2 + 3)
 
     def attention(self, measure: Summable, points: Array) -> tuple[Array | float, Array, Array]:
@@ -525,7 +525,7 @@ class PowerSeries(tuple[float, ...], SmoothKernel):
 
 
 def _of_powers(coefficients: Sequence[float] | Array, dim: int, kmax: int) -> Array:
-    """∫ Σ c_j t^j P_k(t) dν(t), ν the law of a coordinate under σ, k = 0 … kmax."""
+    """Return ∫ Σ c_j t^j P_k(t) dν(t), ν the law of a coordinate under σ, k = 0 … kmax."""
     result, half = np.zeros(kmax + 1), 0.5 * dim
     for j, coefficient in enumerate(coefficients):
         k = np.arange(j % 2, min(j, kmax) + 1, 2)
@@ -600,7 +600,7 @@ class Sampled(tuple[Function, Function], SmoothKernel):
         return "<{} and {}, {} at -1, 0, 1>".format(*names, samples)
 
     def _resolved(self) -> Array:
-        """The Chebyshev coefficients of s."""
+        """Return the Chebyshev coefficients of s."""
         count, between = 16, self(_BETWEEN)
         largest = float(np.abs(between).max())
         while count <= _MOST_SAMPLES:
@@ -637,7 +637,7 @@ class Sampled(tuple[Function, Function], SmoothKernel):
         return np.asarray(chebyshev.chebval(t, self._integral))
 
     def _rounding(self, t: Array) -> Array:
-        # a function that rounds to 0 is recognised by its values
+        # the rounding error of a user's function is unknown; its values are tested for 0 themselves
         return np.zeros_like(t)
 
     def series(self, dim: int, kmax: int) -> Series:
@@ -725,7 +725,7 @@ class Phases(Kernel):
 
     @property
     def _powers(self) -> Array:
-        """½ p_k = Im c_k/k, k = 1 …, for sines alone."""
+        """Return ½ p_k = Im c_k/k, k = 1 …, for sines alone."""
         return np.asarray(np.imag(self.multipliers[1:]) / np.arange(1, len(self.multipliers)))
 
     def energy_bounds(self) -> tuple[float, float, bool]:

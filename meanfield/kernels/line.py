@@ -27,9 +27,9 @@ from meanfield._checks import tell_apart
 from meanfield.typing import Array, Indices
 
 _EPS = float(np.finfo(np.float64).eps)
-# 51 kB of memory a unit while tables of a circle are made, 1 GB in all
+# tables of a circle take 51 kB of memory for each unit of β while they are made, 1 GB in all
 LARGEST_CIRCLE_BETA = 2e4
-# beyond it e^{β} of a table leaves double precision on the way
+# for a larger β the factor e^{β} of a table leaves double precision
 LARGEST_ZONAL_BETA = 150.0
 
 Kernel = Callable[[Array, Array], Array]
@@ -57,15 +57,16 @@ ROWS = Rows()
 
 NODES = 16
 ORDER = np.arange(NODES)
-# e^{βx} on a cell of this many units of 1/β is a polynomial of 16 terms to 1e-15
+# on a cell of so many units of 1/β, e^{βx} is a polynomial of 16 terms to 1e-15
 _CELL = 3.0
 _RELATIVE_UP_TO = 100.0
 _TURN = 2.0 * np.pi
-# angles at a time, so that their Chebyshev polynomials stay in a cache, and those that are kept
+# so many angles are handled at a time, whose Chebyshev polynomials stay in a cache; up to so many
+# keep them
 _BLOCK, _MOST_ANGLES = 1 << 13, 1 << 14
 
 CHEBYSHEV = np.cos(np.pi * (ORDER + 0.5) / NODES)
-# ℓ_j(x) = Σ_k T_k(x) LAGRANGE[k, j]
+# the Lagrange polynomials are ℓ_j(x) = Σ_k T_k(x) LAGRANGE[k, j]
 LAGRANGE = np.cos(np.pi * np.outer(ORDER, ORDER + 0.5) / NODES) * (2.0 / NODES)
 LAGRANGE[0] *= 0.5
 
@@ -223,7 +224,7 @@ def zonal_head_kernel(
         slope, steep = -k * sin_t * cos_s, squared * s * cos_t * sin_s
         d_even = slope * even + steep / n * odd
         d_odd = slope * odd + steep / (n + 2.0) * third
-        # A = sin φ · along: cot φ A needs no division
+        # A = sin φ · along, so that cot φ A needs no division
         along = -p * cos_s * even + rho / n * cos_t * sin_s**2 * odd
         d_along = -p * cos_s * d_even + rho / n * sin_s**2 * (cos_t * d_odd - sin_t * odd)
         spread = n * cos_t * along + sin_t * d_along
@@ -231,7 +232,7 @@ def zonal_head_kernel(
 
 
 def _bessel_series(a: float, x: Array) -> Array:
-    """₀F₁(a; x²/4) = Σ_j (x²/4)^j / (j! (a)_j): every term is positive."""
+    """Return ₀F₁(a; x²/4) = Σ_j (x²/4)^j / (j! (a)_j), whose terms are all positive."""
     quarter = 0.25 * x * x
     largest = float(np.max(quarter, initial=0.0))
     term, total, j = np.ones_like(quarter), np.ones_like(quarter), 0
@@ -357,7 +358,7 @@ class CircleLine(Line):
         sources = np.arange(self._cells)[:, None] * self._width + local
         tables = kernel(local, sources[..., None])
         self.tables = len(tables)
-        # source cell and node, then table and target node
+        # rows are source cell and node, columns table and target node
         blocks = tables.transpose(1, 2, 0, 3).reshape(self._cells, NODES, self.tables * NODES)
         if self.relative:
             self._around = (np.arange(self._cells)[:, None] + np.arange(self._cells)) % self._cells
@@ -400,7 +401,7 @@ class DenseLine(Line):
 
     @cached_property
     def _tables(self) -> Array:
-        """The tables between the nodes, made where sums go through them, (tables · size, size)."""
+        """The tables between the nodes, made when sums first use them, (tables · size, size)."""
         return self.kernel(self.nodes[:, None], self.nodes).reshape(-1, self.size)
 
     def fields(self, charges: Array, tables: int | None = None) -> Array:
@@ -410,7 +411,7 @@ class DenseLine(Line):
 
 
 def _no_kernel(targets: Array, sources: Array) -> Array:
-    """No tables: what needs no sums."""
+    """Return no tables, for a field without sums."""
     return np.zeros((0, *np.broadcast_shapes(targets.shape, sources.shape)))
 
 
@@ -466,13 +467,13 @@ def latitude_line(
             f"{name} must be <= {LARGEST_ZONAL_BETA:g} for {of} about an axis, in dim = {dim}, "
             f"got {tell_apart(reach, LARGEST_ZONAL_BETA)[0]}: take Particles"
         )
-    # the circle about an axis is one of these
+    # for an axis on the circle latitudes are those of d = 3
     return DenseLine(max(dim, 3), reach, kernel)
 
 
-# a pair in three tables takes 24 bytes
+# up to so many pairs a table of them is kept: in three tables each takes 24 bytes
 _MOST_KEPT = 1 << 20
-# which angles, their cells, and T_k at their places there, shape (16, n)
+# a block has a slice of angles, their cells, and T_k at their places there, shape (16, n)
 _Block = tuple[slice, Indices, Array]
 
 
@@ -498,7 +499,10 @@ class Interpolation:
         self._kept = list(self._made(np.empty(NODES * len(angles)))) if few else None
 
     def _made(self, room: Array) -> Iterator[_Block]:
-        """Block by block; in a room for less than all of them the next overwrites the last."""
+        """Yield the angles block by block.
+
+        If `room` holds fewer than all blocks, the next overwrites the last.
+        """
         for start in range(0, len(self._angles), _BLOCK):
             part = slice(start, start + _BLOCK)
             cell, place = self._cells.cells(self._angles[part])
@@ -511,7 +515,7 @@ class Interpolation:
         """Masses at the first angles as charges at the nodes, shape (size,)."""
         size, (room, share, index) = self._cells.size, self._cells.rooms
         moments = np.zeros(size)
-        # each polynomial has its moments in all cells
+        # for each polynomial its moments in all cells
         first = ORDER[:, None] * (size // NODES)
         for part, cell, terms in self._kept or self._made(room):
             part_masses = masses[part]
@@ -524,7 +528,7 @@ class Interpolation:
 
     def evaluate(self, fields: Array) -> Array:
         """Values (tables, n) at the angles of what has values (size, tables) at the nodes."""
-        # each table has the Chebyshev series of its cells side by side
+        # for each table the Chebyshev series of its cells side by side
         cells = LAGRANGE @ fields.reshape(len(fields) // NODES, NODES, fields.shape[1])
         series = np.ascontiguousarray(cells.transpose(2, 0, 1))
         values = np.empty((fields.shape[1], len(self._angles)))
@@ -563,14 +567,18 @@ class LineSums:
 
     @cached_property
     def _kept(self) -> Array | None:
-        """K, ∂K/β and ΔK/β of those places at all angles, shape (3, n, count)."""
+        """Return K, ∂K/β and ΔK/β of the atoms' places at all angles, shape (3, n, count).
+
+        The answer is None for too many atoms.
+        """
         few = len(self._angles) * len(self._places) <= _MOST_KEPT
         return self._cells.kernel(self._angles[:, None], self._places) if few else None
 
     @classmethod
     def repeated(cls, cells: Line, angles: Array, gathered: int | None = None) -> Self:
         """The sums for many sets of masses: one by one where that is less work."""
-        # a table of pairs costs some ten sums through the cells' nodes for as many angles as these
+        # a table of pairs takes as long as some ten sums through the nodes of cells for this many
+        # angles
         few = 2 * len(angles) <= cells.size and len(angles) ** 2 <= _MOST_KEPT
         if few and cells.dim == 2:
             return cls(cells, angles, 0)

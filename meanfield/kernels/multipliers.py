@@ -47,7 +47,7 @@ def counted(beta: float, dim: int, kmax: int) -> tuple[int, Array]:
 
 def _eigenvalue_ratios(beta: float, dim: int, last: int) -> list[float]:
     """Λ_{k+1}/Λ_k = I_{ν+1}(β)/I_ν(β), ν = k + d/2 - 1, for k < last, by Miller's recurrence."""
-    # the starting error shrinks by the square of the ratio at each step down
+    # at each step down the starting error shrinks by the square of the ratio
     start, log_error = last, 0.0
     while log_error > -40.0:
         start += 1
@@ -63,7 +63,7 @@ def _eigenvalue_ratios(beta: float, dim: int, last: int) -> list[float]:
 
 
 def _binary_ratios(ratios: list[float], kmax: int, unit: float = 1.0) -> tuple[Array, Integers]:
-    """Λ_k/Λ_0 = m · 2^e as mantissas and exponents, so that nothing underflows.
+    """Return Λ_k/Λ_0 = m · 2^e as mantissas and exponents, so that nothing underflows.
 
     The ratios Λ_{k+1}/Λ_k are given in a unit.
     """
@@ -78,12 +78,12 @@ def _binary_ratios(ratios: list[float], kmax: int, unit: float = 1.0) -> tuple[A
 
 
 def _binary_small(beta: float, dim: int, kmax: int) -> tuple[Array, Integers]:
-    """Λ_k = β^k/(d (d+2) … (d+2k-2)) of β < 1e-150, where Λ_0 = 1 to rounding, as m · 2^e."""
+    """Λ_k = β^k/(d (d+2) … (d+2k-2)) for β < 1e-150, where Λ_0 = 1 to rounding, as m · 2^e."""
     return _binary_ratios([1.0 / (dim + 2.0 * k) for k in range(kmax)], kmax, beta)
 
 
 def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, Integers]:
-    """e^{-β} Λ_k(β, d) = m · 2^e as mantissas and exponents, so that nothing underflows.
+    """Return e^{-β} Λ_k(β, d) = m · 2^e as mantissas and exponents, so that nothing underflows.
 
     With ratios from Miller's recurrence and e^β = Σ_k N_k Λ_k (the kernel at x = y) every sum has
     positive terms only: relative accuracy survives for all β, d and k.
@@ -103,7 +103,7 @@ def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, Intege
 
 
 def _unscaled(beta: float, mantissas: Array, exponents: Integers) -> Array:
-    """e^β m · 2^e; inf where it overflows."""
+    """Return e^β m · 2^e; inf where it overflows."""
     # e^β is multiplied in factors below e^500, with exponents kept apart, so that nothing overflows
     pieces = 8 + int(beta / 500.0)
     factor, power = math.frexp(math.exp(beta / pieces))
@@ -114,7 +114,7 @@ def _unscaled(beta: float, mantissas: Array, exponents: Integers) -> Array:
 
 
 def _joined(mantissas: Array, exponents: Integers) -> Array:
-    """m · 2^e."""
+    """Return m · 2^e."""
     with np.errstate(over="ignore", under="ignore"):
         return np.asarray(np.ldexp(mantissas, exponents))
 
@@ -248,7 +248,7 @@ def log_first_over_beta(beta: float, dim: int) -> float:
 
 
 def _log_first_over_beta(beta: float, dim: int) -> float:
-    """From Λ_0 - 1 = Σ_j (β²/4)^j / (j! (d/2) … (d/2 + j - 1)), for β² < d."""
+    """Return log(Λ_0)/β from Λ_0 - 1 = Σ_j (β²/4)^j / (j! (d/2) … (d/2 + j - 1)), for β² < d."""
     # sums are in units of β, since β² may underflow
     term = total = 0.5 * beta / dim
     j = 1

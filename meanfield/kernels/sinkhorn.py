@@ -27,7 +27,8 @@ _MOST = 200
 # the linearised equation has eigenvalues from 1 to 2, and this step damps all modes to a third
 _STEP = 2.0 / 3.0
 _ROUNDING = 5e-15
-# sums may have errors of their own: the iteration ends where it has ceased to gain
+# sums may have errors of their own, so the iteration ends after so many steps without gain below
+# this residual
 _STALLED, _GOOD = 6, 1e-7
 
 
@@ -96,7 +97,7 @@ def _residual(potential: Callable[[Array], Array], masses: Array, log_u: Array) 
 
 
 def _combined(path: list[tuple[Array, Array]]) -> Array:
-    """The next point: a step from the combination of the last ones with the least residual."""
+    """The next point: a step from the combination of the last points with the least residual."""
     log_u, residual = path[-1]
     if len(path) == 1:
         return log_u - _STEP * residual
@@ -281,7 +282,7 @@ class Balanced:
 
     @cached_property
     def _weighted(self) -> tuple[Array, float]:
-        """Masses of u mu in units of their largest, and its log."""
+        """Return the masses of u mu in units of the largest, and its logarithm."""
         logs = np.full(len(self.masses), -np.inf)
         np.log(self.masses, out=logs, where=self.masses > 0.0)
         logs += self.log_u

@@ -61,7 +61,9 @@ def fewest_score_pairs(matrix: Array, *, once: bool = False) -> float:
 
 
 def _harmonics(beta: float) -> float:
-    """About the square of `harmonics.bandwidth(beta, 3)`, which takes longer than a thousand pairs.
+    """Return about the square of `harmonics.bandwidth(beta, 3)`.
+
+    The function itself takes longer than a thousand pairs.
 
     Λ_k is e^{-k²/2β} Λ_0 or so, hence k² grows like β.
     """
@@ -182,7 +184,10 @@ class CircleScoreSums:
 
 
 def _tables(line: Line, points: Array, masses: Array, at: Array) -> Array:
-    """The tables of a line (tables, m) summed over masses at points of the circle, at others."""
+    """Return the tables of a line summed over masses at points of the circle.
+
+    They are returned at other points, shape (tables, m).
+    """
     nodes = Interpolation(line, circle_angles(points))
     there = nodes if at is points else Interpolation(line, circle_angles(at))
     return there.evaluate(line.fields(nodes.gather(masses)))
@@ -204,7 +209,7 @@ def _scores(
 
 
 def _kernel(beta: float, targets: Array, sources: Array) -> Array:
-    """K = e^{β(cos a - 1)}, -sin(a) K and cos(a) K for a = target - source: G, and ∇G in parts."""
+    """K = e^{β(cos a - 1)}, -sin(a) K and cos(a) K, a = target - source: they give G and ∇G."""
     apart = targets - sources
     half = np.sin(0.5 * apart)
     with np.errstate(under="ignore"):

@@ -79,7 +79,7 @@ def points_around(axes: Array, angles: Array, rng: np.random.Generator) -> Array
         across = rng.choice([-1.0, 1.0], size=(n, 1)) * np.column_stack([-axes[:, 1], axes[:, 0]])
     else:
         across = project(axes, rng.standard_normal((n, dim)))
-        # once more, since the first difference may cancel most digits
+        # the projection is repeated, since the first may cancel most digits
         across = _normalised(project(axes, across))
     return _normalised(np.cos(angles)[:, None] * axes + np.sin(angles)[:, None] * across)
 
@@ -96,7 +96,7 @@ def drawn(n: int, accepted: Callable[[int], Array]) -> Array:
     return np.concatenate(parts)
 
 
-# limits of what a case file may ask for
+# a case file may ask for no larger numbers
 LARGEST_DIM, LONGEST_LIST = 4096, 4096
 DIM = key(
     "the ambient dimension d, 2 to 4096; that of the other table if left out",
@@ -111,7 +111,7 @@ def vector(about: str) -> dict[str, object]:
     return key(about, float | list[float], minItems=2, maxItems=LARGEST_DIM)
 
 
-# points of a meridian at which a law is compared
+# a law is compared at so many points of a meridian
 _COMPARED = 64
 # a pdf may fall below 0 by this share of its maximum
 _ROUNDING = 1e-10
@@ -133,7 +133,7 @@ def check_law(name: str, law: object, remedy: str = "") -> Law:
     ValueError
         If it has not what a law has.
     """
-    # a class has the methods, too
+    # a class that was not called has these methods, too
     if not isinstance(law, Law) or isinstance(law, type):
         raise ValueError(f"{name} must have dim, pdf and sample, got {shown(law)}{remedy}")
     return law
@@ -295,15 +295,15 @@ class KnownLaw(ShownFields, Record, ABC):
 
     @abstractmethod
     def _pdf(self, points: Array) -> Array:
-        """f at points that were checked."""
+        """Return f at points that were checked."""
 
     def _logpdf(self, points: Array) -> Array:
-        """log f at points that were checked."""
+        """Return log f at points that were checked."""
         return logs(self._pdf(points))
 
     @abstractmethod
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws, by a generator."""
+        """Draw n points with the generator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,11 +337,11 @@ class Uniform(KnownLaw):
         return np.asarray(np.eye(self.dim)[-1])
 
     def _pdf(self, points: Array) -> Array:
-        """f = 1 at unit rows (n, d), shape (n,)."""
+        """Return f = 1 at unit rows (n, d), shape (n,)."""
         return np.ones(len(points))
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent draws, unit rows (n, d): g/|g| with g standard normal in R^d."""
+        """Draw n independent unit rows (n, d): g/|g| with g standard normal in R^d."""
         return _normalised(rng.standard_normal((n, self.dim)))
 
 
@@ -412,7 +412,7 @@ class Mixture(KnownLaw):
         return axes[0] if all(are_parallel(axis, axes[0]) for axis in axes) else None
 
     def _pdf(self, points: Array) -> Array:
-        """Σ_i w_i f_i at unit rows (n, d), shape (n,)."""
+        """Return Σ_i w_i f_i at unit rows (n, d), shape (n,)."""
         total = np.zeros(len(points))
         for law, weight in zip(self.laws, self.weights, strict=True):
             if weight > 0.0:
@@ -420,18 +420,18 @@ class Mixture(KnownLaw):
         return total
 
     def _logpdf(self, points: Array) -> Array:
-        """log Σ_i w_i f_i from the logarithms of the parts, none of which overflows."""
+        """Return log Σ_i w_i f_i from the logarithms of the parts, none of which overflows."""
         total = np.full(len(points), -np.inf)
         for law, weight in zip(self.laws, self.weights, strict=True):
             if weight > 0.0:
-                # a law of a user's own need not have one
+                # a law that a user wrote need not have a logpdf
                 logpdf = getattr(law, "logpdf", None) or (lambda at, law=law: logs(law.pdf(at)))
                 with np.errstate(under="ignore"):
                     total = np.logaddexp(total, np.log(weight) + logpdf(points))
         return total
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent draws, unit rows (n, d)."""
+        """Draw n independent unit rows (n, d)."""
         chosen = rng.choice(len(self.laws), size=n, p=self.weights)
         points = np.empty((n, self.dim))
         for i, law in enumerate(self.laws):

@@ -25,14 +25,14 @@ _HIGHEST_DEGREE = 2000
 _LOG_NEGLIGIBLE = math.log(1e-18)
 _HIGHEST_PEAK = 1e10
 _BLOCK = 2**15
-# terms of a sum that take as long as transforms of few degrees
+# a sum of so many terms takes as long as transforms of few degrees
 _MANY_PAIRS = 1 << 20
-# tokens that are compared with one another, and what a density counts as at least
+# so many tokens are compared with one another; a density counts as at least the second number
 _MOST_COMPARED, _TINY = 500, 1e-300
 
 
 def _log_heat(bandwidth: float, dim: int) -> Array:
-    """log(e^{-bandwidth k(k+d-2)} N_k) for k = 0 … highest degree, concave in k."""
+    """Return log(e^{-bandwidth k(k+d-2)} N_k) for k = 0 … highest degree, concave in k."""
     k = np.arange(_HIGHEST_DEGREE + 1.0)
     # N_k itself may overflow
     log_growth = np.log(multiplicity_growth(dim, k[1:]))
@@ -74,7 +74,7 @@ def heat_kernel(bandwidth: float, dim: int) -> Pieces:
     bandwidth = number("bandwidth", bandwidth, above=0)
     least = least_bandwidth(dim)
     if bandwidth < least:
-        # the figure shown is rounded up, so that it is allowed
+        # the number in the message is rounded up, so that it is allowed
         raise ValueError(
             f"bandwidth must be >= {1.006 * least:.3g} for points with dim = {dim} (the heat "
             f"kernel of a smaller one is too sharp for its series), got {shown(bandwidth)}"
@@ -85,7 +85,7 @@ def heat_kernel(bandwidth: float, dim: int) -> Pieces:
 
 
 def _last_degree(bandwidth: float, dim: int) -> int:
-    """The degree past which no term of the heat kernel counts."""
+    """Return the degree beyond which no term of the heat kernel matters."""
     return int(np.flatnonzero(_log_heat(bandwidth, dim) >= _LOG_NEGLIGIBLE)[-1])
 
 
@@ -111,7 +111,7 @@ def likelihood_bandwidth(points: Array, weights: Array) -> float:
         If fewer than two tokens have a weight > 0, or the bandwidth is below `least_bandwidth`, as
         it may be where most tokens are given twice.
     """
-    # a choice that is the same for every order
+    # the choice of tokens does not depend on their order
     order = np.lexsort((weights, *points.T))
     order = order[weights[order] > 0.0]
     count, dim = len(order), points.shape[1]
@@ -127,7 +127,7 @@ def likelihood_bandwidth(points: Array, weights: Array) -> float:
 
     def misfit(log_bandwidth: float) -> float:
         kernel = heat_kernel(math.exp(log_bandwidth), dim)(angles)
-        # the mass 1 - w_i of f_{-i} is left out: it does not depend on the bandwidth
+        # the mass 1 - w_i of f_{-i} does not depend on the bandwidth, so it is left out
         with np.errstate(under="ignore"):
             left = np.bincount(first, kernel * weights[second], len(kept))
             left += np.bincount(second, kernel * weights[first], len(kept))
@@ -224,7 +224,7 @@ class PointCloud(KnownLaw):
             bandwidth = likelihood_bandwidth(points, weights)
         bandwidth = None if bandwidth is None else number("bandwidth", bandwidth, above=0)
         freeze(self, points=points, weights=weights, bandwidth=bandwidth, dim=points.shape[1])
-        # a bandwidth that is too small for the series is refused here
+        # a bandwidth too small for the series is refused here
         if bandwidth is not None:
             _ = self._kernel
 
@@ -262,7 +262,7 @@ class PointCloud(KnownLaw):
             edges = np.linspace(0.0, 2.0 * np.pi, len(counts) + 1)
         edges = real_array("edges", edges, 1)
         widths = np.diff(edges)
-        # a turn in single precision may be a little more
+        # 2π in single precision is a little more than 2π
         if len(widths) != len(counts) or widths.min() <= 0.0 or widths.sum() > 2.0 * np.pi + 1e-6:
             raise ValueError(
                 f"edges must be {len(counts) + 1} ascending angles in radians within one turn (of "
@@ -278,7 +278,7 @@ class PointCloud(KnownLaw):
 
     @cached_property
     def _kernel(self) -> Pieces:
-        """The kernel that smooths a token."""
+        """Return the kernel that smooths a token."""
         return heat_kernel(self._smoothing, self.dim)
 
     @property
@@ -288,19 +288,19 @@ class PointCloud(KnownLaw):
 
     @cached_property
     def _harmonics(self) -> tuple[SphereAt, Coefficients]:
-        """On S^2 the series: each degree of the tokens' moments times that of the heat kernel."""
+        """The series on S^2: each degree of the tokens' moments times that of the heat kernel."""
         basis = SphereAt(_last_degree(self._smoothing, self.dim), FINEST)
         return basis, self._smoothed(basis)
 
     @cached_property
     def _on_circle(self) -> Pieces:
-        """On the circle the series over the angle."""
+        """Return the series over the angle on the circle."""
         basis = CircleAt(_last_degree(self._smoothing, self.dim))
         waves = np.asarray(2.0 * self._smoothed(basis)[1:], dtype=np.complex128)
         return Pieces(lambda rows: fourier_rows(waves, rows), basis.kmax, 2.0 * np.pi)
 
     def _smoothed(self, basis: CircleAt | SphereAt) -> Coefficients:
-        """The moments of the tokens after the time `bandwidth` of the heat flow."""
+        """Return the moments of the tokens after the time `bandwidth` of the heat flow."""
         eigenvalues = basis.degrees * (basis.degrees + self.dim - 2.0)
         with np.errstate(under="ignore"):
             heat = np.exp(-self._smoothing * eigenvalues)
@@ -308,7 +308,7 @@ class PointCloud(KnownLaw):
 
     @property
     def _smoothing(self) -> float:
-        """The bandwidth, where there is a density.
+        """Return the bandwidth; refuse a law without one, which has no density.
 
         Raises
         ------
@@ -323,7 +323,7 @@ class PointCloud(KnownLaw):
         return self.bandwidth
 
     def _pdf(self, points: Array) -> Array:
-        """f at unit rows (m, d), shape (m,).
+        """Return f at unit rows (m, d), shape (m,).
 
         On the circle, and on S^2 from a million pairs on, it is a series, in O(n + m). Elsewhere
         the tokens are summed in blocks, in O(n m) time and O(n + m) memory. The error of either is
@@ -341,11 +341,11 @@ class PointCloud(KnownLaw):
 
     @property
     def _many(self) -> float:
-        """Pairs whose sum takes longer than the transforms of the series on S^2."""
+        """The number of pairs whose sum takes longer than transforms of the series on S^2."""
         return _MANY_PAIRS + _last_degree(self._smoothing, self.dim) ** 3 / 60.0
 
     def _over_tokens(self, points: Array) -> Array:
-        """The sum over the tokens, before values that are rounding are cut."""
+        """Return the sum over the tokens, before negative values of rounding are cut."""
         density = np.zeros(len(points))
         tokens_at_once = min(len(self.points), _BLOCK)
         rows_at_once = max(1, _BLOCK // tokens_at_once)
@@ -358,7 +358,7 @@ class PointCloud(KnownLaw):
         return density
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent draws, unit rows (n, d): a token, and a step of heat from there.
+        """Draw n independent unit rows (n, d): a token, and a step of heat from there.
 
         The polar angle about the token is drawn by rejection from a proved bound.
         """

@@ -19,16 +19,16 @@ ORDER = 12
 NODES, _WEIGHTS = leggauss(ORDER)
 TO_COEFFICIENTS = (legvander(NODES, ORDER - 1) * (_WEIGHTS[:, None] * (np.arange(ORDER) + 0.5))).T
 _LAST = 3
-# share of a whole distribution that the tail of one panel may have; rounding of a sharp pdf is
-# some 1e-10 of it
+# the tail of a panel may have this share of the whole distribution; a sharp pdf has rounding errors
+# of some 1e-10 of it
 _SHARE = 1e-9
 _MASS_TOLERANCE = 1e-6
-# panels of polar angles and of longitudes at first, and times which factor if mass is not found
+# the numbers of panels in polar angle and longitude that are tried until the mass is found
 _STARTS = ((32, 24), (128, 96), (512, 384))
-# on a ring whose mass is known
+# the numbers of panels that are tried on a ring whose mass is known
 _RING_PANELS = (24, 96, 384, 1536)
 _ALIKE = 1e-5
-# a density of polar angles that hardly counts: it is 1/π in the mean
+# a density of polar angles below this hardly matters: its mean is 1/π
 _LITTLE = 1e-6
 _DEEPEST = 40
 _MOST_PANELS = 1 << 20
@@ -146,7 +146,7 @@ def ring_points(law: Law, levels: Array, turns: Array) -> Array:
 
 
 def _rings(law: Law, polar: Array, panels: int) -> Pieces | None:
-    """The density with respect to polar angle and longitude on rings at polar angles (n,)."""
+    """Return the density over polar angle and longitude on rings at polar angles (n,)."""
 
     def density(line: Integers, longitudes: Array) -> Array:
         angles = np.repeat(polar[line], ORDER)
@@ -157,7 +157,7 @@ def _rings(law: Law, polar: Array, panels: int) -> Pieces | None:
 
 
 def _latitudes(law: Law, panels: int) -> Callable[[Integers, Array], Array]:
-    """The density of polar angles."""
+    """Return the density of polar angles."""
 
     def density(_: Integers, places: Array) -> Array:
         polar = places.ravel()
@@ -173,7 +173,10 @@ def _latitudes(law: Law, panels: int) -> Callable[[Integers, Array], Array]:
 
 
 def _longitudes(law: Law, polar: Array, density: Array, turns: Array) -> Array | None:
-    """Longitudes (n,) at shares of rings whose mass is that of the density of polar angles."""
+    """Return longitudes (n,) at shares of rings.
+
+    The answer is None if the mass of a ring misses the density of polar angles.
+    """
     longitudes = np.empty(len(polar))
     for start in range(0, len(polar), _RINGS):
         left = np.arange(start, min(start + _RINGS, len(polar)))
@@ -194,7 +197,7 @@ def _longitudes(law: Law, polar: Array, density: Array, turns: Array) -> Array |
 
 
 _PANELS = 4096
-# turns between neighbours of a Fibonacci lattice: the golden section
+# neighbours of a Fibonacci lattice are apart by this share of a turn, the golden section
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
@@ -265,11 +268,11 @@ def lattice_points(axis: Array, polar: Array, turns: Array) -> Array:
 
 
 def _quantiles(density: Callable[[Array], Array], end: float, levels: Array) -> Array:
-    """x in [0, end] with ∫_0^x density / ∫_0^end density = level, to rounding."""
+    """Return x in [0, end] with ∫_0^x density / ∫_0^end density = level, to rounding."""
     half = 0.5 * end / _PANELS
     middles = half * (2.0 * np.arange(_PANELS) + 1.0)
     values = density((middles[:, None] + half * NODES).ravel()).reshape(_PANELS, -1)
-    # Legendre coefficients of the mass from the left end of each panel, by columns
+    # each column has the Legendre coefficients of the mass from the left end of a panel
     slopes: Array = TO_COEFFICIENTS @ values.T
     shares: Array = np.asarray(legint(slopes, lbnd=-1.0), dtype=np.float64)
     before = np.append(0.0, np.cumsum(shares.sum(axis=0)))
@@ -279,7 +282,7 @@ def _quantiles(density: Callable[[Array], Array], end: float, levels: Array) -> 
     return np.asarray(middles[panel] + half * place)
 
 
-# beyond it weights of the Gauss rule leave double precision
+# for more nodes weights of the Gauss rule leave double precision
 _MOST_NODES = 180
 
 

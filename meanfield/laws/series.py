@@ -61,7 +61,7 @@ class Pieces:
         for j in range(_DEGREE + 1):
             to_powers[: j + 1, j] = chebyshev.cheb2poly(np.eye(j + 1)[j])
         with np.errstate(under="ignore"):
-            # two products, lest the large entries of to_powers meet values that still cancel
+            # two products keep the large entries of to_powers away from values that still cancel
             self._powers = to_powers @ (analysis @ values)
         self._table = self._powers * np.exp2(np.arange(_DEGREE + 1.0))[:, None]
 
@@ -114,7 +114,7 @@ class Pieces:
         half = 0.5 * self.width
         steepest = np.sin(np.clip(0.5 * np.pi, self._centres - half, self._centres + half))
         upper = np.maximum(self._powers[0] + np.abs(self._powers[1:]).sum(axis=0), 0.0)
-        # on the circle of angles the sine is negative on one half, and has no part
+        # on the circle of angles the sine is negative on one half, and gives no factor
         return upper, steepest if power else np.ones_like(upper)
 
     def sample(self, n: int, power: int, rng: np.random.Generator) -> Array:
@@ -171,7 +171,7 @@ def _coefficients(name: str, values: ArrayLike) -> Array:
 
 
 def _rounding(terms: Coefficients) -> float:
-    """How far below 0 rounding may take 1 + Σ_{k<=K} terms: 4 ε (K + 1) (1 + Σ |terms|)."""
+    """Return how far below 0 rounding may take 1 + Σ_{k<=K} terms: 4 ε (K + 1) (1 + Σ |terms|)."""
     return 4.0 * EPS * (terms.size + 1) * (1.0 + float(np.abs(terms).sum()))
 
 
@@ -185,7 +185,7 @@ def fourier_rows(coefficients: NDArray[np.complex128], angles: Array) -> Array:
     """
     rows, size = angles.shape
     degrees = np.arange(1, coefficients.size + 1)
-    # on a row, degrees k and k + N are one
+    # on a row of points, degrees k and k + N are the same
     folded = np.zeros((rows, -(-degrees.size // size) * size), dtype=np.complex128)
     with np.errstate(under="ignore"):
         folded[:, : degrees.size] = coefficients * np.exp(1j * degrees * angles[:, :1])
@@ -230,7 +230,7 @@ class FourierSeries(law.KnownLaw):
 
     @cached_property
     def _complex(self) -> NDArray[np.complex128]:
-        """The coefficients a_k - i b_k from k = 1 on."""
+        """Return the coefficients a_k - i b_k from k = 1 on."""
         series = np.zeros(max(self.cos.size, self.sin.size), dtype=np.complex128)
         series[: self.cos.size] += self.cos
         series[: self.sin.size] -= 1j * self.sin
@@ -238,7 +238,7 @@ class FourierSeries(law.KnownLaw):
 
     @cached_property
     def _pieces(self) -> Pieces:
-        """f over θ."""
+        """Return f over θ."""
         series = self._complex
         return Pieces(lambda rows: fourier_rows(series, rows), series.size, 2.0 * np.pi)
 
@@ -246,13 +246,13 @@ class FourierSeries(law.KnownLaw):
         return f"FourierSeries(cos={law.brief(self.cos)}, sin={law.brief(self.sin)})"
 
     def _pdf(self, points: Array) -> Array:
-        """f at unit rows (n, 2), shape (n,)."""
-        # a zero of f may come out as -1e-17
+        """Return f at unit rows (n, 2), shape (n,)."""
+        # rounding may turn a zero of f into -1e-17
         waves = horner(self._complex, points[:, 0] + 1j * points[:, 1])
         return np.maximum(1.0 + waves.real, 0.0)
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent draws, unit rows (n, 2), by rejection from a proved bound."""
+        """Draw n independent unit rows (n, 2) by rejection from a proved bound."""
         return self._pieces.points(n, None, rng)
 
 
@@ -304,12 +304,12 @@ class ZonalSeries(law.KnownLaw):
 
     @cached_property
     def _series(self) -> Array:
-        """The coefficients from k = 0 on."""
+        """Return the coefficients from k = 0 on."""
         return read_only(np.append(1.0, self.coefficients))
 
     @cached_property
     def _pieces(self) -> Pieces:
-        """f over the angle to the axis."""
+        """Return f over the angle to the axis."""
         dim, series = self.dim, self._series
         return Pieces(lambda a: zonal_sum(dim, series, np.cos(a)), series.size - 1, np.pi)
 
@@ -319,10 +319,10 @@ class ZonalSeries(law.KnownLaw):
         )
 
     def _pdf(self, points: Array) -> Array:
-        """f at unit rows (n, d), shape (n,)."""
+        """Return f at unit rows (n, d), shape (n,)."""
         t = np.clip(points @ self.axis, -1.0, 1.0)
         return np.maximum(zonal_sum(self.dim, self._series, t), 0.0)
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent draws, unit rows (n, d), by rejection from a proved bound."""
+        """Draw n independent unit rows (n, d) by rejection from a proved bound."""
         return self._pieces.points(n, self.axis, rng)

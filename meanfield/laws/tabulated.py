@@ -23,20 +23,23 @@ from meanfield.typing import Array, ArrayLike, Coefficients
 _TURN = 2.0 * np.pi
 # angles nearer than this are one
 _SAME_ANGLE = 1e-12
-# the degree of a series may be this share of π/gap of the data; its condition is then
+# the degree of a series may be this share of π over the widest gap of the data, which bounds its
+# condition
 _SHARE = 0.9
 _CONDITION = ((1.0 + _SHARE) / (1.0 - _SHARE)) ** 2
-# on S^2 data are at least so many times the coefficients; the first degrees that are tried
+# on S^2 data have at least so many times as many points as coefficients; each next degree is this
+# share of the last
 _OVERSAMPLING, _NEXT_DEGREE = 4.0, 0.8
-# a series may fall this share of its largest value below 0
+# a series may fall below 0 by this share of its largest value
 _SIGN_TOLERANCE = 1e-8
-# a relative misfit above this is reported, and where a degree smooths values above this
+# a relative misfit above the first is reported; if a given degree smooths the values, one above the
+# second
 _SMALL_MISFIT, _LARGE_MISFIT = 1e-3, 0.25
 _CG_TOLERANCE, _MOST_ITERATIONS = 1e-14, 1000
 
 
 class _Line:
-    """f(θ) = Re Σ_{k<=K} c_k e^{ikθ}; where there is an axis, of the angle to it, and even."""
+    """f(θ) = Re Σ_{k<=K} c_k e^{ikθ}; about an axis, an even series in the angle to it."""
 
     def __init__(self, points: Array, values: Array, axis: Array | None) -> None:
         self.axis = axis
@@ -69,7 +72,7 @@ class _Line:
             count = len(self.angles)
             modes = np.fft.rfft(self.values)[: degree + 1] / count
             modes *= np.exp(-1j * np.arange(degree + 1) * self.angles[0])
-            # the last mode of an even number is cos(nθ/2) alone
+            # the last mode of an even number of angles is cos(nθ/2) alone
             modes[1 : (count + 1) // 2] *= 2.0
         else:
             masses = 0.5 * (self.gaps + np.roll(self.gaps, 1)) / _TURN
@@ -119,7 +122,7 @@ class _Line:
 
 
 class _Whole:
-    """f = Σ c_lm Y_lm on S^2; points count by the inverse of how densely they lie."""
+    """f = Σ c_lm Y_lm on S^2; points count by the inverse of their density."""
 
     def __init__(self, points: Array, values: Array) -> None:
         self.data, self.places = values, Places.of(points)
@@ -132,9 +135,9 @@ class _Whole:
         return degrees
 
     def _normal(self, degree: int) -> tuple[SphereAt, Array, scipy.sparse.linalg.LinearOperator]:
-        """Harmonics, masses of the points, and the operator of the normal equations."""
+        """Return harmonics, masses of the points, and the operator of the normal equations."""
         at, wide = SphereAt(degree), SphereAt(2 * degree)
-        # smoothed over an angle of 2/L, which leaves e^{-8} of the last degree
+        # the points are smoothed over an angle of 2/L, which leaves e^{-8} of the last degree
         heat = np.exp(2.0 / degree**2 * wide._laplacian)
         lie = np.ones(len(self.data))
         masses = 1.0 / wide.values(wide.moments(self.places, lie) * heat, self.places)
@@ -149,7 +152,7 @@ class _Whole:
     def fit(self, degree: int) -> Coefficients | None:
         """c_lm by weighted least squares; None where the points don't determine them."""
         sparse, (at, masses, normal) = scipy.sparse.linalg, self._normal(degree)
-        # a start that no symmetry leaves out
+        # a start that no symmetry makes orthogonal to an eigenvector
         start = np.cos(1.0 + np.arange(normal.shape[0]) ** 1.5)
         try:
             ends = sparse.eigsh(normal, 2, which="BE", v0=start, tol=0.1, maxiter=10)[0]
@@ -206,13 +209,13 @@ class _Whole:
 
 
 def _as_real(complex_: Coefficients, degree: int) -> Array:
-    """Coefficients as a real vector of the same norm in L²(σ)."""
+    """Return coefficients as a real vector of the same norm in L²(σ)."""
     zonal, others = complex_[: degree + 1].real, np.sqrt(2.0) * complex_[degree + 1 :]
     return np.concatenate([zonal, others.real, others.imag])
 
 
 def _as_complex(real: Array, degree: int) -> Coefficients:
-    """The coefficients of such a vector."""
+    """Return the coefficients of such a real vector."""
     zonal, (real_part, other) = real[: degree + 1], np.split(real[degree + 1 :], 2)
     return np.concatenate([zonal + 0j, np.sqrt(0.5) * (real_part + 1j * other)])
 
@@ -283,7 +286,7 @@ class Tabulated(KnownLaw):
     axis: Array | None = field(metadata=vector("an axis of symmetry: a unit vector"))
     degree: int | None = field(metadata=key("the degree of the series, >= 0", int, minimum=0))
     if TYPE_CHECKING:
-        # no fields
+        # annotated as class variables, these are no fields of the dataclass
         misfit: ClassVar[float]
         _series: ClassVar[_Line | _Whole]
 
@@ -358,16 +361,16 @@ class Tabulated(KnownLaw):
         return 2 if self.points.ndim == 1 else int(self.points.shape[1])
 
     def _pdf(self, points: Array) -> Array:
-        """f at unit rows (n, d), shape (n,); rounding below 0 is cut off."""
+        """Return f at unit rows (n, d), shape (n,); rounding below 0 is cut off."""
         return np.maximum(self._series.pdf(points), 0.0)
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent draws, unit rows (n, d), by rejection from a proved bound."""
+        """Draw n independent unit rows (n, d) by rejection from a proved bound."""
         return self._series.draw(n, rng)
 
 
 def _checked_points(points: ArrayLike, axis: Array | None) -> Array:
-    """Angles (n,), or unit rows (n, d)."""
+    """Return angles (n,), or unit rows (n, d)."""
     checked = _checks.unmasked("points", points)
     if checked.ndim <= 1:
         checked = real_array("points", checked, 1)
@@ -378,7 +381,7 @@ def _checked_points(points: ArrayLike, axis: Array | None) -> Array:
                 f"points must be angles to the axis, in [0, π], got {checked.min():g} to "
                 f"{checked.max():g}"
             )
-        # a turn in single precision may be a little more
+        # 2π in single precision is a little more than 2π
         if np.ptp(checked) > _TURN + 1e-6:
             raise ValueError(
                 f"points must be angles in radians, within one turn, got {checked.min():g} to "
@@ -397,7 +400,7 @@ def _checked_points(points: ArrayLike, axis: Array | None) -> Array:
 def _unrounded(
     points: Array, values: Array, axis: Array | None, degree: int | None, off: float
 ) -> Array:
-    """Values in less than double precision as those of a density that is nowhere negative.
+    """Return values of less than double precision as those of a density that is nowhere negative.
 
     What is further off than they may be is left to be refused.
     """
@@ -413,7 +416,7 @@ def _unrounded(
 def _fitted(
     points: Array, values: Array, axis: Array | None, degree: int | None
 ) -> tuple[_Line | _Whole, Coefficients, float]:
-    """The series nearest to the values, of the largest degree that can be or of the one asked for.
+    """Return the series nearest to the values, of the given degree or of the largest possible.
 
     Raises
     ------

@@ -23,7 +23,7 @@ _XTOL = 1e-15
 
 
 def _mean_length(kappa: float, dim: int) -> tuple[float, float]:
-    """A_d(κ) = I_{d/2}(κ)/I_{d/2-1}(κ) and 1 - A_d(κ), both to 1e-15 relative.
+    """Return A_d(κ) = I_{d/2}(κ)/I_{d/2-1}(κ) and 1 - A_d(κ), both to 1e-15 relative.
 
     Perron's continued fraction (Gautschi & Slavik 1978, Math. Comp. 32), from its end on.
     """
@@ -40,11 +40,11 @@ def _mean_length(kappa: float, dim: int) -> tuple[float, float]:
 
 
 def _concentration(length: float, shortfall: float, dim: int, low: float, high: float) -> float:
-    """κ between bounds with A_d(κ) = `length` and 1 - A_d(κ) = `shortfall`."""
+    """Return κ between bounds with A_d(κ) = `length` and 1 - A_d(κ) = `shortfall`."""
 
     def excess(log_kappa: float) -> float:
         mean, rest = _mean_length(math.exp(log_kappa), dim)
-        # the smaller of the two has its digits
+        # the smaller of the two has its digits, so it is compared
         return math.log(mean / length) if length < shortfall else math.log(shortfall / rest)
 
     root = scipy.optimize.brentq(excess, math.log(low), math.log(high), xtol=_XTOL, rtol=4.0 * EPS)
@@ -89,7 +89,7 @@ class VonMisesFisher(KnownLaw):
 
     @cached_property
     def _log_scaled_normaliser(self) -> float:
-        """log(e^{-κ} Λ_0)."""
+        """Return log(e^{-κ} Λ_0)."""
         with np.errstate(under="ignore"):
             scaled = scaled_eigenvalues(self.kappa, self.dim, 0)[0]
             if scaled > 1e-290:
@@ -143,7 +143,7 @@ class VonMisesFisher(KnownLaw):
         apart = rows - total / length
         shortfall = 0.5 * float(masses @ np.einsum("ij,ij->i", apart, apart))
         bound = length * rows.shape[1] / (shortfall * (1.0 + length)) if shortfall else np.inf
-        # it is between one half of the bound and all of it
+        # κ lies between one half of the bound and the bound
         kappa = 0.25 * bound
         if kappa <= _LARGEST_KAPPA:
             kappa = _concentration(length, shortfall, rows.shape[1], kappa, 1.01 * bound)
@@ -155,14 +155,14 @@ class VonMisesFisher(KnownLaw):
         return cls(total / length, kappa)
 
     def _logpdf(self, points: Array) -> Array:
-        """log f, with an error of about 1e-16 (10 + κ)."""
-        # κ(<x,m> - 1) = -κ|x-m|²/2 keeps its digits near the mean
+        """Return log f, with an error of about 1e-16 (10 + κ)."""
+        # written as -κ|x-m|²/2, κ(<x,m> - 1) keeps its digits near the mean
         apart = points - self.mean
         squares = np.einsum("ij,ij->i", apart, apart)
         return np.asarray(-0.5 * self.kappa * squares - self._log_scaled_normaliser)
 
     def _pdf(self, points: Array) -> Array:
-        """f at unit rows (n, d), shape (n,), with a relative error of about 1e-16 (10 + κ).
+        """Return f at unit rows (n, d), shape (n,), with a relative error of about 1e-16 (10 + κ).
 
         Values below 1e-308 lose digits and then underflow to 0.
         """
@@ -177,16 +177,16 @@ class VonMisesFisher(KnownLaw):
             return np.asarray(np.exp(log_pdf))
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent draws, unit rows (n, d), by the exact rejection method of Wood (1994)."""
+        """Draw n independent unit rows (n, d) by the exact rejection method of Wood (1994)."""
         angles = drawn(n, lambda count: self._accepted(count, rng))
         return points_around(self.mean, angles, rng)
 
     def _accepted(self, n: int, rng: np.random.Generator) -> Array:
-        """The polar angles that are accepted of n proposals: some two thirds or more."""
+        """Return the polar angles that are accepted among n proposals: some two thirds or more."""
         degrees = self.dim - 1.0
         b = degrees / (2.0 * self.kappa + np.hypot(2.0 * self.kappa, degrees))
         z = rng.beta(0.5 * degrees, 0.5 * degrees, n)
-        # Wood's W is cos φ; 1 - W and 1 - W_0, here without cancellation
+        # Wood's W is cos φ; 1 - W and 1 - W_0 are formed without cancellation
         below = 2.0 * b * z / (1.0 - (1.0 - b) * z)
         mode_below = 2.0 * b / (1.0 + b)
         ratio = (mode_below + (1.0 - mode_below) * below) * (1.0 + b) ** 2 / (4.0 * b)

@@ -18,9 +18,9 @@ from meanfield.typing import Array, Indices, Integers
 
 # one radius serves all measures: up to β = 100 it tells apart the clusters that form on the circle
 RADIUS = 0.1
-# the kernel's width in radii: on the circle the mean of s² is that of the interval of the radius
+# the kernel's width in radii: on the circle the mean of s² is that of an interval of the radius
 _WIDTH = (7.0 / 3.0) ** 0.5
-# a place is dense if it has this many times the density of σ
+# a place is dense if its density is this many times that of σ
 _DENSE = 2.0
 # points nearer than this share of the radius count as one; the coarse share is for many points
 _FINE, _COARSE = 1 / 64, 1 / 8
@@ -38,7 +38,7 @@ _ROUNDING = 1e-12
 _ENDS = 1.0, -1.0
 # a mean shorter than this is 0 to rounding, and has no direction
 _NO_DIRECTION = 1e-12
-# places at which the mean of the kernel over part of a ring is tabulated
+# the mean of the kernel over part of a ring is tabulated at so many places
 _KNOTS = 513
 # the least base of a power, and the largest logarithm whose exponentials can be summed
 _TINY, _LARGEST_LOG = 1e-300, 600.0
@@ -83,7 +83,7 @@ class Clusters(ShownFields):
         return max(0.0, 1.0 - float(self.masses.sum()))
 
     def __repr__(self) -> str:
-        # the first and the last are enough where many tokens are alone
+        # the first and the last are shown if many tokens are alone
         arrays = self.masses, self.radii
         masses, radii = (np.array2string(x, precision=3, threshold=12) for x in arrays)
         name = type(self).__name__
@@ -169,7 +169,7 @@ def grouped(points: Array, masses: Array, rows: Integers, within: float) -> Clus
 
 
 class _Chords:
-    """The kernel of `clusters` on a sphere, whose places are points, as near as their chords."""
+    """The kernel of `clusters` on a sphere between points, whose distances are chords."""
 
     def __init__(self, dim: int, radius: float) -> None:
         width = _WIDTH * radius
@@ -191,7 +191,7 @@ class _Chords:
 
 
 class _Latitudes:
-    """The same where places are polar angles and stand for rings: the mean of K over each ring.
+    """The kernel of `clusters` between rings, given by polar angles: its mean over each ring.
 
     Points of rings at θ and θ', φ apart in longitude, have (|x - y|/2)² = A + B v with
     A = sin²((θ - θ')/2), B = sin θ sin θ' and v = sin²(φ/2), whose law is Beta(b, b),
@@ -227,12 +227,12 @@ class _Latitudes:
 
 
 def _log_mean(a: float, most: Array) -> Array:
-    """log of s^{-a} ∫_0^s (1 - v/s)² dP(v), P = Beta(a, a), at each s in [0, 1] of `most`."""
+    """Log of s^{-a} ∫_0^s (1 - v/s)² dP(v), P = Beta(a, a), at each s in [0, 1] of `most`."""
     if a == 0.0:
         # half of P lies at 0 and half at 1
         return np.full(len(most), np.log(0.5))
     logs, low = np.empty(len(most)), most < 0.5
-    # 2F1(2a + 2, 3; a + 3; s), all of its terms > 0: the n-th falls like (2s)^n e^{-n²/(4a)}
+    # 2F1(2a + 2, 3; a + 3; s) has positive terms; the n-th falls like (2s)^n e^{-n²/(4a)}
     s, n = most[low], np.arange(64 + int(16.0 * a**0.5))
     factors = (2.0 * a + 2.0 + n) * (3.0 + n) / ((a + 3.0 + n) * (1.0 + n))
     series = 1.0 + np.cumprod(s[:, None] * factors, axis=1).sum(axis=1)
@@ -245,13 +245,16 @@ def _log_mean(a: float, most: Array) -> Array:
 
 
 def _log_uniform(dim: int, most: float) -> float:
-    """log ∫ K dσ, where K ends at chords of squared half `most`."""
+    """Return log ∫ K dσ, where K ends at chords of squared half `most`."""
     half = 0.5 * (dim - 1.0)
     return float(half * np.log(most) + _log_mean(half, np.array([most]))[0])
 
 
 class _Neighbours:
-    """Places (n, k) and what is near them: by a tree, in many dimensions by products of blocks."""
+    """Places (n, k) and the search for neighbours.
+
+    A tree finds neighbours, or in many dimensions products of blocks.
+    """
 
     def __init__(self, places: Array, distance: float) -> None:
         self.places = places
@@ -318,12 +321,12 @@ class _Neighbours:
         return _united(labels, edges)
 
     def _joined(self, distance: float) -> Indices:
-        """Labels of places, where most of those that are near to one another are one already."""
+        """Return labels of places, in which most neighbours have the same label already."""
         labels = np.arange(len(self.places))
         if self._tree is None or not len(labels):
             return labels
         order, edges = self._order, self._edges
-        # the first place of each branch stands for it
+        # the first place of each branch represents it
         first, count = order[edges[:-1]], min(_NEXT, len(edges) - 1)
         tree = scipy.spatial.cKDTree(self.places[first])
         _, nearest = tree.query(self.places[first], k=np.arange(1, count + 1))
@@ -356,7 +359,7 @@ class _Neighbours:
 
 
 def _squared(first: Array, second: Array) -> Array:
-    """Squared distances (n, m) of rows (n, k) and (m, k), by one product."""
+    """Return squared distances (n, m) of rows (n, k) and (m, k), by one product."""
     squared = first @ (-2.0 * second.T)
     squared += np.einsum("ij,ij->i", first, first)[:, None]
     squared += np.einsum("ij,ij->i", second, second)
@@ -364,7 +367,7 @@ def _squared(first: Array, second: Array) -> Array:
 
 
 def _united(labels: Indices, edges: list[Indices]) -> Indices:
-    """Labels of places, where those that edges join have become one."""
+    """Return labels of places in which places joined by edges have the same label."""
     ends = labels[np.concatenate(edges, axis=1)]
     count = int(labels.max(initial=-1)) + 1
     graph = scipy.sparse.coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), (count, count))
@@ -373,7 +376,7 @@ def _united(labels: Indices, edges: list[Indices]) -> Indices:
 
 
 def _smoothed(places: _Neighbours, masses: Array, kernel: _Chords | _Latitudes) -> Array:
-    """The density of masses (n,) at the places, smoothed by the kernel."""
+    """Return the density of masses (n,) at the places, smoothed by the kernel."""
     around = np.zeros(len(masses))
     for rows, columns in places.tiles(kernel.width):
         squared = places.squared(rows, columns)
@@ -383,14 +386,17 @@ def _smoothed(places: _Neighbours, masses: Array, kernel: _Chords | _Latitudes) 
         around[rows] += weights @ masses[columns]
         if columns is not rows:
             around[columns] += masses[rows] @ weights
-    # in many dimensions the share of σ is 0 to rounding
+    # in many dimensions the mass of σ near a place is 0 to rounding
     if kernel.uniform < _TINY:
         return np.where(around > 0.0, np.inf, 0.0)
     return around / kernel.uniform
 
 
 def _coarsened(positions: Array, masses: Array, radius: float) -> tuple[Array, Array, Indices]:
-    """Places and masses of groups of positions much closer than the radius; the group of each."""
+    """Return places and masses of groups of positions much closer than the radius.
+
+    The group of each position follows.
+    """
     member = np.arange(len(positions))
     places, shares = positions, masses
     # diagonals of cells grow with the dimension; where trees are no longer used, cells shrink
@@ -417,7 +423,10 @@ def _measured(
     min_mass: float,
     caps: tuple[Array, Integers],
 ) -> Clusters:
-    """The clusters of labelled points, with labels of the measure's own points and of poles."""
+    """Return the clusters of labelled points.
+
+    `own` and `caps` label the measure's own points and poles.
+    """
     count = int(max(labels.max(initial=-1), point_labels.max(initial=-1))) + 1
     inside = np.flatnonzero((labels >= 0) & (masses > 0.0))
     x, m, labels = points[inside], masses[inside], labels[inside]
@@ -433,7 +442,7 @@ def _measured(
     shares = scipy.sparse.csr_array((m, (labels, np.arange(len(m)))), (len(kept), len(m)))
     means = shares @ x / total[:, None]
     lengths = np.linalg.norm(means, axis=1)
-    # a ring around a great circle has no mean direction, only that of rounding
+    # a ring around a great circle has no mean direction, only one of rounding
     centres = means / np.maximum(lengths, _NO_DIRECTION)[:, None]
     for index in np.flatnonzero(lengths <= _NO_DIRECTION):
         members = np.flatnonzero(labels == index)

@@ -97,7 +97,7 @@ def law_values(space: Space, law: Law) -> Array:
 
 
 def _checked_values(space: Space, values: ArrayLike) -> Array:
-    """Values of a density on the grid.
+    """Return values of a density on the grid, checked.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _checked_values(space: Space, values: ArrayLike) -> Array:
 
 
 def _checked_mass(space: Space, mass: float, law: Law | None, unit_mass: bool, off: float) -> float:
-    """The mass of a density, by which it is divided, of values that are off by so much.
+    """Return the mass that divides the density; refuse one that is not 1, within what `off` allows.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _checked_mass(space: Space, mass: float, law: Law | None, unit_mass: bool, o
 def _checked_fit(
     space: Space, coefficients: Coefficients, values: Array, law: Law | None, off: float
 ) -> float:
-    """The relative error in L² of a series, on its grid and against the law between.
+    """The relative error in L² of a series, on its grid and against the law between its points.
 
     Raises
     ------
@@ -167,8 +167,8 @@ def _misfit(space: Space, coefficients: Coefficients, values: Array, law: Law | 
 
 
 def _larger(space: Space, law: Law) -> str:
-    """The space that resolves a law, in words."""
-    # a space that is too large for double precision can't be made
+    """Name the space that resolves a law."""
+    # a space too large for double precision can't be made
     with suppress(ValueError):
         finer: Space = space.double()
         while finer.size <= finer.size_limit:
@@ -185,7 +185,7 @@ _MOST_PAIRS = 1 << 24
 
 
 def _latitudes(axis: Array, width: float) -> tuple[Array, Array]:
-    """Points on a meridian and their weights of σ, on panels of at most this width."""
+    """Return points on a meridian and their weights of σ, on panels of at most this width."""
     steps = np.linspace(0.0, np.pi, int(np.ceil(np.pi / width)) + 1)
     edges = np.stack([steps[:-1], steps[1:]], axis=1)
     polar = panels.nodes(edges).ravel()
@@ -433,7 +433,7 @@ class Density(Measure):
 
     @property
     def _drawn_law(self) -> Law:
-        """The law that the density was made from, or else its series."""
+        """Return the law that the density was made from, or else its series."""
         return self.law or SeriesLaw(self)
 
     def sample(self, n: int, rng: Rng) -> Array:
@@ -516,7 +516,7 @@ class Density(Measure):
         grid, pdf = self.space, self.pdf if self.law is None else self.law.pdf
         try:
             degree = grid.kmax + (bandwidth(reach, self.dim) if degree is None else degree)
-            # a law's own values keep the digits of small ones
+            # the law's own values keep the digits of small ones
             is_own = self.law is not None and grid.exactness >= degree
             grid = grid if is_own else grid.resize(grid.exact_size(degree))
         except ValueError as error:
@@ -599,7 +599,7 @@ class SeriesLaw:
 
     @cached_property
     def _pieces(self) -> Pieces:
-        """f over the angle, on the circle or to the axis."""
+        """Return f over the angle, on the circle or to the axis."""
         density, axis, kmax = self.density, self.density.axis, self.density.space.kmax
         if axis is not None:
 

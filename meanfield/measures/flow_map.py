@@ -25,7 +25,7 @@ _REMEDY = ": for tokens take mf.Particles(X), for their law mf.PointCloud(X)"
 
 
 def _law_and_axis(law_or_density: object, axis: ArrayLike | None) -> tuple[Law, ArrayLike | None]:
-    """The law and the axis of a flow map; of a density those that it has, or else its series.
+    """Return the law and the axis of a flow map; a density gives its own law, or else its series.
 
     Raises
     ------
@@ -187,7 +187,7 @@ class FlowMap(Measure):
         return flow
 
     def _set(self, *_: Any, **arrays: Any) -> None:
-        """Take what it is made of; arrays are read-only from now on."""
+        """Store arguments and arrays; arrays become read-only."""
 
     @property
     def run_limits(self) -> FlowLimits:

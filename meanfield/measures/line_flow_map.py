@@ -123,7 +123,7 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
 
 
 def _count_within(extents: Array, reach: float) -> float:
-    """How many nodes it takes that panels extend over no more than an angle."""
+    """Return how many nodes there are once panels extend over no more than an angle."""
     halvings = np.ceil(np.log2(np.maximum(extents / reach, 1.0)))
     return panels.NODES * float(np.exp2(halvings).sum())
 
@@ -250,7 +250,7 @@ class LineFlowMap(FlowMap):
 
     @property
     def _labels(self) -> Array:
-        """Angle of each node at t = 0, shape (n,)."""
+        """Return the angle of each node at t = 0, shape (n,)."""
         return panels.nodes(self.edges).ravel()
 
     @cached_property
@@ -267,7 +267,7 @@ class LineFlowMap(FlowMap):
 
     @property
     def _log_weights(self) -> Array:
-        """log of the masses of the nodes, shape (n,), also of those too small for a float."""
+        """Log of the masses of the nodes, shape (n,), also of those too small for a float."""
         if not self.has_density or self.weights.min() > _LEAST_WEIGHT:
             return logs(self.weights)
         labels, widths = self._labels, panels.weights(self.edges).ravel()
@@ -301,7 +301,7 @@ class LineFlowMap(FlowMap):
         return np.outer(ends, self.axis), self.atom_masses[polar]
 
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
-        """Up to twice the degree at which the tail shows that no more is needed."""
+        """Moments up to at most twice the degree at which the tail shows that they suffice."""
         size, negligible = min(_FIRST_DEGREE, basis.kmax), (_TOLERANCES * self.tol) ** 2
         # if the kernel ends there, no degree is left out, so the power of the last ones is no error
         has_ended = multipliers[-1] <= _ENDED * multipliers.max()
@@ -320,7 +320,7 @@ class LineFlowMap(FlowMap):
         return moments, 0.0 if low or has_ended else last
 
     def _node_moments(self, basis: Harmonics) -> Coefficients:
-        """Moments of all but the atoms, of panels split until they resolve the basis."""
+        """Return moments of all but the atoms, from panels split until they resolve the basis."""
         finer = self.refine(REACH / basis.kmax)
         free = finer.owners == FREE
         if self.axis is None:
@@ -345,7 +345,7 @@ class LineFlowMap(FlowMap):
         return float(self._tails().max())
 
     def _tails(self) -> Array:
-        """Tail times mass of each panel; 0 where all nodes stand at one atom."""
+        """Return tail times mass of each panel; 0 where all nodes belong to one atom."""
         owners, masses = self.owners.reshape(_PANELS), self.weights.reshape(_PANELS).sum(axis=1)
         moving = (owners[:, 0] == FREE) | (owners != owners[:, :1]).any(axis=1)
         return np.where(moving, masses * panels.tails(self.angles.reshape(_PANELS)), 0.0)
@@ -399,7 +399,7 @@ class LineFlowMap(FlowMap):
         return finer
 
     def _quantiles(self, levels: Array) -> Array:
-        """The angles (n,) that shares (n,) of the mass, in the order of labels, have reached.
+        """Return the angles (n,) up to which shares (n,) of the mass lie, in the order of labels.
 
         A panel of which an atom has nodes goes no farther than these: its polynomial may swing.
         """
@@ -462,13 +462,13 @@ class LineFlowMap(FlowMap):
         return self.refine(reach).quadrature
 
     def _extents(self) -> Array:
-        """The angle over which each panel of more mass than `tol` extends, else 0."""
+        """Return the angle over which each panel of more mass than `tol` extends, else 0."""
         masses = self.weights.reshape(_PANELS).sum(axis=1)
         return np.where(masses > self.tol, self._widths, 0.0)
 
     @property
     def _widths(self) -> Array:
-        """The angle over which each panel extends."""
+        """Return the angle over which each panel extends."""
         return np.asarray(np.ptp(self.angles.reshape(_PANELS), axis=1))
 
     def _split(self, split: NDArray[np.bool_]) -> LineFlowMap:

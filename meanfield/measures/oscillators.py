@@ -166,7 +166,7 @@ class OscillatorDensity(Density):
 
 
 def _one_each(given: Any, count: int) -> list[Law | ArrayLike]:
-    """A law, or the values of a density, for each of the frequencies."""
+    """Return a law, or the values of a density, for each of the frequencies."""
     if is_single(given):
         remedy = ": take one, or values at space.points"
         return [check_law("laws_or_values", given, remedy)] * count

@@ -235,7 +235,7 @@ class Particles(Measure):
 
     @property
     def _precision(self) -> Precision:
-        """The precision of sums of e^{<z,y>} over all pairs."""
+        """Return the precision of sums of e^{<z,y>} over all pairs."""
         return np.float32 if self.sums == "float32" else np.float64
 
     def way_of_sums(self, is_fast: bool) -> str:
@@ -301,7 +301,7 @@ class Particles(Measure):
         counted = self.weights > 0.0
         support = self
         if not counted.all():
-            # a token without mass may be where u overflows, and scales nothing
+            # at a token without mass u may overflow, and it scales nothing there
             support = Particles(self.points[counted], self.weights[counted], sums=self.sums)
         balanced = Balanced.of(support.points, support.weights, beta, support.node_sums(beta))
         return _BalancedTokens(balanced.points, balanced.masses, balanced.log_u, sums=self.sums)
@@ -309,7 +309,7 @@ class Particles(Measure):
 
 @dataclass(frozen=True, eq=False)
 class _BalancedTokens(Balanced):
-    """u mu of tokens, whose sums are done as theirs."""
+    """The measure u mu of tokens, whose sums are computed as those of the tokens."""
 
     sums: str = "auto"
 
@@ -366,7 +366,7 @@ class Oscillators(Particles):
         unit_mass: bool = False,
     ) -> None:
         turns = np.mod(_checks.real_array("angles", angles, 1), 2.0 * np.pi)
-        # rounding makes a whole turn of an angle just below 0
+        # rounding turns an angle just below 0 into a whole turn
         turns[turns >= 2.0 * np.pi] = 0.0
         self.frequencies: Array = _checks.real_array("frequencies", frequencies, 1)
         self.natural_frequencies = _checks.read_only(self.frequencies)
@@ -393,7 +393,7 @@ class Oscillators(Particles):
 
 
 def _check_no_tokens(law: object) -> None:
-    """Refuse tokens, which draw no points.
+    """Refuse tokens as a law, since they draw no points.
 
     Raises
     ------

@@ -38,14 +38,14 @@ _MESH_WAVES = 3.8, 10.0
 # a finite symmetry may leave up to five degrees in a row without power, as an icosahedron's does;
 # so many degrees in a row are looked at together, one of which has power
 _WINDOW = 6
-# a density in place of a mesh has at most this degree, and may be off by this in W_1
+# a density in place of a mesh has at most this degree, and may differ from it by this in W_1
 _LARGEST_DEGREE, _COARSE = 255, 1e-3
 
 
 def _mesh(
     law: Law, tol: float, coarsest: int, most: int, steepness: Steepness | None = None
 ) -> dict[str, Array]:
-    """Points, weights and log_density of a law's nodes on S^2."""
+    """Return points, weights and log_density of a law's nodes on S^2."""
     share, pdf = _LEAF_SHARE * tol, partial(checked_pdf, law)
     mesh = cubed_sphere.lay(pdf, share, coarsest=coarsest, limit=most, steepness=steepness)
     values = mesh.values[0]
@@ -157,7 +157,7 @@ class SphereFlowMap(FlowMap):
     def _meshed(
         self, beta: float, coarsest: int, steepness: Steepness | None = None
     ) -> SphereFlowMap:
-        """The law on patches halved so often at least, which resolve a drift.
+        """Return the law on patches that are halved at least so often and resolve a drift.
 
         Raises
         ------
@@ -175,7 +175,7 @@ class SphereFlowMap(FlowMap):
 
     @property
     def _drawn_law(self) -> Law:  # type: ignore[override]
-        """The law, while the measure is that.
+        """Return the law while the measure has not moved.
 
         Raises
         ------
@@ -217,7 +217,7 @@ class SphereFlowMap(FlowMap):
 
     @cached_property
     def _extents(self) -> Array:
-        """The distance of opposite nodes of each patch of more mass than `tol`, else 0."""
+        """Return the distance of opposite nodes of each patch of more mass than `tol`, else 0."""
         grid = self.points[: self.n_nodes].reshape(-1, ORDER, ORDER, 3)
         along = np.linalg.norm(grid[:, -1] - grid[:, 0], axis=-1).max(axis=1)
         across = np.linalg.norm(grid[:, :, -1] - grid[:, :, 0], axis=-1).max(axis=1)
@@ -242,7 +242,7 @@ class SphereFlowMap(FlowMap):
         return self.points[held], self.weights[held]
 
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
-        """The moments of the nodes, cut where their error takes over.
+        """Return the moments of the nodes, cut where their error dominates.
 
         A patch of 10 × 10 Gauss nodes and side h gives degree l with an error of 1e-24 (lh/2)^20.
         So from some degree on the power that is found grows; up to the least of it, in windows
@@ -277,7 +277,7 @@ class SphereFlowMap(FlowMap):
         return Particles(self.points, self.weights, unit_mass=True), self._spacing(p)
 
     def _spacing(self, p: float) -> float:
-        """An estimate of W_p between the nodes and the measure.
+        """Return an estimate of W_p between the nodes and the measure.
 
         The mass of a node is spread over its share of the patch, and that of a particle no
         farther than to the next one of its cluster.
@@ -314,7 +314,7 @@ class SphereFlowMap(FlowMap):
 
     @cached_property
     def _series(self) -> tuple[Density, float] | None:
-        """The density of the nodes' moments, and an estimate of W_1 between both.
+        """Return the density of the nodes' moments, and an estimate of W_1 between both.
 
         W_1 is at most the norm of the difference in H^{-1}. Moments have errors of `tol`. The power
         falls beyond the last degree, window by window, beyond twice that there is next to none, and
@@ -355,7 +355,7 @@ class SphereFlowMap(FlowMap):
 
 
 def _unmet(points: Array, masses: Array, values: Array) -> float:
-    """An estimate of what a cluster of particles misses of ∫ values, of values (n,) at (n, 3).
+    """An estimate of what a cluster of particles misses of ∫ values, from values (n,) at (n, 3).
 
     Particles have the moments of the mass that they stand for, so only what a polynomial leaves of
     the values is missed: in the sum over them, and about as much in the integral. It has at most

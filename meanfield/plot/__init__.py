@@ -5,7 +5,7 @@ Figures are returned, never shown.
 docs/decisions/plot.md says why its files are as they are.
 """
 
-# it looks at the folder before matplotlib is imported
+# this module looks at the present folder before matplotlib is imported
 import meanfield.plot._door
 from meanfield.plot.curves import dissipation, distances, energy, nodes, resolution
 from meanfield.plot.datasets import comparison, sweep

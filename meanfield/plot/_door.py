@@ -7,7 +7,7 @@ from pathlib import Path
 
 _SETTINGS = Path("matplotlibrc")
 
-# a pipe or a device might never end
+# a pipe or a device may never end
 is_read = "matplotlib" not in sys.modules and _SETTINGS.exists() and not _SETTINGS.is_dir()
 if is_read and not _SETTINGS.is_file():
     raise ValueError(

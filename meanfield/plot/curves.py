@@ -26,11 +26,11 @@ from meanfield.plot import frames
 from meanfield.typing import Array, ArrayLike
 
 Draw = Callable[[Solution, Axes | None], Axes]
-# a bound nearer to an energy than this part of the way that it moves is drawn beside it
+# a bound is drawn if it is nearer to the energy than this part of the energy's range
 _NEAR = 0.3
-# an energy that moves less than this part of itself is constant up to rounding
+# an energy that moves by less than this part of itself is constant up to rounding
 _STILL = 1e-12
-# a stretch of t shorter than this part of the axis has no room for the name of a size
+# a range of t shorter than this part of the axis has no room for the name of a size
 _ROOM = 0.2
 
 
@@ -96,7 +96,7 @@ def _gains(sol: Solution, ax: Axes | None) -> Axes:
     _draw_terms(ax, sol, terms - terms[0], 0.8)
     heights = np.concatenate([np.asarray(line.get_ydata()) for line in ax.lines])
     low, high = _UNKNOWN.window(heights)
-    # below the curves, and the axis, there is room for a legend
+    # the axis extends below the curves, where a legend has room
     share = _ENTRY * len(ax.lines)
     ax.set_ylim(low - share / (1.0 - share) * (high - low), high)
     ticks = np.asarray(MaxNLocator(4).tick_values(low, high))
@@ -116,12 +116,12 @@ def title(sol: Solution, name: str) -> str:
     about, called = sol.numbers[name].attrs, name.replace("_", " ")
     if about.get("role") in ("energy", "share"):
         return f"{called} {about['symbol']}{followed_beta(sol)}"
-    # noise and weights in time have parts of their own in dE/dt
+    # noise, and weights that vary in time, add parts of their own to dE/dt
     energy = sol.dynamics if sol.energy is None else sol.energy
     if about.get("role") != "rate" or sol.dynamics.noise > 0.0 or adapt(energy).varies:
         return called
     rate = f"d{about['symbol']}/dt"
-    # dE/dt has either sign if terms have metrics of their own, or along another flow
+    # dE/dt may have either sign if terms have metrics of their own, or along another flow
     has_both_signs = (sol.numbers[name].values < 0.0).any()
     return f"{called} {f'±{rate}' if has_both_signs else f'|{rate}|'}{followed_beta(sol)}"
 
@@ -145,7 +145,7 @@ def bounded_title(sol: Solution, name: str) -> str:
     return f"{name.replace('_', ' ')}{followed_beta(sol)}, {between}"
 
 
-# roles of speeds of a run; of several the first
+# the roles of speeds of a run; the first that it has is drawn
 RATES = "order", "rate", "speed"
 
 
@@ -193,7 +193,10 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
 
 
 def _set_scale(ax: Axes, values: Array, least: float = 0.0) -> None:
-    """Logarithmic where values are wide apart, and above what is least; else linear with 0."""
+    """Use a logarithmic axis above the least value if values are far apart.
+
+    Other values have a linear axis from 0.
+    """
     if frames.is_wide(values, least):
         ax.set_yscale("log")
         ax.yaxis.set_minor_formatter(NullFormatter())
@@ -296,7 +299,7 @@ def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
     if not _has_nodes(sol):
         raise ValueError(f"sol must hold flow maps, got {shown(sol)}")
     series = [measure.space for measure in sol.measures if isinstance(measure, Density)]
-    # once a flow map has taken over, it stays
+    # a run that has become a flow map stays one
     count = len(series)
     sizes = [space.size for space in series]
     counts = [len(flow.weights) for flow in sol.measures[count:]]
@@ -316,14 +319,14 @@ def _has_nodes(sol: Solution) -> bool:
 
 def _tolerance(ax: Axes, tolerance: float, values: Array) -> None:
     lowest = min(float(values[values > 0.0].min(initial=np.inf)), 0.1 * tolerance)
-    # above it there is room for its name and those of the sizes
+    # the axis extends above the tolerance, where its name and those of the sizes have room
     ax.set_ylim(0.5 * lowest, tolerance * (tolerance / lowest) ** 0.3)
     ax.axhline(tolerance, color=frames.GREY, linestyle="--", linewidth=0.8)
     frames.write(ax, "tolerance", (0.02, tolerance), ax.get_yaxis_transform())
 
 
 def _sizes(sol: Solution, ax: Axes, name: str) -> None:
-    """Bands of t, in turn white and grey, in which the space had one size."""
+    """Draw bands of t, white and grey by turns, in which the space had one size."""
     sizes = sol.numbers["size"].values
     starts = np.flatnonzero(np.append(True, np.diff(sizes) != 0))
     ends = np.append(sol.t[starts[1:]], sol.t[-1])
@@ -386,7 +389,7 @@ class Bounds(NamedTuple):
         known = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(self[:2])
         low, high = float(known.min()), float(known.max())
         span, whole = high - low, self.upper - self.lower
-        # all the way between its bounds, where it does not move
+        # an energy that does not move has an axis from bound to bound
         is_still = span <= _STILL * abs(high) and np.isfinite(whole)
         reach = 1.01 * whole if is_still else _NEAR * span
         low = self.lower if low - self.lower <= reach else low
@@ -438,12 +441,12 @@ def bounds(sol: Solution, name: str) -> Bounds:
 
 
 _NAME = re.compile(r"w(\d|_|$)")
-# the words of `DistanceTo` for its distance
+# `DistanceTo` names its distance in these words
 _WASSERSTEIN = re.compile(r"Wasserstein distance W_(\S+) to (.+)", re.DOTALL)
 _TARGETS = {"uniform": "σ", "centre": "δ(mean)", "start": "the start"}
-# curves that lie on each other still show
+# curves with these dashes still show where they coincide
 LINES = (frames.BLUE, "-"), (frames.ORANGE, "--"), (frames.GREEN, "-."), (frames.PINK, ":")
-# terms have these lines, beside the whole in blue
+# terms have these lines, and the sum is blue
 _TERM_LINES = *LINES[1:], (frames.SKY, "-"), (frames.GREY, "--"), ("black", "-.")
 # the name of a term has at most so many characters
 _LONGEST = 40
@@ -451,7 +454,7 @@ _LONGEST = 40
 _ENTRY = 0.1
 # a function of t is drawn at so many times, more than a run has saves
 _SMOOTH = 400
-# distances below are rounding, and no reason for a logarithmic scale
+# distances below this are rounding, and no reason for a logarithmic axis
 _ROUNDING = 1e-12
 
 
@@ -556,7 +559,7 @@ def betas_in_time(sol: Solution) -> dict[str, TimeDependent]:
 
 
 def _betas(sol: Solution, ax: Axes | None = None) -> Axes:
-    """β over t, between saves, too; a line for each term that has one of its own."""
+    """Draw β over t, also between saves; a line for each term with a β of its own."""
     ax, t = panel(sol, ax, "β(t)"), np.linspace(sol.t[0], sol.t[-1], _SMOOTH)
     betas = betas_in_time(sol)
     values = np.array([[beta(time) for time in t] for beta in betas.values()])
@@ -568,7 +571,7 @@ def _betas(sol: Solution, ax: Axes | None = None) -> Axes:
     return ax
 
 
-# in the order of their panels, with what tells whether a run has them
+# the curves in the order of their panels, with functions that say whether a run has them
 _CURVES: dict[str, tuple[Draw, Callable[[Solution], object]]] = {
     "energy": (energy, energy_name),
     "dissipation": (dissipation, lambda sol: with_role(sol.numbers, *RATES)),
@@ -598,7 +601,7 @@ def curve(sol: Solution, name: str | None = None, ax: Axes | None = None) -> Axe
     check(sol)
     pictures, over_terms = drawable(sol), _over(sol, "t", TERM)
     name = next(iter(pictures), None) if name is None else name
-    # curves that the run lacks tell why
+    # drawing a curve that the run lacks raises an error with the reason
     if isinstance(name, str) and name in _CURVES:
         return _CURVES[name][0](sol, ax)
     name = one_of("name", name, sorted({*pictures, *_over_t(sol), *over_terms}))
@@ -613,7 +616,7 @@ def curve(sol: Solution, name: str | None = None, ax: Axes | None = None) -> Axe
 
 
 def _draw_terms(ax: Axes, sol: Solution, values: Array, width: float | None = None) -> None:
-    """A line for each term of values (t, term), with a label that says which it is."""
+    """Draw a line for each term of values (t, term), with a label that names the term."""
     owner = sol.dynamics if sol.energy is None else sol.energy
     names = term_names(owner) or [""] * values.shape[1]
     for i, (row, term) in enumerate(zip(values.T, names, strict=False)):

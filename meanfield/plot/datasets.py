@@ -16,7 +16,7 @@ from meanfield.typing import Array
 if TYPE_CHECKING:
     import xarray as xr
 
-# a comparison is drawn by these, and a sweep by default
+# the variables of a comparison, and those by which a sweep is drawn by default
 _DISTANCES = {"w1": "$W_1$", "mmd": "mmd", "mean_difference": "distance of the means"}
 _FIRST = (
     *("final_energy_share", "final_order_parameter", "final_energy", "value"),
@@ -67,7 +67,7 @@ def comparison(ds: xr.Dataset) -> Figure:
             apart.plot(ds["t"], ds[name], "o-", c=colour, label=label, markersize=3, clip_on=False)
     heights, least = np.concatenate([line.get_ydata() for line in apart.lines]), 0.0
     if frames.is_wide(heights[heights > 0.0]):
-        # 0 is on no such axis
+        # a logarithmic axis has no 0
         apart.set_yscale("log", nonpositive="mask")
         least = heights[heights > 0.0].min()
     if "w1" in ds and (ds["w1_upper"] > ds["w1_lower"]).any():
@@ -78,10 +78,10 @@ def comparison(ds: xr.Dataset) -> Figure:
         )
     frames.label_axes(apart, "time t", "distance")
     if ds.sizes["t"] > 1:
-        # both panels: no time is before the first
+        # neither panel shows times before the first
         for ax in (*others, apart):
             ax.set_xlim(*ds["t"].values[[0, -1]])
-    # above the curves, which leave no corner free
+    # the legend stands above the curves, which leave no corner free
     apart.legend(**frames.LEGEND, ncols=3, loc="lower left", bbox_to_anchor=(-0.02, 1.0))
     title = frames.subscripts(str(ds.attrs["verdict"]).partition(":")[0], "$_{%s}$")
     return frames.finish(figure, title, [*others, apart])
@@ -136,7 +136,7 @@ def sweep(ds: xr.Dataset, name: str | None = None, ax: Axes | None = None) -> Ax
             f"{data.name}: take a number over fewer axes, or values of some by ds.isel(...)"
         )
     ax = frames.new_axes() if ax is None else frames.check_axes(ax, set())
-    # words tell curves apart, and t is along the figure
+    # words label curves, and t is the horizontal axis
     dims = sorted(data.dims, key=lambda dim: (dim == "t", _is_number(ds[dim])))
     draw = _map if len(dims) == 2 and _is_number(ds[dims[0]]) else _curves
     data = data.transpose(*dims)
@@ -147,13 +147,13 @@ def sweep(ds: xr.Dataset, name: str | None = None, ax: Axes | None = None) -> Ax
 
 
 def _called(data: xr.DataArray) -> str:
-    """The title of a number, with its subscripts."""
+    """Return the title of a variable, with its subscripts."""
     name = str(data.name).replace("_", " ")
     return frames.subscripts(str(data.attrs.get("long_name", name)), "$_{%s}$")
 
 
 def _key(data: xr.DataArray, which: int) -> str:
-    """The title of an axis: the key of the case, or the time."""
+    """Return the title of an axis: the key of the case, or the time."""
     dim = data.dims[which]
     return str(data[dim].attrs.get("long_name", dim))
 
@@ -163,7 +163,7 @@ def _is_number(data: xr.DataArray) -> bool:
 
 
 def _curves(ax: Axes, data: xr.DataArray, title: str) -> None:
-    """A curve over the last axis for each value of the first, if there are two."""
+    """Draw a curve over the last axis for each value of the first, if there are two."""
     along = data[data.dims[-1]]
     x = along.values
     labels = data[data.dims[0]].values if data.ndim == 2 else [""]
@@ -179,12 +179,12 @@ def _curves(ax: Axes, data: xr.DataArray, title: str) -> None:
 
 
 def _cut(values: Array, low: float, high: float) -> tuple[float, float]:
-    """The ends of an axis: it does not go below 0 where none of its values do."""
+    """Return the ends of an axis, which starts at 0 or above if no value is negative."""
     return (max(low, 0.0) if values.min() >= 0.0 else low), high
 
 
 def _map(ax: Axes, data: xr.DataArray, title: str) -> None:
-    """Colours over two axes of numbers."""
+    """Draw colours over two axes of numbers."""
     down, along = (data[dim].values for dim in data.dims)
     ax.set_facecolor("0.8")
     drawn = ax.pcolormesh(along, down, data.values, cmap="viridis", shading="nearest")

@@ -31,25 +31,26 @@ if TYPE_CHECKING:
 # colours that colour-blind readers can tell apart (Okabe and Ito)
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 YELLOW, SKY, GREY = "#e69f00", "#56b4e9", "0.45"
-# curves have these colours, one after another
+# curves have these colours by turns
 CYCLE = BLUE, ORANGE, GREEN, PINK, SKY, YELLOW
 SMALL, NORMAL = 7.0, 8.0
-# narrower figures, in inches, are for one column of a paper
+# a figure narrower than this, in inches, is for one column of a paper
 _COLUMN = 4.0
 # matplotlib has no types for the keywords of its artists
 Keywords = dict[str, Any]
 LEGEND: Keywords = {"fontsize": SMALL, "frameon": False}
-# a dot at a time on a curve
+# the style of dots that mark times on a curve
 MARK: Keywords = {"color": ORANGE, "clip_on": False, "zorder": 5}
 COLOURS = colormaps["magma"].with_extremes(bad=colormaps["magma"](0.0))
-# f = 1 is the uniform density: beyond so many times of it the scale is logarithmic
+# the scale is logarithmic if a density exceeds that of σ by this factor
 _CONCENTRATED = 20.0
 _EMPTY = 0.1
-# numbers that are so many times apart have a logarithmic axis
+# numbers have a logarithmic axis if they are so many times apart
 _WIDE = 30.0
-# times of which half are before this part of the last are closer to geometric than to even ones
+# times are nearer to geometric than to even ones if half of them are before this part of the last
 _CROWDED = 5.0
-# a scale of densities ends here: a flow map's has no bound, and 1e30 would hide all others
+# a scale of densities ends here: the density of a flow map has no bound, and 1e30 would hide all
+# others
 CAP = 1e4
 # half the angle that a number on the scale takes, and the margin beside the poles of a profile
 _LABEL, _MARGIN = np.pi / 10, 0.02 * np.pi
@@ -85,7 +86,7 @@ class ShownFigure(Figure):
 
 
 def _stack(figure: Figure | SubFigure) -> None:
-    """Panels one below the other, each with its name of y; empty places behind the last."""
+    """Put panels one below the other, each with the name of its y axis; empty places come last."""
     each = ((ax, ax.get_subplotspec()) for ax in figure.axes if ax.get_figure() is figure)
     panels = [(ax, spec.rowspan.start, spec.colspan.start) for ax, spec in each if spec]
     places = sorted({(row, column) for ax, row, column in panels if ax.axison})
@@ -243,7 +244,7 @@ def scale_of(lowest: float, highest: float, is_log: bool | None = None) -> Norma
     It is logarithmic where they call for it, unless `is_log` decides.
     """
     if highest > _CONCENTRATED if is_log is None else is_log:
-        # around the uniform density, too, the scale has a length
+        # near the uniform density, too, the scale has some extent
         return LogNorm(min(max(lowest, _EMPTY), 1.0), min(max(highest, 2.0), CAP))
     return Normalize(0.0, highest)
 
@@ -335,7 +336,7 @@ def ring(ax: Any, angles: Array, heights: Array, norm: Normalize, bottom: float 
     quarter_ticks(ax, 4)
     ax.tick_params(axis="x", pad=-3)
     ticks = _ticks(norm)
-    # a long number would reach across the circle
+    # a longer number would reach across the circle
     ax.set_yticks(height(ticks, norm), ["10⁴" if t == CAP else f"{t:g}" for t in ticks])
     places = np.arange(22.5, 360.0, 45.0)
     distance = np.abs((np.radians(places)[:, None] - angles + np.pi) % (2.0 * np.pi) - np.pi)
@@ -346,7 +347,7 @@ def ring(ax: Any, angles: Array, heights: Array, norm: Normalize, bottom: float 
 
 
 def _ticks(norm: Normalize) -> Array:
-    """The uniform density 1 and a round number below the largest density."""
+    """Return the uniform density 1 and a round number below the largest density."""
     largest = float(norm.vmax or 1.0)
     power = 10.0 ** np.floor(np.log10(largest))
     return np.unique([1.0, np.floor(largest / power) * power])
@@ -366,7 +367,7 @@ def profile(ax: Axes, angles: Array, law: Array, dim: int, norm: Normalize) -> N
     ax.legend(dotted, ["uniform"], loc="upper right", **LEGEND)
     ax.set_xlim(-_MARGIN, np.pi + _MARGIN)
     quarter_ticks(ax, 3)
-    # most of a sphere is near its equator, so a measure about the pole has a hump beside it
+    # most of a sphere is near its equator, so a measure about the pole has its hump beside the pole
     volume = rf" $\propto\ f\, \sin^{{{dim - 2}}}θ$".replace("^{1}", "") if dim > 2 else ""
     label_axes(ax, "polar angle θ", f"density of θ{volume}")
     ax.spines[["top", "right"]].set_visible(False)
@@ -387,5 +388,5 @@ def log_law_of_angle(log_values: Array, angles: Array, dim: int) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         log_sines = np.log(np.maximum(np.sin(np.clip(angles, 0.0, np.pi)), 0.0))
         log_law = log_values + log_factor + ((dim - 2) * log_sines if dim > 2 else 0.0)
-    # f = ∞ at a pole: no number
+    # the product has no value where f is infinite, at a pole
     return np.where(np.isnan(log_law), -np.inf, log_law)

@@ -25,9 +25,10 @@ from meanfield.plot.curves import check, energy, energy_name
 from meanfield.plot.runs import ordered_tokens
 from meanfield.typing import Integers
 
-# GIF keeps times in hundredths of a second, and viewers slow down what is faster than 50 a second
+# GIF keeps times in hundredths of a second, and viewers slow down movies of more than 50 frames a
+# second
 _FASTEST = {".mp4": 120.0, ".gif": 50.0}
-# a GIF is held in memory whole
+# a GIF is held in memory as a whole
 MOST_FRAMES = 500
 _FPS = 10.0
 _DPI, _SHOWN_DPI = 160, 100
@@ -209,7 +210,7 @@ def pace(
 
 
 def _saves(saves: int, frames: int | None) -> Integers:
-    """The saves that are frames, evenly, the first and the last among them."""
+    """Return the saves that are frames, evenly spaced, with the first and the last."""
     most = min(saves, MOST_FRAMES)
     count = most if frames is None else integer("frames", frames, low=1, high=saves)
     return np.array([saves - 1]) if count == 1 else shared.thinned(saves, count)
@@ -245,7 +246,7 @@ class _Scene:
         self._sol, self._chosen = sol, chosen
         measures = [sol.measures[i] for i in chosen]
         self._look = panels.look(measures, sol.measures)
-        # a flow map that takes over may be drawn otherwise than its density
+        # a flow map that takes over may be drawn in another way than its density
         self._kinds = [panels.projection(measure) for measure in measures]
         self._energy: Axes | None = None
         self._tokens, self._positions = ordered_tokens(sol), None
@@ -262,7 +263,10 @@ class _Scene:
             self._settle()
 
     def _add_panels(self) -> None:
-        """Panels one upon the other, one for each projection; below positions and the energy."""
+        """Add one panel for each projection in the same place.
+
+        Positions and the energy are below them.
+        """
         kinds = dict.fromkeys(self._kinds)
         heights = [max(_HEIGHTS.get(kind, _ORDINARY) for kind in kinds)]
         has_energy = energy_name(self._sol) is not None
@@ -281,7 +285,7 @@ class _Scene:
             maps = [self._panels["mollweide"]]
             self._bar = shared.colour_bar(self.figure, maps, self._look.scale, "right")
         self._settle()
-        # laid out once, for all projections: nothing moves but the measure
+        # the layout is made once for all projections, so that nothing moves but the measure
         for panel in self._panels.values():
             panel.set_visible(True)
         self.figure.draw_without_rendering()
@@ -289,7 +293,7 @@ class _Scene:
         self._reveal(self._kinds[0])
 
     def _settle(self) -> None:
-        """Fill every panel, and have a ring's numbers where the last frame leaves room for them."""
+        """Fill every panel; numbers of a ring stand where the last frame leaves room for them."""
         last = len(self._kinds) - 1
         first = {self._kinds.index(kind) for kind in self._panels}
         for frame in sorted(first | {last}, reverse=True):

@@ -27,9 +27,9 @@ _TURN = 2.0 * np.pi
 _ALIKE = 0.01
 # areas of the dots of particles of mass 1 and of atoms, in points²
 _AREA, _DOT = 40.0, 5.0
-# stems of more atoms than these are thin
+# more stems than these are drawn thin
 _FEW = 30
-# masses are written beside so many atoms at most, this part of the panel's width apart
+# masses are written beside at most so many atoms, which are this part of the panel's width apart
 _MOST_NAMES = 4
 _APART = 0.28
 
@@ -38,11 +38,11 @@ _APART = 0.28
 BINS = 90
 _ROOT8 = float(np.sqrt(8.0))
 _PIXELS = 180
-# nodes, or angles around the circle, where a picture is small
+# a small picture has so many nodes, or angles around the circle
 _COARSE = 720
 
 
-# tokens that deviate less from their mean do so by rounding
+# a deviation of tokens from their mean below this is rounding
 _ROUNDING = 1e-12
 
 
@@ -154,7 +154,7 @@ def principal_plane(measures: Sequence[AnyMeasure]) -> Plane:
     clouds, dim = [each for each in measures if each.is_ordered], measures[0].dim
     means = [cloud.weights @ cloud.points / cloud.weights.sum() for cloud in clouds]
     mean = np.mean(means, axis=0)
-    # one measure after the other, since all together may leave memory
+    # measures are read one by one, since all together may exceed the memory
     deviations: Iterable[Array] = (
         np.sqrt(cloud.weights)[:, None] * (cloud.points - mean) for cloud in clouds
     )
@@ -172,7 +172,7 @@ def principal_plane(measures: Sequence[AnyMeasure]) -> Plane:
     axes = (vectors if span is None else span @ vectors).T[::-1]
     largest = np.abs(axes).argmax(axis=1)
     axes = axes * np.sign(axes[[0, 1], largest])[:, None]
-    # rounding has no share
+    # shares that are rounding become 0
     shares = (100.0 * np.maximum(values[::-1], 0.0) / variance).round(9)
     # a panel is too narrow for a name and a share in one line
     first, second = (f"principal axis\n{share:.3g} % of variance" for share in shares)
@@ -226,7 +226,10 @@ def draw_positions(tokens: AnyMeasure, ax: Axes, along: Abscissa) -> None:
 
 @singledispatch
 def _extremes(measure: AnyMeasure, axis: Array | None) -> tuple[float, float]:
-    """Smallest and largest of the densities that are drawn; of tokens, of their histogram."""
+    """Return the smallest and largest of the densities that are drawn.
+
+    Tokens have those of their histogram.
+    """
     has_angles = measure.dim == 2 or axis is not None
     values = histogram(measure, axis)[1] if has_angles else np.ones(1)
     return float(values.min()), float(values.max())
@@ -276,7 +279,7 @@ def angles_of(measure: AnyMeasure, axis: Array | None = None) -> Array:
 
 
 def _on_map(points: Array) -> tuple[Array, Array]:
-    """Longitudes in (-π, π] and latitudes."""
+    """Return longitudes in (-π, π] and latitudes."""
     colatitudes, longitudes = geometry.sphere_angles(points)
     wrapped = np.where(longitudes > np.pi, longitudes - _TURN, longitudes)
     return wrapped, np.pi / 2 - colatitudes
@@ -304,7 +307,7 @@ def _(measure: Density, ax: Axes, shared: Look) -> None:
 
 
 def _line(measure: AnyMeasure, ax: Axes, shared: Look) -> None:
-    """The curve of a measure on a line, and its atoms as stems as long as their mass."""
+    """Draw the curve of a measure on a line, and its atoms as stems as long as their mass."""
     atoms, masses = gathered(measure)
     angles, values = curve(measure, None if shared.is_fine else _COARSE)
     if measure.axis is not None:
@@ -336,7 +339,7 @@ def curve(measure: Any, most: int | None = None) -> tuple[Array, Array]:
 
 
 def _extent(measure: AnyMeasure) -> tuple[float, int]:
-    """The end of its angles, and the fewest of them that a curve is drawn at."""
+    """Return the end of the angles of a measure, and the fewest angles for its curve."""
     return (_TURN, 721) if measure.axis is None else (np.pi, 361)
 
 
@@ -348,11 +351,11 @@ def _map(measure: Density, ax: Any, shared: Look) -> None:
     rows = _PIXELS if shared.is_fine else _PIXELS // 2
     x, y = np.meshgrid(_centres(2 * rows, _ROOT8), _centres(rows, _ROOT8 / 2))
     tilt = np.arcsin(y / (_ROOT8 / 2))
-    # pixels beyond the rim take its value, so that the rim is cut out of a smooth picture
+    # pixels beyond the rim take its value, so that interpolation at the rim is smooth
     longitudes = np.clip(np.pi * x / (_ROOT8 * np.cos(tilt)), -np.pi, np.pi)
     colatitudes = np.arccos((2.0 * tilt + np.sin(2.0 * tilt)) / np.pi)
     places = Places.of(geometry.sphere_points(colatitudes.ravel(), longitudes.ravel()))
-    # all pixels at once, right to 1e-12 of the largest value
+    # all pixels are evaluated at once, to 1e-12 of the largest value
     values = SphereAt(measure.space.size).values(measure.coefficients, places)
     extent = (-_ROOT8, _ROOT8, -_ROOT8 / 2, _ROOT8 / 2)
     look: frames.Keywords = {"origin": "lower", "interpolation": "bilinear", "extent": extent}
@@ -365,7 +368,7 @@ def _map(measure: Density, ax: Any, shared: Look) -> None:
 
 
 def _centres(count: int, half_width: float) -> Array:
-    """Centres of `count` equal parts of [-half_width, half_width]."""
+    """Return the centres of `count` equal parts of [-half_width, half_width]."""
     return half_width * (2.0 * np.arange(count) + 1.0 - count) / count
 
 
@@ -377,7 +380,10 @@ def _(measure: SphereFlowMap, axis: Array | None) -> tuple[float, float]:  # noq
 
 @_paint.register
 def _(measure: SphereFlowMap, ax: Axes, shared: Look) -> None:
-    """Nodes in the colour of the density there, the densest on top; particles by their mass."""
+    """Draw nodes in the colour of the density there, the densest on top.
+
+    Particles have areas by their mass.
+    """
     (x, y), n = _on_map(measure.points), measure.n_nodes
     ax.set_facecolor(frames.COLOURS(0.0))
     density = measure.node_density[:n]
@@ -391,7 +397,10 @@ def _(measure: SphereFlowMap, ax: Axes, shared: Look) -> None:
 
 @_extremes.register
 def _(measure: LineFlowMap, axis: Array | None) -> tuple[float, float]:  # noqa: ARG001 (of tokens)
-    """The top of the scale: that of the curve, or twice the uniform density if that is more."""
+    """Return the ends of the scale.
+
+    The top is that of the curve, or twice the uniform density if that is more.
+    """
     _, logs = log_curve(measure)
     equator, least = np.array([np.pi / 2]), 0.0
     if measure.axis is not None:
@@ -403,12 +412,12 @@ def _(measure: LineFlowMap, axis: Array | None) -> tuple[float, float]:  # noqa:
 
 @_paint.register
 def _(flow: LineFlowMap, ax: Axes, shared: Look) -> None:
-    """The curve, and how far it is cut; about an axis the largest masses are written."""
+    """Draw the curve, and say by how much it is cut; about an axis write the largest masses."""
     _line(flow, ax, shared)
     nodes, logs = log_curve(flow)
     cut = _cut(logs, shared.scale)
     if cut and flow.axis is None:
-        # the corner beside the circle
+        # the corner beside the circle is free
         frames.write(ax, cut, (-0.1, -0.02), ax.transAxes, va="top")
     elif cut:
         _beside(ax, float(nodes[np.argmax(logs)]), 0, cut)
@@ -423,7 +432,9 @@ def _(flow: LineFlowMap, ax: Axes, shared: Look) -> None:
 
 @curve.register
 def _(flow: LineFlowMap, most: int | None = None) -> tuple[Array, Array]:
-    """The free nodes and what lies between them; on a meridian no mass is beyond the outermost.
+    """Return the free nodes and points between them.
+
+    On a meridian no mass lies beyond the outermost.
 
     Nothing where all of the mass is in atoms.
     """
@@ -454,19 +465,19 @@ def along_meridian(angles: Array, nodes: Array, logs: Array) -> Array:
 
 
 def _drawn_angles(flow: LineFlowMap, angles: Array) -> Array:
-    """Angles of its line in [0, 2π], or in [0, π] about an axis."""
+    """Return angles of the line in [0, 2π], or in [0, π] about an axis."""
     return angles % _TURN if flow.axis is None else np.clip(angles, 0.0, np.pi)
 
 
 def _beside(ax: Axes, angle: float, line: int, text: str) -> None:
-    """A line of text on the side of a stem where the panel is wider."""
+    """Write a line of text on the side of a stem where the panel is wider."""
     ha, x = ("left", 5) if angle <= np.pi / 2 else ("right", -5)
     frame, shift = ax.get_xaxis_transform(), (x, -9 * line)
     frames.write(ax, text, (angle, 0.95), frame, ha=ha, va="center", shift=shift)
 
 
 def _stems(ax: Axes, atoms: Array, masses: Array, over: Transform) -> None:
-    """From 0 to the mass of each atom, in coordinates in which the height of the scale is 1."""
+    """Draw stems from 0 to the mass of each atom, in coordinates where the scale has height 1."""
     if len(atoms):
         width, alpha = (0.9, 1.0) if len(atoms) <= _FEW else (0.4, 0.5)
         look: frames.Keywords = {"color": frames.ORANGE, "transform": over}
@@ -490,7 +501,7 @@ def gathered(measure: AnyMeasure) -> tuple[Array, Array]:
 
 
 def _cut(logs: Array, norm: Normalize) -> str:
-    """How far the curve goes beyond its panel, as a power of ten that may leave double range."""
+    """By how much the curve exceeds its panel, as a power of ten, which may exceed double range."""
     if norm.vmax != frames.CAP or not logs.max(initial=-np.inf) > np.log(frames.CAP):
         return ""
     log10 = float(logs.max()) / np.log(10.0)

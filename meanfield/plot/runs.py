@@ -38,9 +38,9 @@ def ordered_tokens(sol: Solution) -> list[AnyMeasure]:
 SUFFIXES = (".png", ".pdf", ".svg")
 _MOST_PANELS = 12
 _LETTERS = "abcdefghijkl"
-# inches of a row of tokens at their positions
+# a row of tokens at their positions has this height in inches
 _POSITIONS = 1.7
-# so near to the left edge, as a part of the panel, a letter has no room left of its dot
+# nearer to the left edge than this part of the panel, a letter has no room left of its dot
 _EDGE = 0.06
 
 
@@ -122,7 +122,7 @@ def _draw_measures(
 ) -> None:
     for number, index in enumerate(chosen):
         measure = sol.measures[index]
-        # a flow map that takes over may be drawn otherwise than its density
+        # a flow map that takes over may be drawn in another way than its density
         ax = parent.add_subplot(*grid, number + 1, projection=panels.projection(measure))
         panels.draw(measure, ax, look)
         ax.set_title(f"({_LETTERS[number]})  t = {sol.t[index]:.4g}", fontsize=frames.NORMAL, pad=4)
@@ -134,14 +134,15 @@ def _draw_measures(
 
 
 def _mark(ax: Axes, chosen: list[int]) -> None:
-    """Mark the panels' times on the energy."""
+    """Mark the times of the panels on the energy."""
     t, values = np.asarray(ax.lines[0].get_data())
     # a logarithmic axis has no time 0
     at = np.maximum(t, ax.get_xlim()[0])
     ax.plot(at[chosen], values[chosen], "o", markersize=4, **frames.MARK)
     changes = np.gradient(values) if len(t) > 1 else np.zeros(1)
     for number, index in enumerate(chosen):
-        # left of the dot and above a curve that rises; right and below where there is the edge
+        # a letter stands left of its dot and above a rising curve; at the left edge it stands right
+        # and below
         is_right = curves.along(ax, t[index]) < _EDGE
         is_below = (changes[index] < 0.0) != is_right
         ha, va = "left" if is_right else "right", "top" if is_below else "bottom"
@@ -161,7 +162,7 @@ def instants(sol: Solution, most: int) -> list[int]:
     levels = np.linspace(0.0, way[-1], count)[:-1]
     chosen: list[int] = []
     for number, level in enumerate(levels):
-        # as many saves must be left over as there are panels to come
+        # as many saves must be left over as panels are to come
         least, last = (chosen[-1] + 1 if chosen else 0), saves - count + number
         chosen.append(min(max(int(np.argmin(np.abs(way - level))), least), last))
     return [*chosen, saves - 1]
@@ -192,7 +193,7 @@ def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "
     >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
     >>> save(mu.plot(), "density.pdf")  # doctest: +SKIP
     """
-    # axes may have been taken off their figure
+    # axes may have been removed from their figure
     whole = figure.get_figure(root=True) if isinstance(figure, (Figure, Axes)) else None
     if whole is None:
         raise ValueError(f"figure must be a matplotlib Figure or Axes, got {shown(figure)}")
@@ -202,7 +203,7 @@ def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "
     about = {"Keywords": source} if source else None
     drawn = frames.to_bytes(whole, dpi=200, format=path.suffix[1:].lower(), metadata=about)
     remove_leftovers(path)
-    # Python's own message is enough for a full disk
+    # Python's own message suffices for a full disk
     with whole_file(path) as beside:
         beside.write_bytes(drawn)
 
@@ -210,7 +211,7 @@ def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "
 _DPI = 100
 _WIDTHS = {"mollweide": 2.8, "polar": 1.9}
 _HEIGHT, _ORDINARY, _ENERGY = 1.9, 2.5, 2.5
-# more look alike in so small a picture
+# more tokens look the same in so small a picture
 _MOST_TOKENS = 1000
 
 
@@ -224,7 +225,7 @@ def card(shown: Shown) -> str:
     """
     try:
         drawn = _svg(shown) if isinstance(shown, Bracket) else embedded(_figure(shown), repr(shown))
-    # without a picture a notebook still shows the numbers, and continues
+    # a notebook shows the numbers without a picture and goes on
     except Exception as error:
         drawn = f"<p>no picture: {escape(str(error) or type(error).__name__)}</p>"
     title = "FlowMap" if isinstance(shown, FlowMap) else type(shown).__name__
@@ -234,12 +235,12 @@ def card(shown: Shown) -> str:
 
 @singledispatch
 def _rows(shown: Any) -> dict[str, str]:
-    """The numbers of a card: of tokens, unless it shows something else."""
+    """Return the numbers of a card for tokens; other kinds have their own."""
     return {"dim": str(shown.dim), "tokens": str(len(shown.weights)), **_of_all(shown)}
 
 
 def _figure(shown: Any) -> Figure:
-    """A measure, or the last one of a run and its energy beside it."""
+    """Return the figure of a measure, or of the last measure of a run with its energy beside it."""
     is_run = isinstance(shown, Solution)
     saves = shown.measures if is_run else [shown]
     measure = _light(saves[-1])
@@ -305,7 +306,7 @@ def _of_all(measure: AnyMeasure) -> dict[str, str]:
 
 
 def _light(measure: AnyMeasure) -> AnyMeasure:
-    """A measure of few enough tokens to be drawn at once."""
+    """Return a measure with few enough tokens to be drawn at once."""
     if not measure.is_ordered or len(measure.weights) <= _MOST_TOKENS:
         return measure
     kept = frames.thinned(len(measure.weights), _MOST_TOKENS)
@@ -326,7 +327,7 @@ def _(bracket: Bracket) -> dict[str, str]:
 
 
 def _svg(bracket: Bracket) -> str:
-    """The value on the way from the lower to the upper bound."""
+    """Draw the value between the lower and the upper bound."""
     width = bracket.upper - bracket.lower
     if not np.isfinite(width):
         raise ValueError(f"a bound is infinite, got {bracket.lower:g} and {bracket.upper:g}")

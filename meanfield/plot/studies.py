@@ -27,7 +27,7 @@ from meanfield.typing import Array
 if TYPE_CHECKING:
     import xarray as xr
 
-# this part of the colours is seen on white
+# this part of the colours is visible on white
 _DARK, _LIGHT = 0.05, 0.85
 
 
@@ -93,7 +93,7 @@ def _name_of(matrix: Array) -> str:
 
 
 _COLOURS = frames.BLUE, frames.ORANGE, frames.GREEN, frames.PINK, frames.YELLOW, frames.SKY
-# markers and names of the points of a branch that are told apart
+# markers and names of the special points of a branch
 _MARKS = {
     "bifurcation": ("o", "bifurcation"),
     "fold": ("s", "fold"),
@@ -153,7 +153,7 @@ def stationary_states(ds: xr.Dataset, index: int = 0) -> Figure:
 
 
 def _window(axes: Iterable[Axes], states: xr.Dataset) -> None:
-    """The uniform state, the window of two stable states, and τ_c."""
+    """Draw the uniform state, the window with two stable states, and τ_c."""
     first = float(states["critical_noise"])
     fold = float(np.nan_to_num(states["fold_noise"].values[0]))
     left, largest = float(states["noise"].min()), float(states["noise"].max())
@@ -181,7 +181,7 @@ def _branches(ax: Axes, states: xr.Dataset, values: Array) -> None:
         ends = np.column_stack([x[:-1], x[1:]]).ravel()
         heights = np.column_stack([y[:-1], y[1:]]).ravel()
         for style, is_drawn in ("--", grows), ("-", ~grows):
-            # pieces of the other kind are gaps
+            # pieces of the other stability are gaps in this line
             line = np.where(np.repeat(is_drawn, 2), heights, np.nan)
             ax.plot(ends, line, style, color=colour, linewidth=1.4, zorder=2)
         for name, (marker, _) in _MARKS.items():
@@ -208,11 +208,11 @@ _OF_METASTABILITY = (
     *("plateau_start", "plateau_end", "plateau_n_clusters", "beta", "dynamics"),
     *("grown_degree", "growth_rate_predicted", "predicted_degree", "largest_growth_rate"),
 )
-# area of the dot of a cluster of mass 1, in points²
+# the area of the dot of a cluster of mass 1, in points²
 _AREA = 30.0
-# parts of the axis that a name needs, and a bare number
+# the parts of the axis that a name, and a number alone, need
 _ROOM, _LITTLE_ROOM = 0.14, 0.015
-# below it E(δ) is named at the edge only
+# below this E(δ) is named at the edge only
 _FAR = 0.5
 
 
@@ -247,14 +247,14 @@ def metastability(ds: xr.Dataset, run: int = 0) -> Figure:
     """
     frames.check_dataset(ds, "metastability", _OF_METASTABILITY, ("run",))
     of_run = ds.isel(run=integer("run", run, low=0, high=ds.sizes["run"] - 1))
-    # the study's t has a unit of its own in each run, its `time` is that of the plateaus
+    # the study's `t` has a unit of its own in each run; its `time` has the unit of the plateaus
     times = np.asarray(of_run["time" if "time" in of_run else "t"].values, dtype=np.float64)
     if not (times > 0.0).any():
         raise ValueError(f"ds must have times t > 0 in run {run}, got {times[:8]}")
     figure = frames.new_figure(7.0, 4.2)
     axes = figure.subplots(2, 1, sharex=True, height_ratios=[2, 3])
     axes[0].set_xscale("log")
-    # over less than a decade these have names
+    # axes of less than a decade need more labels
     axes[0].xaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
     axes[0].set_xlim(np.nanmin(times[times > 0.0]), np.nanmax(times))
     _draw_energy(axes[0], times, of_run["energy_share"].values)
@@ -271,7 +271,7 @@ def metastability(ds: xr.Dataset, run: int = 0) -> Figure:
 
 
 def _grown(of_run: xr.Dataset) -> str:
-    """Which degree grew and which was predicted, each with its own γ."""
+    """Say which degree grew and which was predicted, each with its own γ."""
     grown, predicted = (int(of_run[f"{name}_degree"]) for name in ("grown", "predicted"))
     fastest = f"(γ_{predicted} = {float(of_run['largest_growth_rate']):.3g})"
     if grown == predicted:
@@ -290,7 +290,7 @@ def _draw_energy(ax: Axes, times: Array, shares: Array) -> None:
     else:
         ax.axhline(1.0, color=frames.GREY, linestyle="--", linewidth=0.8)
         high = max(high, 1.0)
-    # above there is room for the names of the plateaus
+    # the axis extends above the curve, where the names of the plateaus have room
     way = max(high - low, 1e-9)
     ax.set_ylim(low - 0.08 * way, high + 0.25 * way)
     frames.label_axes(ax, y="energy E / E(δ)")
@@ -324,7 +324,7 @@ def _plateaus(axes: Sequence[Axes], of_run: xr.Dataset) -> None:
 
 # verdicts have these colours
 _VERDICTS = {"refuted": frames.ORANGE, "undecided": frames.GREY}
-# below it logarithmic axes end, and beyond a bound by more is no rounding
+# logarithmic axes end at the first number; beyond a bound by more than the second is no rounding
 _FLOOR, _BEYOND = 1e-18, 1e-12
 
 
@@ -364,7 +364,7 @@ def proposition_3_4(ds: xr.Dataset, index: int = 0) -> Figure:
         "share": _search,
         "flow_gap": _flows,
     }
-    # one of several β may lack what another has
+    # one of several β may lack a panel that another has
     has_numbers = (name in of_beta and of_beta[name].notnull().any() for name in panels)
     present = [draw for draw, has in zip(panels.values(), has_numbers, strict=True) if has]
     figure, places = frames.new_panels(len(present), 2, (3.5, 2.7), (0.0, 0.5))
@@ -415,14 +415,14 @@ def _search(ax: Axes, of_beta: xr.Dataset) -> None:
     for kind, colour in zip(dict.fromkeys(kinds), _COLOURS, strict=False):
         here = kinds == kind
         ax.plot(share[here], defect[here], ".", color=colour, ms=3, label=kind)
-    # gradients reach so far from below and from above; both margins of a measure have one sum
+    # gradients reach so far from below and from above; both margins of a measure have the same sum
     (down, up), whole = of_beta["margin"].values, share[0] + defect[0]
     ax.plot([down, whole - up], [whole - down, up], "x", color="black", ms=5, label="gradients")
     unit = "U = E(δ) − E(σ)" if np.isfinite(of_beta["beta"]) else "U = max |W − Λ₀|/2"
     frames.label_axes(ax, f"(E(μ) − E(σ))/U, {unit}", "(E(δ) − E(μ))/U")
     below, above = int((share < -_BEYOND).sum()), int((defect < -_BEYOND).sum())
     if below or above:
-        # beyond a bound there is no logarithm
+        # a number beyond a bound has no logarithm
         ax.axvline(0.0, color=frames.GREY, linewidth=0.8)
         ax.axhline(0.0, color=frames.GREY, linewidth=0.8)
         text = f"{below} below E(σ), {above} above E(δ)"
@@ -512,7 +512,7 @@ def inner_products(
 
 
 def _pairs(measure: Particles) -> Array:
-    """<x_i, x_j> for i < j."""
+    """Return <x_i, x_j> for i < j."""
     if not isinstance(measure, Particles) or len(measure.points) < 2:
         raise ValueError(f"rows must hold Particles of at least 2 tokens, got {shown(measure)}")
     gram = measure.points @ measure.points.T
@@ -590,7 +590,7 @@ def _paths(ax: Axes, of_case: xr.Dataset, case: str) -> None:
     ax.set_aspect("auto" if case == "hyperplanes" else "equal", adjustable="datalim")
 
 
-# values of β at which the curve t*(β) is drawn
+# the curve t*(β) is drawn through so many values of β
 _FINE = 100
 
 
@@ -636,7 +636,7 @@ def phase_diagram(ds: xr.Dataset | Sequence[xr.Dataset]) -> Figure:
         mesh = _shares(ax, diagram)
     for ax in axes[:, 0]:
         ax.set_ylabel("β", fontsize=frames.NORMAL)
-    # the lowest panel of each column, which may stand above an empty place
+    # the lowest panel of a column may stand above an empty place
     for ax in panels[max(0, len(diagrams) - axes.shape[1]) : len(diagrams)]:
         ax.set_xlabel("time t", fontsize=frames.NORMAL)
     curve = next((line for ax in panels for line in ax.lines), None)
@@ -656,7 +656,7 @@ def _shares(ax: Axes, ds: xr.Dataset) -> ScalarMappable:
         fine = np.linspace(betas[0], betas[-1], _FINE)
         arrival = [_arrival_of(ds, beta) for beta in fine.tolist()]
         ax.plot(arrival, fine, color=frames.SKY, linewidth=1.2, label="t*(β), (6.12)")
-    # half of the outer cells, since beyond them β or t may be negative
+    # outer cells are cut in half, since beyond them β or t may be negative
     ax.set(xlim=(times[0], times[-1]), ylim=(betas[0], betas[-1]))
     ax.set_title(f"d = {int(ds['dim'])}", fontsize=frames.NORMAL)
     ax.tick_params(labelsize=frames.SMALL)
@@ -665,7 +665,7 @@ def _shares(ax: Axes, ds: xr.Dataset) -> ScalarMappable:
 
 
 def _arrival_of(ds: xr.Dataset, beta: float) -> float:
-    """t* at a β between those of the diagram; nan where it leaves double precision."""
+    """Return t* at a β between those of the diagram; nan if it leaves double precision."""
     kind = {"SA": SA, "USA": USA}[ds.attrs["dynamics"]]
     try:
         return orthogonal_arrival(kind(beta), ds.attrs["n"], ds.attrs["delta"])
@@ -674,7 +674,7 @@ def _arrival_of(ds: xr.Dataset, beta: float) -> float:
 
 
 def _common(diagrams: Iterable[xr.Dataset]) -> str:
-    """The parts that all panels share."""
+    """Return the part of the title that all panels share."""
     forms = {"dynamics": "{}", "n": "n = {} uniform tokens", "repeats": "{} repeats"}
     texts = []
     for name, form in forms.items():
@@ -684,11 +684,11 @@ def _common(diagrams: Iterable[xr.Dataset]) -> str:
     return ", ".join(texts)
 
 
-# a bound so many times larger than the errors is off the figure at once
+# a bound this many times larger than the errors would leave the figure at once
 _TOO_FAR = 1e3
-# share of an axis that a line of a legend takes
+# a line of a legend takes this share of an axis
 _LINE = 0.075
-# so many times the largest error the line n^{-1/2} begins, above all others
+# the line n^{-1/2} begins at this multiple of the largest error, above all others
 _ABOVE = 1.5
 _ERROR = "root mean square error"
 _NAMES = {
@@ -805,13 +805,13 @@ def causal_limit(ds: xr.Dataset) -> Figure:
 
 
 def _power(letter: str, exponent: float, half: float) -> str:
-    """The words of a legend for a fitted power; none without one."""
+    """Return the words of a legend for a fitted power; "" without one."""
     interval = rf" \pm {half:.2f}" if np.isfinite(half) else ""
     return f": ${letter}^{{{exponent:.2f}{interval}}}$" if np.isfinite(exponent) else ""
 
 
 def _fall(ax: Axes, letter: str, counts: Array, highest: float) -> None:
-    """A dashed line above errors that falls like the root of a number of tokens."""
+    """Draw a dashed line above errors that falls like the square root of a number of tokens."""
     fall, label = _ABOVE * highest * np.sqrt(counts[0] / counts), f"${letter}^{{-1/2}}$"
     ax.loglog(counts, fall, "--", color=frames.GREY, linewidth=0.8, label=label)
 
@@ -838,7 +838,7 @@ def _over_n(ax: Axes, ds: xr.Dataset) -> None:
     highest = max(float(rms(ds[name])[0, -1]) for name in ds["quantity"].values)
     _fall(ax, "n", ds["n"].values, highest)
     frames.label_axes(ax, "tokens n", _ERROR, f"errors at t = {float(ds['t'][-1]):.4g}")
-    # a line for each quantity, for the power, and for the title
+    # the legend has a line for each quantity, for the power, and for its title
     _room_below(ax, _LINE * (ds.sizes["quantity"] + 2))
     title = f"fitted powers, all jointly {100 * ds.attrs['confidence']:g} %"
     ax.legend(**frames.LEGEND, title=title, title_fontsize=frames.SMALL, loc="lower left")
@@ -857,7 +857,7 @@ def _over_t(ax: Axes, ds: xr.Dataset) -> None:
     for n, row, shade in zip(ds["n"].values, errors, shades, strict=True):
         dots: frames.Keywords = {"color": str(shade), "markersize": 3, "clip_on": False}
         ax.semilogy(t, row, "o-", label=f"n = {n}", **dots)
-    # a bound that ends near enough to the errors to be seen with them
+    # a bound is drawn if it ends near enough to the errors to be seen with them
     if "dobrushin" in ds and float(ds["dobrushin"].max()) <= _TOO_FAR * float(errors.max()):
         constant = ds.attrs["dobrushin_constant"]
         fine = np.linspace(t[0], t[-1], 200)
@@ -893,9 +893,9 @@ _STYLES = {
     "kirkwood": (frames.ORANGE, "-"),
 }
 _PANELS = 3
-# error bars are of so many standard errors, and so many of them fit a panel
+# error bars show so many standard errors, and a panel has room for so many bars
 _BARS, _DOTS = 2.0, 24
-# times at which the linear stage is drawn
+# the linear stage is drawn at so many times
 _SMOOTH = 200
 
 
@@ -973,7 +973,7 @@ def _draw_mode(ax: Axes, mode: xr.Dataset) -> None:
 
 
 def _instants(ds: xr.Dataset) -> list[int]:
-    """The times when the first and last closure break and kirkwood ends; its end for no break."""
+    """Indices of the times at which the first and the last closure break and kirkwood ends."""
     t, breaks, reached = (ds[name].values for name in ("t", "breaks", "reached"))
     places = np.where(np.isfinite(breaks), breaks, reached)
     end = float(ds["reached"].sel(closure="kirkwood"))

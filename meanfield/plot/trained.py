@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _ALL_TOKENS = SUBSETS[0]
 _NULL: frames.Keywords = {"color": frames.GREY, "linestyle": ":"}
-# histograms are drawn of so many states
+# histograms show at most so many states
 _MOST_STATES = 6
-# β beyond this share of heads have the colours at the ends of the scale
+# heads with β among this share of extremes have the colours at the ends of the scale
 _ENDS = 0.05
 
 
@@ -75,7 +75,7 @@ def layers(ds: xr.Dataset, name: str | None = None) -> Figure:
     return frames.finish(figure, f"{title}; {dashed}dotted nulls")
 
 
-# draws a panel of a dataset
+# a function that draws a panel of a dataset
 Draw = Callable[[Axes, "xr.Dataset"], None]
 
 
@@ -96,12 +96,12 @@ def panels_of(ds: xr.Dataset) -> dict[str, Draw]:
 def _label(ax: Axes, x: str, y: str, title: str) -> None:
     frames.label_axes(ax, x, y)
     frames.head(ax, title)
-    # layers are counted
+    # layers are counted, so ticks are integers
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def _curve(ax: Axes, at: xr.DataArray, values: xr.DataArray, **look: Any) -> None:
-    """A line over layers; a dot where there is only one."""
+    """Draw a line over layers; a dot if there is only one."""
     ax.plot(at, values, marker="" if len(at) > 1 else ".", **{"linewidth": 1.2} | look)
 
 
@@ -119,7 +119,7 @@ def _null(ax: Axes, ds: xr.Dataset, name: str, label: str) -> None:
 
 
 def _heads(ax: Axes, ds: xr.Dataset) -> None:
-    """Effective β by layer and head, with a cross on heads that no β describes."""
+    """Draw effective β by layer and head, with a cross on heads that no β describes."""
     part = ds.sel(subset=_ALL_TOKENS)
     beta, is_described = part["effective_beta"].values, part["r2"].values >= LEAST_R2
     count = f"{int(is_described.sum())} of {counted(is_described.size, 'head')}"
@@ -138,14 +138,14 @@ def _heads(ax: Axes, ds: xr.Dataset) -> None:
 
 
 def _fit(ax: Axes, ds: xr.Dataset) -> None:
-    """R² of each head by layer, and the means of the model and of its null."""
+    """Draw R² of each head by layer, and the means of the model and of its null."""
     _label(ax, "layer", "R²", "R² of log A on β⟨x, y⟩ + c, a dot for each head")
     part, layer = ds.sel(subset=_ALL_TOKENS), ds["layer"]
     r2 = part["r2"].values
     ax.plot(np.repeat(layer, r2.shape[1]), r2.ravel(), ".", color=frames.SKY, markersize=3)
     _lines(ax, ds.assign(r2=ds["r2"].mean("head")), "r2", frames.BLUE, "mean", "layer")
     null = part["r2_null"].sel(head_null="another layer").mean("head")
-    # a single layer has no other
+    # a single layer has no other layer to compare with
     if np.isfinite(null).any():
         _curve(ax, layer, null, label="heads of another layer", **_NULL)
     ax.axhline(LEAST_R2, color=frames.ORANGE, linewidth=0.8)
@@ -155,7 +155,10 @@ def _fit(ax: Axes, ds: xr.Dataset) -> None:
 
 
 def _energy(ax: Axes, ds: xr.Dataset) -> None:
-    """E_β over layers at each β, between the bounds of so many tokens, and its null."""
+    """Draw E_β over layers at each β between its bounds for this number of tokens.
+
+    Draw its null.
+    """
     _label(ax, "layer", "", "energy $E_β$ / $E_β$(δ), with the least that it can be")
     for beta, colour in zip(ds["beta"].values, frames.CYCLE, strict=False):
         part = ds.sel(beta=beta)
@@ -166,7 +169,7 @@ def _energy(ax: Axes, ds: xr.Dataset) -> None:
         least = float(part["energy_share_lower"].sel(subset=_ALL_TOKENS))
         ax.axhline(least, color=colour, linewidth=0.5, alpha=0.6)
     ax.set_yscale("log")
-    # up to 1, and below the curves there is room for the legend
+    # the axis ends at 1, and extends below the curves, where the legend has room
     ax.set_ylim(ax.get_ylim()[0] ** 1.4, 1.0)
     ax.legend(**frames.LEGEND, ncols=2, loc="lower left")
 
@@ -186,13 +189,13 @@ def _parts(ax: Axes, ds: xr.Dataset) -> None:
         label = "" if i else "to first order"
         ax.plot(at, first, "_", color="black", markersize=4, markeredgewidth=0.8, label=label)
     ax.axhline(0.0, color="black", linewidth=0.6)
-    # above the bars there is room for the legend
+    # the axis extends above the bars, where the legend has room
     ax.margins(y=0.5)
     ax.legend(**frames.LEGEND, loc="upper left")
 
 
 def _clusters(ax: Axes, ds: xr.Dataset) -> None:
-    """The share of near pairs with its null, and the modes of log G_β, on an axis of their own."""
+    """Draw the share of near pairs and its null; the modes of log G_β have an axis of their own."""
     part = at_known_beta(ds)
     beta = float(part["beta"])
     _label(ax, "layer", "share", f"pairs within 1/√β, and modes, β = {beta:.3g}")
@@ -201,7 +204,7 @@ def _clusters(ax: Axes, ds: xr.Dataset) -> None:
     modes = ax.twinx()
     _lines(modes, part, "n_modes", frames.ORANGE, "modes (right)")
     for axes in (ax, modes):
-        # above the curves there is room for the legend
+        # the axis extends above the curves, where the legend has room
         axes.set_ylim(0.0, 1.5 * axes.get_ylim()[1])
     modes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     modes.tick_params(labelsize=frames.SMALL, colors=frames.ORANGE)
@@ -211,7 +214,7 @@ def _clusters(ax: Axes, ds: xr.Dataset) -> None:
 
 
 def _products(ax: Axes, ds: xr.Dataset) -> None:
-    """Histograms of inner products of some states, from dark to light (Figure 1)."""
+    """Draw histograms of inner products of some states, from dark to light (Figure 1)."""
     _label(ax, "⟨xᵢ, xⱼ⟩", "density", "inner products of pairs of tokens, by layer")
     states = frames.thinned(ds.sizes["state"], _MOST_STATES)
     cosines = ds["cosine"].values
@@ -227,7 +230,7 @@ def _products(ax: Axes, ds: xr.Dataset) -> None:
 
 
 def _means(ax: Axes, ds: xr.Dataset) -> None:
-    """Mean and 0.9 quantile of inner products, and those of the null."""
+    """Draw mean and 0.9 quantile of inner products, and those of the null."""
     _label(ax, "layer", "", "inner products: mean and 0.9 quantile over pairs")
     _lines(ax, ds, "mean_cosine", frames.BLUE, "mean")
     _lines(ax, ds, "upper_cosine", frames.ORANGE, "0.9 quantile")
@@ -245,7 +248,7 @@ def _rank(ax: Axes, ds: xr.Dataset) -> None:
 
 
 def _moves(ax: Axes, ds: xr.Dataset) -> None:
-    """How far each layer moves the tokens, by its own coupling and the optimal one."""
+    """Draw how far each layer moves the tokens, by its own coupling and by the optimal one."""
     part = ds.sel(subset=_ALL_TOKENS)
     of_model, optimal = part["own_distance"].values, part["optimal_distance"].values
     title = f"$W_2$ between layers, own − optimal ≤ {float((of_model - optimal).max()):.2g}"

@@ -187,7 +187,7 @@ class CircleTransforms:
         self._divergence = -1j * k / count
         fields = pyfftw.empty_aligned((len(rows), *many, count), dtype=np.float64)
         spectra = pyfftw.zeros_aligned((len(rows), *many, count // 2 + 1), dtype=np.complex128)
-        # without FFTW_DESTROY_INPUT the zeros above kmax stay
+        # without FFTW_DESTROY_INPUT the zeros above kmax stay zero
         self._backward = pyfftw.FFTW(
             spectra, fields, axes=(-1,), direction="FFTW_BACKWARD", flags=_PLAN
         )
@@ -229,7 +229,7 @@ class CircleTransforms:
 
 EPSILON = 3e-13  # about the least that the transforms take
 _TWO_THREADS_FROM = 20_000
-# up to this many exponentials are summed one by one, to the last digit
+# up to so many exponentials are summed one by one, to the last digit
 _DIRECT = 1 << 20
 MOST_MODES = (1 << 20) - 1
 
@@ -302,7 +302,7 @@ class CircleAt(Harmonics):
 
 
 def _places(angles: Array) -> dict[str, object]:
-    """Angles of a non-uniform transform; it is most accurate at angles in [-π, π]."""
+    """Return angles for a non-uniform transform, moved to [-π, π], where it is most accurate."""
     near_zero = np.remainder(angles + np.pi, 2.0 * np.pi) - np.pi
     return {"coord": near_zero[:, None], "epsilon": EPSILON, "nthreads": threads(angles)}
 

@@ -23,7 +23,7 @@ _SAFETY = 10.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
 # the weights with which values at the nodes of a leaf make their mean over the leaf
 LEAF_SHARES = 0.25 * np.outer(_WEIGHTS, _WEIGHTS).ravel()
-# values at the nodes to Legendre coefficients, degree by row
+# a matrix from values at the nodes to Legendre coefficients, a row for each degree
 _TO_LEGENDRE = np.polynomial.legendre.legvander(_NODES, ORDER - 1).T * _WEIGHTS
 _TO_LEGENDRE *= np.arange(ORDER)[:, None] + 0.5
 # a drift on a leaf may miss this share of the tolerance of its density
@@ -35,7 +35,7 @@ _CELL_EDGES = np.append(-1.0, np.cumsum(_WEIGHTS) - 1.0)
 _CELL_MIDDLES = 0.5 * (_CELL_EDGES[:-1] + _CELL_EDGES[1:])
 _CELL_POINTS = (_CELL_MIDDLES[:, None] + 0.5 * _WEIGHTS[:, None] * _CELL_NODES).ravel()
 _TO_CELLS = np.polynomial.legendre.legvander(_CELL_POINTS, ORDER - 1) @ _TO_LEGENDRE
-# rows: the directions a, b and the outward normal of each face
+# for each face its directions a, b and its outward normal
 _FACES = np.array(
     [
         [[0, 1, 0], [0, 0, 1], [1, 0, 0]],
@@ -202,7 +202,7 @@ def parts(points: Array, masses: Array, count: int) -> tuple[Array, Array]:
     middles = (2.0 * np.arange(count) + 1.0) / count - 1.0
     places = (middles[:, None] + _NODES / count).ravel()
     to_parts = np.polynomial.legendre.legvander(places, ORDER - 1) @ _TO_LEGENDRE
-    # masses are a density in the leaf times the weights of Gauss
+    # a mass is the density in the leaf times a weight of Gauss
     weights = np.tile(_WEIGHTS / count, count)
     to_masses = weights[:, None] * to_parts / _WEIGHTS
     leaves, width = len(points), points.shape[-1]
@@ -264,7 +264,7 @@ def spreads(points: Array, p: float) -> Array:
 
 
 def _legendre(values: Array) -> Array:
-    """Legendre coefficients (..., 10, 10) of values (..., 100) on leaves."""
+    """Return Legendre coefficients (..., 10, 10) of values (..., 100) on leaves."""
     grid = values.reshape(*values.shape[:-1], ORDER, ORDER)
     return np.asarray(_TO_LEGENDRE @ grid @ _TO_LEGENDRE.T)
 
@@ -427,9 +427,9 @@ def lay(
 
 
 def _leaf_errors(leaves: Leaves, weights: Array, values: Array) -> Array:
-    """Estimated quadrature error of each channel on each leaf, shape (channels, n)."""
+    """Return the estimated quadrature error of each channel on each leaf, shape (channels, n)."""
     cells = leaves.width**2
-    # weights over Gauss weights: the area element, up to a factor that is the cell's
+    # weights over Gauss weights are the area element up to a factor for each leaf
     element = weights.reshape(-1, PER_LEAF) / LEAF_SHARES / cells
     integrand = values.reshape(len(values), -1, PER_LEAF) * element
     return np.asarray(quadrature_error(integrand) * cells)

@@ -75,7 +75,7 @@ def polynomials(dim: int, t: Array) -> Iterator[Array]:
     yield previous
     for k in count(1):
         yield current
-        # d = 2: the general recurrence divides by k, which is fine for k >= 1
+        # for d = 2 the general recurrence divides by k, which is at least 1
         following = ((2 * k + dim - 2) * t * current - k * previous) / (k + dim - 2)
         previous, current = current, following
 
@@ -143,7 +143,7 @@ def gegenbauer_derivative(dim: int, kmax: int, t: Array) -> Array:
 
 
 def _jacobi_off_diagonal(dim: int, n: int) -> Array:
-    """a_k of t p_k = a_{k+1} p_{k+1} + a_k p_{k-1} for p_k = sqrt(N_k) P_k, k = 1 … n-1."""
+    """Return a_k of t p_k = a_{k+1} p_{k+1} + a_k p_{k-1} for p_k = sqrt(N_k) P_k, k = 1 … n-1."""
     k = np.arange(1.0, n)
     squared = np.empty(n - 1)
     squared[1:] = k[1:] * (k[1:] + dim - 3) / ((2 * k[1:] + dim - 2) * (2 * k[1:] + dim - 4))
@@ -200,7 +200,7 @@ def gauss_gegenbauer(dim: int, n: int) -> tuple[Array, Array]:
 
 
 def _newton(nodes: Array, off_diagonal: Array) -> tuple[Array, Array]:
-    """p_n/p_n' and Σ_{k<n} p_k² at the nodes, by the three-term recurrence."""
+    """Return p_n/p_n' and Σ_{k<n} p_k² at the nodes by the three-term recurrence."""
     n = len(nodes)
     previous, current, squares = np.zeros(n), np.ones(n), np.ones(n)
     derivative_previous, derivative, below = np.zeros(n), np.zeros(n), 0.0

@@ -59,7 +59,7 @@ def circle_angles(points: Array) -> Array:
     """
     angles = np.arctan2(points[:, 1], points[:, 0])
     angles[angles < 0.0] += 2.0 * np.pi
-    # a negative angle may round to a whole turn
+    # a negative angle near 0 may round to a whole turn
     angles[angles >= 2.0 * np.pi] = 0.0
     return np.asarray(angles)
 
@@ -102,7 +102,7 @@ def log_latitude_density(angles: Array, dim: int) -> Array:
         return np.full(len(angles), -np.log(2.0 * np.pi))
     log_total = gammaln(0.5 * (dim - 1)) - gammaln(0.5 * dim) + 0.5 * np.log(np.pi)
     with np.errstate(divide="ignore"):
-        # at a pole there is no mass
+        # a pole has no mass
         log_sine = np.log(np.sin(np.clip(angles, 0.0, np.pi)))
     return np.asarray((dim - 2) * log_sine - log_total)
 
@@ -229,7 +229,7 @@ def logarithm(points: Array, targets: Array) -> Array:
 _PARALLEL = 1e-14
 # a matrix may miss its symmetry by this share of itself
 _ALIKE = 1e-12
-# a function may differ by this share of its maximum between two meridians
+# a function may differ between two meridians by this share of its maximum
 _EVEN = 1e-9
 
 
@@ -330,5 +330,5 @@ def lie_along(rows: Array, axis: Array) -> bool:
 
 
 def _turn(axis: Array) -> Array:
-    """The generator of turns about an axis in d = 3."""
+    """Return the generator of rotations about an axis in d = 3."""
     return np.cross(axis, np.eye(3)).T

@@ -165,7 +165,7 @@ class Grid(Record, Listed, Basis):
         """The transforms of one right-hand side, with their buffers."""
 
     def _keep(self, **tables: object) -> None:
-        """Take up arguments as they were checked, and tables."""
+        """Store checked arguments and tables as attributes."""
         vars(self).update(tables)
 
     def resize(self, size: int) -> Self:
@@ -185,6 +185,6 @@ class Grid(Record, Listed, Basis):
         """
         shape = *coefficients.shape[:-1], len(space.degrees)
         embedded = np.zeros(shape, dtype=self.coefficient_type)
-        # both layouts have the same order once degrees are cut at the smaller
+        # both layouts have the same order once degrees are cut at the smaller size
         embedded[..., space.degrees <= self.kmax] = coefficients[..., self.degrees <= space.kmax]
         return embedded

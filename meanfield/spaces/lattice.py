@@ -15,7 +15,7 @@ from meanfield.spaces.sphere import SQRT_4PI, Sphere, layout, rings
 from meanfield.spaces.sphere_fields import hessian_coefficients, hessian_components
 from meanfield.typing import Array, Coefficients, Indices
 
-# Gauss nodes between two latitudes
+# so many Gauss nodes lie between two latitudes
 _NODES = 8
 
 
@@ -203,7 +203,7 @@ def cell_bulges(lattice: Lattice, coefficients: Coefficients, lmax: int) -> tupl
     ahead, share, values = _between_rows(lattice, smooth, lmax, _NODES, 0.5 * lattice.step)
     parabola = 0.5 * lattice.step**2 * ahead * (1.0 - ahead)
     along = np.einsum("ik,ikj->ij", share * parabola, values)
-    # ∫ e^{imt} (Δ²/4 - t²)/2 dt over |t| < Δ/2, over Δ
+    # ∫ e^{imt} (Δ²/4 - t²)/2 dt over |t| < Δ/2, divided by Δ
     safe = np.maximum(half, 1e-8)
     wave = coefficients * (0.25 * lattice.step**2 * spherical_jn(1, safe) / safe)
     _, share, values = _between_rows(lattice, wave, lmax, _NODES, 0.5 * lattice.step)
@@ -226,7 +226,7 @@ def _between_rows(
 
 
 def _remainder(lattice: Lattice, lmax: int, count: int) -> float:
-    """Gauss's remainder of ∫ f sin θ dθ/2 over a row, for |f| <= 1, with Bernstein's inequality."""
+    """Gauss's remainder of ∫ f sin θ dθ/2 over a row for |f| <= 1, by Bernstein's inequality."""
     turn, order = (lmax + 1.0) * lattice.step, 2 * count
     log = 4.0 * gammaln(count + 1.0) - 3.0 * gammaln(order + 1.0) - np.log(order + 1.0)
     return float(0.5 * lattice.step * (np.exp(log + order * np.log(turn)) + 64.0 * EPS))

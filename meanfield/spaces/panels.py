@@ -20,7 +20,7 @@ def to_legendre(nodes: Array) -> Array:
 NODES = 16
 GAUSS, GAUSS_WEIGHTS = legendre.leggauss(NODES)
 _TO_LEGENDRE = to_legendre(GAUSS)
-# values at the nodes of the two halves from values at the nodes of the whole
+# a matrix from values at the nodes of a panel to values at the nodes of its two halves
 _TO_HALVES = np.concatenate(
     [legendre.legvander(0.5 * (GAUSS + side), NODES - 1) @ _TO_LEGENDRE for side in (-1.0, 1.0)]
 )

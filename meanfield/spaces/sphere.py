@@ -99,9 +99,9 @@ class DuccPlan:
 
 # SHTns ends the process if there are too few rings for its vector instructions
 _LEAST_RINGS = 32
-# SHTns was seen to be faster up to this degree
+# measurements showed SHTns to be faster up to this degree
 _LARGEST = 127
-# threads of OpenMP wait in a loop, slow beside other processes, and do not survive a fork
+# threads of OpenMP wait in a loop, are slow beside other processes, and do not survive a fork
 _THREADS = 1
 # arrays of SHTns begin at a multiple of this many bytes
 _ALIGNMENT = 16
@@ -112,7 +112,7 @@ _ALONE = threading.Lock()
 
 @cache
 def _imported() -> Any:
-    """The module, None where it can't be imported."""
+    """Return the module of SHTns, None if it can't be imported."""
     try:
         # SHTns prints a line when it is imported
         with _ALONE, contextlib.redirect_stdout(io.StringIO()):
@@ -128,9 +128,9 @@ def _made(lmax: int, n_lat: int, n_lon: int) -> Any:
     from threadpoolctl import threadpool_limits
 
     library = _imported()
-    # sht_quick_init: no timing; 0.0: no m is left out near the poles
+    # sht_quick_init takes no timings; 0.0 leaves out no order near the poles
     flags = library.sht_quick_init | library.SHT_PHI_CONTIGUOUS
-    # more threads of OpenMP would keep a process that is forked later from ever making tables
+    # with more threads of OpenMP a process that is forked later could never make tables
     with _ALONE, threadpool_limits(1, "openmp"):
         made = library.sht(lmax, lmax, 1, library.sht_fourpi, _THREADS)
         made.set_grid(n_lat, n_lon, flags, 0.0, 1)
@@ -162,7 +162,7 @@ class ShtnsPlan:
 
     @cached_property
     def _transforms(self) -> Any:
-        """SHTns' own object."""
+        """Return the object of SHTns."""
         return _made(*self._arguments)
 
     def values(self, coefficients: Coefficients, out: Array) -> None:
@@ -199,7 +199,7 @@ class ShtnsPlan:
 
 
 def _aligned(array: Coefficients, dtype: type[np.generic]) -> Coefficients:
-    """The array, or a copy that lies as SHTns needs it."""
+    """Return the array, or a copy that is aligned as SHTns needs it."""
     lies = array.ctypes.data % _ALIGNMENT == 0 and array.flags.c_contiguous
     return array if lies and array.dtype == dtype else np.array(array, dtype=dtype, order="C")
 
@@ -372,7 +372,7 @@ class Sphere(Grid):
     size_limit = 511
 
     if TYPE_CHECKING:
-        # tables, no fields
+        # annotated as class variables, tables are no fields of the dataclass
         n_lon: ClassVar[int]
         colatitudes: ClassVar[Array]
         orders: ClassVar[Integers]
@@ -443,7 +443,7 @@ class Sphere(Grid):
     def _on_rings(
         self, coefficients: Coefficients, colatitudes: Array, first: float | Array, n_lon: int
     ) -> Array:
-        """Values, ring by ring, at n_lon longitudes of each ring from its `first` on."""
+        """Return values ring by ring, at n_lon longitudes of each ring from its `first` on."""
         grid = rings(colatitudes, n_lon, first) | {"nthreads": self.grid["nthreads"]}
         values = ducc0.sht.synthesis(alm=coefficients[None], lmax=self.size, spin=0, **grid)
         return np.asarray(values[0] * SQRT_4PI)

@@ -28,7 +28,7 @@ def hessian_coefficients(
 
 def hessian_components(laplacian: Array, spin: Array) -> Array:
     """Components θθ, φφ and θφ, shape (3, N), of Δf (N,) and ð²f (2, N)."""
-    # with spherical harmonics of ducc's sign the two parts are minus H_θθ - H_φφ and minus 2 H_θφ
+    # in ducc0's sign of spin harmonics the two parts are -(H_θθ - H_φφ) and -2 H_θφ
     return 0.5 * np.stack([laplacian - spin[0], laplacian + spin[0], -spin[1]])
 
 

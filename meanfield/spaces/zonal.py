@@ -84,7 +84,7 @@ class Zonal(Grid):
     size_limit = 1023
 
     if TYPE_CHECKING:
-        # tables, no fields
+        # annotated as class variables, tables are no fields of the dataclass
         nodes: ClassVar[Array]
         sines: ClassVar[Array]
         basis: ClassVar[Array]

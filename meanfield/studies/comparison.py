@@ -150,7 +150,7 @@ def compare(
 
 
 def _common_times(a: Solution, b: Solution) -> Array:
-    """The times of `a` that `b` has saved, too, to last bits."""
+    """Return the times of `a` that `b` has saved, too, up to last bits."""
     apart = np.abs(a.t[:, None] - b.t).min(axis=1)
     times: Array = a.t[apart <= _checks.time_tolerance(b.t) * max(a.t[-1], b.t[-1])]
     if not times.size or times[-1] == a.t[0] < a.t[-1]:
@@ -163,7 +163,7 @@ def _common_times(a: Solution, b: Solution) -> Array:
 
 
 def _asked_times(a: Solution, b: Solution, save_at: int | ArrayLike) -> Array:
-    """Times from the later start to the earlier end."""
+    """Return times from the later start to the earlier end."""
     start, end = max(a.t[0], b.t[0]), min(a.t[-1], b.t[-1])
     if not start < end:
         raise ValueError(
@@ -174,7 +174,7 @@ def _asked_times(a: Solution, b: Solution, save_at: int | ArrayLike) -> Array:
 
 
 def _energy_of(dynamics: Any, dim: int) -> tuple[object, ...]:
-    """The record that tells the functional of a dynamics from others; noise does not change it."""
+    """Return a record by which functionals of dynamics are compared; noise does not change it."""
     energy = dynamics.energy_functional
     if energy is None:
         return ()
@@ -192,12 +192,12 @@ def _energy_of(dynamics: Any, dim: int) -> tuple[object, ...]:
 
 
 def _owner(sol: Solution) -> AnyDynamics:
-    """The dynamics that has the energy of a run."""
+    """Return the dynamics that has the energy of a run."""
     return sol.dynamics if sol.energy is None else sol.energy
 
 
 def _number(name: str, sol: Solution, measure: AnyMeasure, t: float) -> float:
-    """A number that a run has recorded, computed between its saves; nan if it has none."""
+    """Return a number that a run has recorded, computed between its saves; nan if it has none."""
     if name not in sol.dataset:
         return float("nan")
     save = int(np.abs(sol.t - t).argmin())
@@ -212,7 +212,7 @@ def _number(name: str, sol: Solution, measure: AnyMeasure, t: float) -> float:
 def _distance(
     name: str, mu: AnyMeasure, nu: AnyMeasure, beta: float, gap: float | None
 ) -> dict[str, float]:
-    """The variables of a distance.
+    """Return the variables of a distance between two measures.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def _distance(
 
 
 def _reason(gaps: list[tuple[float, str]], count: int) -> str:
-    """At how many times a distance is missing, from when to when, and why at the first."""
+    """Say at how many times a distance is missing, from when to when, and why at the first."""
     (first, why), (last, _) = gaps[0], gaps[-1]
     if len(gaps) == count:
         return why
@@ -251,7 +251,7 @@ def _reason(gaps: list[tuple[float, str]], count: int) -> str:
 
 
 def _lacking(values: Array, *runs: Solution) -> str:
-    """Which runs have no numbers in their row of values, and why; empty where all have some."""
+    """Say which runs have no numbers in their row of values, and why; "" if all have some."""
     lacking: dict[str, list[str]] = {}
     for run, label, row in zip(runs, ("first", "second"), values, strict=True):
         if not np.isfinite(row).any():
@@ -262,7 +262,7 @@ def _lacking(values: Array, *runs: Solution) -> str:
 
 
 def _dataset(times: Array, rows: Sequence[dict[str, object]], beta: float) -> xr.Dataset:
-    """The numbers of all times as variables."""
+    """Return the numbers of all times as variables."""
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
     over = "t", "run", "axis"
@@ -279,7 +279,7 @@ def _dataset(times: Array, rows: Sequence[dict[str, object]], beta: float) -> xr
 
 
 def _verdict(ds: xr.Dataset) -> str:
-    """One line: the largest of each distance, and that of the largest number by its name."""
+    """Say in one line the largest of each distance, and the largest of them by its name."""
     attributes = {
         "mmd": "mmd",
         "w1_upper": "W_1",

@@ -72,7 +72,7 @@ class PairEquation:
             flux += self._of_third * space.synthesis(self._h_modes * c)
         elif self._closure == "kirkwood":
             with_third = space.synthesis(space.analysis(pulled) * c)
-            # f * f > 0 where f >= 0 is; elsewhere a nan ends the run
+            # f * f is positive where f >= 0 is; elsewhere a nan ends the run
             with np.errstate(divide="ignore", invalid="ignore"):
                 flux += self._of_third * f * with_third / space.synthesis(c * c)
         # the flux is an odd series, whose coefficients are imaginary
@@ -124,9 +124,9 @@ def pairs_of(gram: Array, kmax: int) -> Array:
     return means
 
 
-# a thousand coefficients have this error each, and their errors may add up in f
+# each of a thousand coefficients has this error, and their errors may add up in f
 RTOL, ATOL = 1e-12, 1e-14
-# the coefficient of degree 0 is 1; rounding in 8192 values of f stays below this
+# the coefficient of degree 0 is 1, and rounding in 8192 values of f stays below this
 TAIL_TOL = 1e-11
 FIRST_SIZE, LAST_SIZE = 128, 1 << 13
 # a law has |E cos kx| <= 1, up to rounding
@@ -136,7 +136,7 @@ _FIRST_STEP = 1e-3
 
 
 class _Limit:
-    """The end of a leg, where a size of the coefficients comes to a limit."""
+    """An event that ends a leg when a size of the coefficients reaches its limit."""
 
     terminal, direction = True, -1.0
 
@@ -193,7 +193,8 @@ def solved(closure: str, beta: float, n: int, times: Array, kmax: int, places: A
             settings = {"rtol": RTOL, "atol": ATOL, "first_step": step, "events": limits}
             with np.errstate(over="ignore", invalid="ignore"):
                 leg = solve_ivp(equation, (t, time), c, "DOP853", **settings)
-            # the last step of a leg was cut, and those before it may grow
+            # the last step of a leg was cut short, so the next leg begins with twice its longest
+            # step
             t, c, step = leg.t[-1], leg.y[:, -1], 2.0 * np.diff(leg.t).max(initial=step)
             is_rough, is_impossible = map(len, leg.t_events)
             if leg.status < 0:
@@ -217,8 +218,8 @@ def _tail(c: Array) -> float:
     return float(np.abs(c[-(len(c) // 10) :]).max())
 
 
-# a closure has broken where it is off by more than chance alone is in one study of ten thousand,
-# all its times and modes taken together, and by more than that
+# a closure has broken if it is off by more than chance makes one study in ten thousand, over all
+# times and modes, and by more than the second number
 CHANCE, AMOUNT = 1e-4, 0.02
 _ABOUT = {
     "correlation": ("correlation", "mean of cos k(θ_i - θ_j)"),
@@ -248,7 +249,7 @@ def break_errors(repeats: int, numbers: int) -> float:
 def _breaks(
     closed: list[Closed], linear: Array, times: Array, means: Array, errors: Array
 ) -> dict[str, tuple[str | tuple[str, ...], Array]]:
-    """First times at which modes are off; not t = 0, where all of them are exact."""
+    """Return the first times at which modes are off; all of them are exact at t = 0."""
     allowed = np.maximum(errors, AMOUNT)
 
     def first(values: Array, is_impossible: bool) -> Array:

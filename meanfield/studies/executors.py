@@ -44,7 +44,8 @@ P = ParamSpec("P")
 
 _log = logging.getLogger(__name__)
 PROCESSES = "processes"
-# a lost worker raises these, by name, since no cluster's library is imported here
+# a lost worker raises one of these; they are compared by name, since no cluster's library is
+# imported here
 _LOST = {"KilledWorker", "CommClosedError"}
 # these variables say how many threads a user wants for products of matrices
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
@@ -121,7 +122,7 @@ def mapped_by(
             sys.exit(_NO_GUARD)
         try:
             ForkingPickler.dumps((run, tasks[:1]))
-        # an object that can not travel may raise anything
+        # an object that can't be pickled may raise anything
         except Exception as error:
             raise ValueError(
                 f"executor {PROCESSES!r} must be sent functions of a module and values that can be "
@@ -137,12 +138,12 @@ def mapped_by(
 
 
 def _home() -> tuple[str, int]:
-    """The process that this is, among those of all machines."""
+    """Return the machine and the number of this process."""
     return platform.node(), os.getpid()
 
 
 def _do(home: tuple[str, int], run: Callable[[Task], Result], number: int, task: Task) -> Result:
-    """One task; away from home it keeps to one thread, unless the user says how many."""
+    """Do one task; in another process it keeps to one thread, unless the user says how many."""
     if home != _home() and not any(name in os.environ for name in THREADS):
         from threadpoolctl import threadpool_limits
 
@@ -152,7 +153,7 @@ def _do(home: tuple[str, int], run: Callable[[Task], Result], number: int, task:
     try:
         return run(task)
     except Interrupted:
-        # the state of one task need not travel from its worker
+        # the solution of an interrupted task is not sent from its worker
         raise KeyboardInterrupt from None
     except Exception as error:
         error.add_note(f"in task {number} of the study: {task!r:.200}")
@@ -161,20 +162,20 @@ def _do(home: tuple[str, int], run: Callable[[Task], Result], number: int, task:
 
 def _begin_work() -> None:
     """Make this process a worker of the one that has started it."""
-    # a terminal sends Ctrl-C to all processes, and who waits for the workers ends them
+    # a terminal sends Ctrl-C to all processes, and the parent ends its workers itself
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of who has started this process, and end it, too, whatever it is at."""
+    """Wait for the end of the parent process, and then end this one at once."""
     if (parent := multiprocessing.parent_process()) is not None:
         parent.join()
     os._exit(_ORPHANED)
 
 
 class _Processes(Executor):
-    """Threads that have a process each, so that one that is killed takes no other task down.
+    """Threads with a process each, so that a killed process takes no other task down.
 
     Parameters
     ----------
@@ -222,14 +223,16 @@ class _Processes(Executor):
         for pool in list(self._pools.values()):
             for process in _processes_of(pool) if kind else ():
                 process.terminate()
-        # a thread whose pool breaks shuts that down itself, and two at once would close it twice
+        # a thread whose pool breaks shuts it down itself, and must have ended before pools are shut
+        # down here
         self._threads.shutdown()
         for pool in self._pools.values():
             pool.shutdown()
 
 
 def _processes_of(pool: ProcessPoolExecutor) -> list[BaseProcess]:
-    # methods for what is done with them come with Python 3.14; after a shutdown there are none
+    # Python 3.14 has methods to end the processes of a pool; after a shutdown a pool has no
+    # processes
     return list((pool._processes or {}).values())
 
 
@@ -239,7 +242,7 @@ def _submitted(
     tasks: list[Task],
     lost: Callable[[Task, str], Result] | None,
 ) -> Generator[Result, None, None]:
-    """Results in the order of the tasks; where they are not waited for, none is begun any more.
+    """Yield results in the order of the tasks; after the consumer stops, no task begins.
 
     Raises
     ------
@@ -289,7 +292,7 @@ def _submitted(
             for number in range(len(tasks)):
                 futures.append(submit(number))
             for number in range(len(tasks)):
-                # a future keeps its result
+                # a future is dropped once it is read, since it keeps its result
                 yield result(number, futures.popleft())
         finally:
             for future in futures:
@@ -354,19 +357,20 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Executor]:
     except ImportError as error:
         raise ValueError(f"executor 'dask' {_INSTALLED.format('cluster')}, got: {error}") from error
     with ExitStack() as stack:
-        # a loss is said in one line
+        # a lost worker is reported in one line
         stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))
         cluster: object = scheduler
         if scheduler is None:
             cluster = stack.enter_context(_local_cluster(distributed, workers))
         client, refused = None, ""
         try:
-            # the default of a session is its user's, and one that fails would stay it
+            # a user's session keeps its own default client
             client = distributed.Client(cluster, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError) as error:
             refused = str(error)
         if client is None:
-            # one that dask refused is closed when it is collected: while another starts, never
+            # dask closes a refused client when it is collected, which must not happen while another
+            # starts
             gc.collect()
             raise ValueError(
                 f"scheduler must be the address of a dask scheduler that answers, such as "
@@ -376,10 +380,10 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Executor]:
 
 
 def _local_cluster(distributed: ModuleType, workers: int | None) -> AbstractContextManager[object]:
-    """A cluster on this machine, each of whose workers runs one task at a time."""
+    """Return a cluster on this machine whose workers run one task at a time."""
     key = "distributed.nanny.pre-spawn-environ"
     config = importlib.import_module("dask.config")
-    # how many threads a worker takes is what the user says, or what `_do` does
+    # the user, or else `_do`, says how many threads a worker uses
     environment = {name: it for name, it in config.get(key).items() if name not in THREADS}
     with config.set({key: environment}):
         cluster: AbstractContextManager[object] = distributed.LocalCluster(
@@ -397,11 +401,11 @@ def _mpi() -> Executor:
         from mpi4py import MPI
         from mpi4py.futures import MPIPoolExecutor
     except (ImportError, RuntimeError) as error:
-        # without an MPI library it is a RuntimeError
+        # mpi4py without an MPI library raises a RuntimeError
         raise ValueError(f"executor 'mpi' {_INSTALLED.format('mpi')}, got: {error}") from error
     size = MPI.COMM_WORLD.Get_size()
     if size < 2:
-        # without others it would ask the system to start some, and may wait for ever
+        # a single process would ask the system to start others, and may wait for ever
         raise ValueError(
             f"executor 'mpi' must have at least two processes, got {size}: start it as "
             f"mpiexec -n N python -m mpi4py.futures -m meanfield …"

@@ -32,7 +32,7 @@ from meanfield.typing import Array, ArrayLike, Indices, Rng
 
 # eigenvalues that differ by rounding only are one
 _EQUAL = 1e-12
-# beyond it e^{β|D|} squared leaves double precision
+# for a larger β|D|, e^{β|D|} squared leaves double precision
 _LARGEST_EXPONENT = 350.0
 _LEAST_EXPONENT = 1e-12
 # a series is complete if its last coefficients are below the first of these; a density may be
@@ -140,7 +140,7 @@ def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array
             f"below, functions of one degree can't be told apart"
         )
     most = basis.most_degrees
-    # coefficients of degree k fall like ratio^{k/2}, once past the kernel's bandwidth
+    # beyond the bandwidth of the kernel, coefficients of degree k fall like ratio^{k/2}
     ratio = (values[-1] - values[0]) / (values[-1] + values[0])
     degree = 2.0 * np.log(_COMPLETE) / np.log(ratio)
     kmax = min(2 * int(0.5 * (degree + bandwidth(beta * values[-1], len(values)))), most)
@@ -175,7 +175,8 @@ def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array
 
 
 def _basis(values: Array, vectors: Array, kmax: int) -> Basis:
-    # the axis is that of the eigenvalue that is alone, if all others are one; on the circle any
+    # if all eigenvalues but one are equal, the axis is its eigenvector; on the circle either
+    # eigenvector
     for alone, others in ((0, slice(1, None)), (-1, slice(None, -1))):
         if np.ptp(values[others]) <= _EQUAL * values[-1]:
             return ZonalBasis(np.asarray(vectors[:, alone]), kmax)
@@ -187,7 +188,7 @@ def _basis(values: Array, vectors: Array, kmax: int) -> Basis:
 
 
 def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) -> Extremiser:
-    """With a bound that holds for any coefficients.
+    """Return an extremiser with a bound that holds for any coefficients.
 
     Let ν be masses m_j >= 0 at nodes, of sum 1, and u its potential. E is convex, so E(mu) >=
     2 min u - E(ν) for all mu; how ν was found plays no part, nor does quadrature. Between the
@@ -216,7 +217,7 @@ def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) ->
             f"{matrix}: rounding of the density lets its potential vary by {residual:.1e}"
         )
     rounding = EPS * (_OF_A_TERM + 8 * len(masses) + 8.0 * (basis.dim + 2) * largest)
-    # between two points that are alike for the basis, exponents differ by that at most
+    # between two points that the basis does not distinguish, exponents differ by at most this
     rounding += 2.0 * beta * basis.asymmetry(matrix)
     tail = _TAIL / (1.0 - falling) / (2.0 * beta)
     half_width = (0.5 * (high - low) + rounding * high + tail) / np.cos(_COVER)
@@ -226,7 +227,7 @@ def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) ->
 
 
 def _rounding(dim: int, exponent: float) -> float:
-    """Relative error of e^{βλ} by rounding of an eigenvalue λ, or of Λ_0 where β|λ| is large."""
+    """The relative error of e^{βλ} from rounding of an eigenvalue λ, or of Λ_0 if β|λ| is large."""
     return EPS * (_OF_A_TERM + 8.0 * dim * exponent)
 
 
@@ -319,7 +320,7 @@ class SphereBasis:
     kmax: int
     dim: ClassVar[int] = 3
     most_degrees: ClassVar[int] = 90
-    # functions of one degree differ by (β|D|)² there: errors are 1e-16 over that
+    # for a smaller β|D| functions of one degree differ by (β|D|)², and errors are 1e-16 over that
     least_exponent: ClassVar[float] = 1e-3
 
     @cached_property
@@ -364,7 +365,7 @@ class SphereBasis:
         return self._octant(np.cos(angles), angles)
 
     def _mirrored(self, points: Array) -> Array:
-        """Their images in all octants, shape (8 n, 3)."""
+        """Return images of points in all octants, shape (8 n, 3)."""
         signs = np.array(list(product((1.0, -1.0), repeat=3)))
         images = (points @ self.axes.T) * signs[:, None]
         return np.asarray(images.reshape(-1, 3) @ self.axes)
@@ -376,7 +377,7 @@ class SphereBasis:
 
     def cover(self, radius: float) -> Array:
         """Points of an octant that leave no point of it farther away than a radius."""
-        # a cell's corner is nearer to its middle than half its diagonal at the equator
+        # a corner of a cell is nearer to its middle than half the diagonal of a cell at the equator
         angles = np.linspace(0.0, 0.5 * np.pi, int(np.ceil(np.sqrt(0.125) * np.pi / radius)) + 1)
         return self._octant(np.cos(angles), angles)
 
@@ -414,12 +415,12 @@ def constant_preimage(basis: Basis, matrix: Array, beta: float) -> Array:
     squares = np.einsum("ij,ij->i", points @ matrix, points @ matrix)
     operator = -(beta**2) * (values * (weights * squares)[:, None]).T @ values
     operator[np.diag_indices_from(operator)] += degrees * (degrees + dim - 2.0)
-    # a product with x_i x_j reaches the next even degree at most
+    # a product with x_i x_j reaches at most the next even degree
     operator[np.abs(degrees[:, None] - degrees) > 2.0] = 0.0
     starts = np.flatnonzero(np.diff(degrees, prepend=-1.0))
     vectors, logs = _chains(0.5 * (operator + operator.T), starts)
     logs_of_kernel = _log_values(basis, matrix, beta, starts, vectors, logs)
-    # no coefficient underflows before it has met its eigenvalue
+    # coefficients are multiplied by their eigenvalue in logarithms, so that none underflows
     log_share = logs[:, :1] - logs_of_kernel[:, None] + logs
     sizes = np.diff(np.append(starts, len(degrees)))
     with np.errstate(under="ignore"):
@@ -429,7 +430,7 @@ def constant_preimage(basis: Basis, matrix: Array, beta: float) -> Array:
 
 
 def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
-    """Eigenvectors in rows, by recurrence from both ends to their largest block.
+    """Return eigenvectors in rows, by recurrence from both ends to their largest block.
 
     Each block of one degree, which has its first function at a start, is normalised; the logarithms
     of the norms are apart, so that no coefficient underflows.
@@ -452,7 +453,7 @@ def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
         place, ways = np.argsort(order)[peaks], list(pairwise(order))
         steps: list[tuple[Indices, Array]] = []
         for at, (i, onward) in enumerate(ways):
-            # ψ_i = steps ψ_onward, for the eigenvectors whose peak is still ahead
+            # ψ_i = steps ψ_onward, for the eigenvectors whose largest block is still ahead
             ahead = np.asarray(np.flatnonzero(place > at), dtype=np.intp)
             diagonal, coupling = matrix[blocks[i], blocks[i]], -matrix[blocks[i], blocks[onward]]
             reduced = diagonal - energies[ahead, None, None] * np.eye(len(diagonal))
@@ -475,7 +476,7 @@ def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
 def _log_values(
     basis: Basis, matrix: Array, beta: float, starts: Indices, vectors: Array, logs: Array
 ) -> Array:
-    """log λ_n = log (Kψ_n)(x)/ψ_n(x), at the point x where both sums cancel least.
+    """Return log λ_n = log (Kψ_n)(x)/ψ_n(x), at the point x where both sums cancel least.
 
     (Kψ)(x) = Σ_k Λ_k(β|Dx|) ψ_k(Dx/|Dx|) by Funk-Hecke. Where |Dx| is small, its terms have one
     sign; where it is large, they cancel.
@@ -551,7 +552,7 @@ def energy_maximiser(matrix: ArrayLike, beta: float = 1.0) -> Extremiser:
 
 
 def _checked(matrix: ArrayLike, beta: float) -> tuple[Array, float, Array, Array]:
-    """D, β, and D's eigenvalues, ascending, with eigenvectors in columns."""
+    """Return D, β, and D's eigenvalues, ascending, with eigenvectors in columns."""
     matrix, beta = _checks.symmetric("matrix", matrix), number("beta", beta, above=0)
     values, vectors = np.linalg.eigh(matrix)
     largest = beta * float(np.abs(values).max())
@@ -715,7 +716,7 @@ def energy_extremisers(
 
 
 def _curves(least: list[Extremiser], matrices: Array, beta: float) -> xr.Dataset:
-    """Densities, potentials and coefficients on the circle."""
+    """Return densities, potentials and coefficients on the circle."""
     angles = np.linspace(0.0, 2.0 * np.pi, _ANGLES)
     points = circle_points(angles)
     measures = [extremiser.measure for extremiser in least]

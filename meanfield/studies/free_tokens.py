@@ -26,7 +26,8 @@ _TIED = 1e-12
 _LARGEST = 1e150
 # a step has these tolerances unless a caller gives others
 _RTOL, _ATOL = 1e-9, 1e-12
-# so many switches within this share of the time, or of each token: tokens slide along a tie
+# so many switches within this share of the time, or so many for each token, mean that tokens slide
+# along a tie
 _QUICK_SWITCHES, _NO_TIME = 200, 1e-6
 _SWITCHES_PER_TOKEN = 1000
 
@@ -157,7 +158,10 @@ def _solve(
     rtol: float = _RTOL,
     atol: float = _ATOL,
 ) -> FreeTokens:
-    """Go from save to save, and from switch to switch; the caller says how the run ended."""
+    """Move tokens from save to save and from switch to switch.
+
+    The caller says how the run ended.
+    """
     t, z, saved, points, switches = 0.0, start, [0.0], [start], list[float]()
     targets = _Targets(scores, z, tie) if attention == "hardmax" else None
 
@@ -191,7 +195,7 @@ def _solve(
                         raise ArithmeticError(f"the run stopped at t = {solver.t:.6g}: {reason}")
                     dense, t = solver.dense_output(), solver.t
                     if lead(t) < 0.0:
-                        # by rounding it may have been 0 where the step began
+                        # rounding may have made the lead 0 at the beginning of the step
                         begin, within = solver.t_old, 1e-14 * max(1.0, t)
                         t = brentq(lead, begin, t, xtol=within) if lead(begin) > 0.0 else begin
                     passed = times[len(saved) : np.searchsorted(times, t, "right")]
@@ -215,7 +219,7 @@ def _solve(
 
 
 class _Scores:
-    """β<Qx_i, Kx_j> less each row's largest."""
+    """The scores β<Qx_i, Kx_j> less the largest of each row."""
 
     def __init__(
         self, dim: int, beta: float, query: ArrayLike, key: ArrayLike, value: ArrayLike
@@ -247,7 +251,7 @@ def _matrix(name: str, values: ArrayLike, dim: int) -> Array:
 
 
 def _stalls(switches: list[float], n: int, t_end: float) -> bool:
-    """Whether the last switches took next to no time, or there were too many."""
+    """Return whether the last switches took almost no time, or there were too many."""
     if len(switches) < _QUICK_SWITCHES:
         return False
     quick = switches[-1] - switches[-_QUICK_SWITCHES] < _NO_TIME * t_end
@@ -255,7 +259,7 @@ def _stalls(switches: list[float], n: int, t_end: float) -> bool:
 
 
 class _Targets:
-    """The points to which tokens z go under 'hardmax', and how far ahead of others they are.
+    """The points that attract tokens z under 'hardmax'; how far their scores are ahead of others.
 
     Parameters
     ----------
@@ -298,7 +302,7 @@ _VALUES = {
     "polytope × line": np.diag([1.0, 1.0, -0.5]),
     "origin": -np.eye(2),
 }
-# limits nearer than this are one, beside starts in [-1, 1]
+# limits nearer than this are one; tokens start in [-1, 1]
 _SAME = 1e-2
 
 
@@ -384,14 +388,14 @@ def _evidence(case: str, run: FreeTokens) -> tuple[int, float, float]:
 
 
 def _from_three_values(values: Array) -> float:
-    """Largest distance from three values, the middles of the groups between the largest gaps."""
+    """Return the largest distance from three values; each is the middle of a group between gaps."""
     ordered = np.sort(values)
     cuts = np.sort(np.argsort(np.diff(ordered))[-2:]) + 1
     return 0.5 * max(float(np.ptp(group)) for group in np.split(ordered, cuts))
 
 
 def _distinct(points: Array) -> Array:
-    """One of each group of points nearer than `_SAME`, shape (k, d)."""
+    """Return one of each group of points nearer than `_SAME`, shape (k, d)."""
     kept: list[Array] = []
     for point in points:
         if all(np.linalg.norm(point - other) > _SAME for other in kept):

@@ -54,7 +54,7 @@ def fitted_rates(counts: Integers, errors: Array, confidence: float = _CONFIDENC
     >>> fitted_rates(counts, 1 / counts[:, None, None] ** 0.5).ravel()
     array([-0.5,  nan,  nan])
     """
-    # slopes see no factor, and squares might leave double precision
+    # a factor does not change slopes, and keeps squares within double precision
     largest = errors.max(axis=(0, 1))
     squares = (errors / np.where(largest > 0.0, largest, 1.0)) ** 2
     repeats, x = errors.shape[1], np.log(counts) - np.log(counts).mean()
@@ -275,7 +275,7 @@ def mean_field_limit(
         energy=("t", energies),
     )
     if "w1" in ds:
-        # C may be inf, and then has no product with t = 0
+        # C may be infinite, and then has no product with t = 0
         later = limit.t > 0.0
         exponents = np.multiply(constant, limit.t, out=np.zeros(len(limit.t)), where=later)
         growth = np.exp(np.minimum(exponents, _LARGEST))
@@ -315,7 +315,7 @@ def _distances(distances: Sequence[str] | None, law: Law) -> tuple[str, ...]:
     _checks.check_type("law", law, Law, "one with dim, pdf and sample")
     if distances is None:
         return ("mmd", "sobolev", "w1") if law.dim == 2 else ("mmd", "sobolev")
-    # w1 and w2 of tokens are those of the circle
+    # w1 and w2 of tokens are computed on the circle only
     return tuple(some_of("distances", distances, DISTANCES if law.dim == 2 else DISTANCES[:2]))
 
 

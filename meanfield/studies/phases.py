@@ -127,7 +127,7 @@ def phase_diagram(
     mean = met[:, 0] / count
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = (met[:, 1] - count * mean**2) / (count - 1.0)
-    # the difference of two numbers that are equal to rounding may be negative
+    # rounding may make the difference of two equal numbers negative
     error = np.sqrt(np.maximum(squares, 0.0) / count)
     arrival = [_arrival(each, n, delta) for each in runs]
     over = ("t", "beta")
@@ -171,7 +171,7 @@ def _count_pairs(
     delta: float,
     rtol: float,
 ) -> Integers:
-    """Sums over repeats of the number of near pairs and of its square.
+    """Return sums over repeats of the number of near pairs and of its square.
 
     Of each dynamics, shape (dynamics, 2, times); a repeat starts from a seed of its own.
     """
@@ -194,7 +194,7 @@ def _count_pairs(
 
 
 def _start(n: int, dim: int, rng: np.random.Generator, in_span: bool) -> Array:
-    """Uniform tokens; for n < d their inner products are those of the same seed's `in_span`.
+    """Draw uniform tokens; for n < d their inner products are those of the same seed's `in_span`.
 
     Inner products are all that SA and USA ask of their starts: coordinates in the span will do.
     """
@@ -205,12 +205,12 @@ def _start(n: int, dim: int, rng: np.random.Generator, in_span: bool) -> Array:
 
 
 def _is_attractive(dynamics: AnyAttention) -> bool:
-    """Whether this is SA or USA with sign 1."""
+    """Return whether this is SA or USA with sign 1."""
     return dynamics.stays_in_span and dynamics.sign == 1
 
 
 def _near_pairs(gram: Array, delta: float) -> Integers:
-    """The number of pairs i != j with <x_i, x_j> >= 1 - δ of each repeat."""
+    """Return the number of pairs i != j with <x_i, x_j> >= 1 - δ of each repeat."""
     near = gram >= 1.0 - delta
     (count, n, _), total = near.shape, np.count_nonzero(near)
     # mostly no pair is near, or all are; <x_i, x_i> = 1 counts, too
@@ -221,7 +221,7 @@ def _near_pairs(gram: Array, delta: float) -> Integers:
 
 
 def _all_near(near: Integers, pairs: int) -> bool:
-    """Whether all pairs are near in all repeats, and so will be ever after.
+    """Return whether all pairs are near in all repeats, as they then remain.
 
     Under attraction the smallest inner product m = <x_i, x_j> >= 0 can't fall: its rate is a sum of
     positive multiples of <x_k, x_j> - m <x_k, x_i> >= m (1 - <x_k, x_i>) >= 0, and of the same
@@ -236,5 +236,5 @@ def _arrival(dynamics: AnyAttention, n: int, delta: float) -> float:
     try:
         return orthogonal_arrival(dynamics, n, delta)
     except ValueError:
-        # all arguments were checked: only t* itself can be beyond double precision
+        # all arguments were checked, so only t* itself can exceed double precision
         return float("inf")

@@ -23,7 +23,7 @@ from meanfield.typing import Array, Integers, Rng
 
 # below this size a mode is in the linear regime
 _SMALL = 0.01
-# clusters hold all but this share of the mass on a plateau, and stand for this factor in time
+# on a plateau clusters hold all but this share of the mass, while t grows by this factor
 _OUTSIDE = 1e-2
 _STANDS = 1.2
 
@@ -131,7 +131,7 @@ def _near_uniform(dynamics: Isotropic, amplitude: float, rng: np.random.Generato
 
 
 def _most(dynamics: Isotropic) -> int:
-    """A degree well past the fastest growing one, sqrt(2β)."""
+    """Return a degree well beyond sqrt(2β), that of the fastest growth."""
     return 8 + int(4.0 * np.sqrt(dynamics.beta))
 
 
@@ -141,13 +141,13 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
     fastest = int(np.argmax(rates))
     times = ticks / rates[fastest]
     solution = solve(FlowMap(law), dynamics, float(times[-1]), times[:-1])
-    # the start itself is no save of the study, and a run may have ended early
+    # the start is no save of the study, and a run may have ended early
     kept = cast(list[LineFlowMap], solution.measures[1:])
     each_clusters = [clusters(flow, radius) for flow in kept]
     counts = np.array([len(group) for group in each_clusters])
     inside = np.array([float(group.masses.sum()) for group in each_clusters])
     steady = np.where(inside > 1.0 - _OUTSIDE, counts, 0)
-    # several modes may be as large as each other, and none of them alone says what forms
+    # several modes may be equally large, so the number of clusters says what has formed
     formed = steady[steady > 0]
     grown = int(formed[0]) if len(formed) else 0
     mode = np.array([abs(np.exp(1j * grown * flow.angles) @ flow.weights) for flow in kept])
@@ -181,7 +181,10 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
 
 
 def _fitted_rate(times: Array, mode: Array) -> float:
-    """Slope of log |mode| while it is small; nan if it is so for fewer than three times, or 0."""
+    """Return the slope of log |mode| while it is small.
+
+    The slope is nan if the mode is small at fewer than three times, or 0.
+    """
     large = np.flatnonzero(mode > _SMALL)
     end = large[0] if len(large) else len(mode)
     if end < 3 or not mode[:end].all():
@@ -190,7 +193,7 @@ def _fitted_rate(times: Array, mode: Array) -> float:
 
 
 def _plateaus(times: Array, counts: Integers) -> list[tuple[float, float, int]]:
-    """Start, end and number of clusters of each stretch of times with equally many."""
+    """Start, end and number of clusters of each stretch of times with equally many clusters."""
     edges = np.flatnonzero(np.diff(counts)) + 1
     stretches = zip([0, *edges], [*edges, len(counts)], strict=True)
     return [

@@ -83,7 +83,7 @@ def fitted_slope(tokens: Array, errors: Array) -> Array:
 
 
 def _without_mask(dynamics: AnyDynamics) -> Maskable:
-    """The dynamics of which each token sees all.
+    """Return the dynamics under which each token sees all others.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def _without_mask(dynamics: AnyDynamics) -> Maskable:
         If it has no mask, or noise.
     """
     terms = dynamics.terms if isinstance(dynamics, Sum) else (dynamics,)
-    # tables and masked arrays have a mask of their own
+    # tables and masked arrays have an attribute `mask`, too
     are_masked = [isinstance(getattr(term, "mask", None), Causal) for term in terms]
     if not any(are_masked):
         raise ValueError(
@@ -286,7 +286,7 @@ _ABOUT = {
 
 
 def _by_window(counts: list[int], errors: Array) -> dict[str, tuple[tuple[str, ...], Array]]:
-    """The root mean squares of errors (n, repeat, window, t), and their slopes."""
+    """Return the root mean squares of errors (n, repeat, window, t), and their slopes."""
     size, repeats, windows, times = errors.shape
     last, tokens = np.full((2, size, windows), np.nan)
     slopes = np.empty((size, 2, times))

@@ -33,10 +33,10 @@ from meanfield.typing import Array, ArrayLike, Integers, Rng
 
 PARTS = ("coefficients", "identity", "search", "flows")
 FAULT = "a fault of this package or its libraries, not of the proposition"
-# these parts ask the potential only, neither measures nor runs of the package
+# these parts use the potential only, neither measures nor runs of the package
 _OF_POTENTIALS = ("coefficients", "search")
 _LARGEST_BETA, _LARGEST_DIM = 1e3, 1024
-# below it E(mu)/E(σ) has few digits, and degrees k >= 2 linger for times of order β^(1-k)
+# for a smaller β E(mu)/E(σ) has few digits, and degrees k >= 2 linger for times of order β^(1-k)
 _LEAST_BETA = 1e-3
 _ABOUT = {
     "log_eigenvalue": ("logarithm of the multiplier", "log Λ_k"),
@@ -50,7 +50,7 @@ _ABOUT = {
     "margin": ("distance from the bound", "over U"),
     "flow_gap": ("gap to the bound", ""),
 }
-# verdicts of a part: 'differs' if numbers disagree that must not, 'fails' if there is a witness
+# verdicts of a part: 'differs' if numbers disagree that must agree, 'fails' if there is a witness
 PROVED, HOLDS, OPEN, DIFFERS, FAILS = "proved", "holds", "open", "differs", "fails"
 
 
@@ -141,13 +141,13 @@ def proposition_3_4(
     low, high = (np.nan, np.nan) if potential is not None else _interval(beta)
     betas = [low]
     if potential is not None or high == 0.0:
-        # at β = 0 the energy is that of t
+        # at β = 0 the energy is that of the potential t
         energies = [energy_of([0.0, 1.0] if potential is None else potential, dim, kmax)]
         chosen = [part for part in chosen if part in _OF_POTENTIALS]
     else:
         size = multipliers.bandwidth(high, dim)
         kmax = kmax or size
-        # neighbours have no mean between them
+        # two neighbouring floats have no mean between them
         betas = sorted({low, float(np.clip(np.sqrt(low) * np.sqrt(high), low, high)), high})
         energies = [attention_energy(value, dim, max(size, kmax)) for value in betas]
     if not chosen:
@@ -188,7 +188,7 @@ def _examine(
     n_measures: int,
     repeats: int,
 ) -> Evidence:
-    """One part for one β, or for the potential."""
+    """Examine one part for one β, or for the potential."""
     part, energy, seed = task
     beta, rng = energy.beta, np.random.default_rng(seed)
     if part == "coefficients":
@@ -241,7 +241,7 @@ def verdict(findings: Sequence[tuple[str, Evidence]]) -> dict[str, str]:
 
 
 def _statement(interval: tuple[float, float], dim: int, is_potential: bool) -> str:
-    """The statement that the verdict is about."""
+    """Return the statement that the verdict is about."""
     text = (
         f"σ is the only minimiser and Diracs are the only maximisers of the energy on S^{dim - 1}"
     )
@@ -284,7 +284,7 @@ class Evidence:
 
 # rounding may hide this share of the sum of absolute terms
 ROUNDING = 1e-13
-# below it e^{βt} - 1 leaves double precision
+# for a smaller β, e^{βt} - 1 leaves double precision
 _SMALLEST_BETA = 1e-290
 # bounds of Λ_k have so many digits
 _DIGITS = 50
@@ -367,12 +367,12 @@ class PairEnergy:
 def attention_energy(beta: float, dim: int, kmax: int) -> PairEnergy:
     """E_β, W = e^{βt}/β, β > 0; below 1e-290 with the weights of β = 1e-290, to rounding."""
     least = max(beta, _SMALLEST_BETA)
-    # all degrees count in the gap, for any kmax
+    # the gap sums all degrees, whatever kmax is
     most = max(kmax, 2 * multipliers.bandwidth(least, dim))
     shares = multipliers.degree_weights(least, dim, most)
     gap = float(shares[1:].sum())
     weights = np.append(0.0, shares[1 : kmax + 1] / gap)
-    # an exponential rounds its argument, which is of order β where neither it nor 1 is alone
+    # an exponential rounds its argument, which is of order β where neither it nor 1 dominates
     error = ROUNDING + 8.0 * EPS * beta
     return PairEnergy(dim, weights, ROUNDING * weights, 1.0, float(shares[0]), gap, error, beta)
 
@@ -420,7 +420,7 @@ def energy_of(
         terms = float(np.abs(coefficients[1:]).sum())
     else:
         nodes, weights = gauss_gegenbauer(dim, 2 * kmax + 64)
-        # Λ_k = ∫ W(t) P_k(t) dσ, and the rounding of each
+        # Λ_k = ∫ W(t) P_k(t) dσ, and the rounding error of each
         parts = gegenbauer(dim, kmax, nodes) * (weights * function(nodes))
         values, errors = parts.sum(axis=1), ROUNDING * np.abs(parts).sum(axis=1)
         counts = multiplicities(dim, kmax)
@@ -443,7 +443,7 @@ def energy_of(
 
 
 def _coefficients(potential: ArrayLike) -> Array:
-    """a_0, a_1, … without the zeros at the end."""
+    """Return a_0, a_1, … without the zeros at the end."""
     if is_single(potential):
         raise ValueError(
             f"potential must be a callable of t or coefficients a_0, a_1, …, got {shown(potential)}"
@@ -457,7 +457,7 @@ def _coefficients(potential: ArrayLike) -> Array:
 
 
 def _check_end(dim: int, grid: Array, values: Array, terms: Array, errors: Array) -> None:
-    """Refuse what differs from Σ_{k <= kmax} N_k Λ_k P_k by more than the errors of the Λ_k."""
+    """Refuse values that miss Σ_{k <= kmax} N_k Λ_k P_k by more than the errors of the Λ_k."""
     kmax, largest = len(terms) - 1, float(np.abs(values).max())
     table = gegenbauer(dim, kmax, grid)
     allowed = (errors + ROUNDING * np.abs(terms)) @ np.abs(table) + 10.0 * ROUNDING * largest
@@ -515,7 +515,7 @@ def enclose(beta: float, dim: int, kmax: int, rounding: str) -> list[Decimal]:
 
 
 def _power_series(square: Decimal, order: int, rounding: str) -> Decimal:
-    """F_k for 2k + d = order and β²; what is left out is positive and less than the last term."""
+    """Return F_k for 2k + d = order and β²; the rest is positive and less than the last term."""
     term = total = Decimal(1)
     for j in count(1):
         ratio = square / (2 * j * (order + 2 * j - 2))
@@ -580,7 +580,7 @@ def refute(energy: PairEnergy) -> Evidence:
     kmax, may be 0, so that no function is shown to have Λ_k > 0 throughout.
     """
     kmax = energy.kmax
-    # rounding hides no sign of a fraction
+    # a fraction has its sign, which no rounding hides
     values = energy.exact or energy.values
     errors = np.zeros(kmax + 1) if energy.exact else energy.errors
     negative = [k for k in range(1, kmax + 1) if values[k] < -errors[k]]
@@ -608,7 +608,7 @@ def refute(energy: PairEnergy) -> Evidence:
     cosines = np.linspace(-1.0, 1.0, _COSINES)
     defects = energy.defect(2.0 * (1.0 - cosines))
     least = int(np.argmin(defects))
-    # W(t) and W(1) have an error each, and equal masses take half of their difference
+    # W(t) and W(1) have an error each, and equal masses halve their difference
     if defects[least] < -2.0 * energy.error - ROUNDING:
         witnesses.append(
             f"(δ_x + δ_y)/2 with <x, y> = {cosines[least]:g} has E > E(δ): "
@@ -639,7 +639,7 @@ _OPTIONS = {"maxiter": 500, "ftol": 1e-16, "gtol": 1e-14}
 
 # a run has arrived within the first of its bound, and shows nothing if it begins within the second
 ARRIVED, _BEGUN = 1e-10, 1e-6
-# energies may go the wrong way by this share of E: rounding and steps
+# steps and rounding may move an energy the wrong way by this share of E
 _ASTRAY = 1e-11
 _SAVES = 40
 # repulsive runs last so many lifetimes of the start's slowest degree, and then grow by a factor
@@ -669,7 +669,8 @@ def powers(cosines: Array, masses: Array, dim: int, kmax: int) -> Array:
     for k, values in enumerate(gegenbauer(dim, kmax, cosines)):
         part = masses[..., k]
         power[..., k] = np.einsum("...i,...ij,...j->...", part, values, part, optimize=True)
-    # r_k >= 0: below it, rounding is 0, and what is more remains to be seen
+    # r_k is at least 0, so a value below 0 within rounding is 0; anything more negative is kept to
+    # be seen
     allowed = ROUNDING * np.abs(masses).sum(axis=-2) ** 2
     return np.where((power < 0.0) & (power >= -allowed), 0.0, power)
 
@@ -699,7 +700,7 @@ def identity(energy: PairEnergy, rng: np.random.Generator) -> Evidence:
             rows[name] = float(double), 1.0 + float(weights @ r[: len(weights)])
     left, right = np.array([*rows.values()]).T
     errors = np.abs(right / left - 1.0)
-    # an exponential rounds its argument, polynomials degree by degree
+    # an exponential rounds its argument, and polynomials add an error for each degree
     rounding = 8.0 * EPS * (beta + energy.kmax)
     allowed = np.array([_TOLERANCES[name] for name in rows]) + rounding
     errors_text = ", ".join(f"{name} {error:.1e}" for name, error in zip(rows, errors, strict=True))
@@ -712,7 +713,7 @@ def identity(energy: PairEnergy, rng: np.random.Generator) -> Evidence:
 
 
 def _measures(energy: PairEnergy, rng: np.random.Generator) -> dict[str, AnyMeasure]:
-    """A measure of each kind."""
+    """Return a measure of each kind."""
     dim, law = energy.dim, random_law(energy.dim, rng)
     space = Circle(32) if dim == 2 else Zonal(dim, _BASIS)
     measures: dict[str, AnyMeasure] = {"density": Density(space, law)}
@@ -758,7 +759,7 @@ def search(energy: PairEnergy, n_measures: int, repeats: int, rng: np.random.Gen
         f"gradients end {margins[0]:.1e} above E(σ) and {margins[1]:.1e} below E(δ)"
     )
     witnesses = []
-    # a Dirac's share has the error of the potential's values
+    # the share of a Dirac has the error of the potential's values
     bounds = ("below E(σ)", share, error), ("above E(δ)", defect, error + energy.error)
     for name, left, allowed in bounds:
         if (left < -allowed).any():
@@ -810,12 +811,12 @@ def _drawn(
     else:
         profiles = bumps[rng.integers(_BUMPS, size=(count, _POINTS))].copy()
     if kind == "near uniform":
-        # the rest of the mass is uniform: no power but in degree 0
+        # the rest of the mass is uniform, and has power in degree 0 only
         profiles[..., 1:] *= 10.0 ** rng.uniform(-4.0, -1.0, (count, 1, 1))
     cosines = np.clip(np.einsum("...id,...jd->...ij", centres, centres), -1.0, 1.0)
     power = powers(cosines, masses[..., None] * profiles, dim, energy.kmax)
     share = power @ energy.weights
-    # r_k rounds like the sum of its absolute terms, and a Dirac's share by itself
+    # r_k rounds like the sum of its absolute terms; the share of a Dirac is rounded separately
     most = np.einsum("...i,...ik->...k", masses, np.abs(profiles)) ** 2
     error = ROUNDING * (most @ np.abs(energy.weights)) + power @ energy.unresolved
     return share, energy.dirac - share, np.maximum(error, 1e-300)
@@ -833,7 +834,7 @@ def share_of_atoms(energy: PairEnergy, centres: Array, masses: Array) -> tuple[A
 
 
 def _series(energy: PairEnergy, count: int, rng: np.random.Generator) -> Array:
-    """a_j/N_j of 1 + a_j P_j, |a_j| <= 1, one degree j for each centre, and 1 at degree 0."""
+    """A_j/N_j of 1 + a_j P_j, |a_j| <= 1, one degree j for each centre, and 1 at degree 0."""
     most = max(1, min(energy.kmax, 6))
     sizes = multiplicities(energy.dim, most)
     degrees = rng.integers(1, most + 1, (count, _POINTS))
@@ -864,7 +865,7 @@ def margin(x: Array, energy: PairEnergy, sign: float) -> tuple[float, Array]:
     cosines = 1.0 - 0.5 * squared
     potential = 2.0 * (energy.defect(squared) if sign > 0.0 else energy.excess(cosines)) @ masses
     value = 0.5 * float(masses @ potential)
-    # both margins change with the cosines by the potential's slope, of opposite signs
+    # the derivative of the potential moves both margins with the cosines, in opposite directions
     pull = -2.0 * sign * (masses[:, None] * energy.derivative(cosines) * masses) @ points
     pull -= np.einsum("id,id->i", pull, points)[:, None] * points
     by_logits = masses * (potential - 2.0 * value)
@@ -915,10 +916,10 @@ def flows(energy: PairEnergy, repeats: int, rng: np.random.Generator) -> Evidenc
 
 
 def _down(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Times and gaps, on and on until these are small or the longest time is over."""
+    """Times and gaps of a repulsive run, until gaps are small or the longest time is over."""
     beta, dim, unit = energy.beta, energy.dim, max(1.0, energy.centre / energy.deviation)
     space = Circle(64) if dim == 2 else Zonal(dim, 12)
-    # high degrees linger, unseen in E; and what doesn't spread is not followed far
+    # high degrees linger, invisible in E; and a start that does not spread is not followed far
     most = 4 * (space.size + 1)
     measure: AnyMeasure = Density(space, random_law(dim, rng), tail_tol=1e-4, max_size=most)
     # the start has these degrees; higher ones come from products
@@ -938,13 +939,13 @@ def _down(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def _above_uniform(density: Any, beta: float) -> float:
-    """E/E(σ) - 1 = Σ_{k>=1} (Λ_k/Λ_0) |f_k|²."""
+    """Return E/E(σ) - 1 = Σ_{k>=1} (Λ_k/Λ_0) |f_k|²."""
     ratios = multipliers.relative_eigenvalues(beta, density.dim, len(density.power) - 1)
     return float(ratios[1:] @ density.power[1:])
 
 
 def _up(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Times and (E(δ) - E)/U, from two bumps within reach of each other."""
+    """Times and (E(δ) - E)/U of an attractive run from two bumps within reach of each other."""
     beta, dim = energy.beta, energy.dim
     kappas = rng.uniform(0.5, 1.5, 2) * min(_NARROWEST, dim * max(1.0, beta))
     weight = rng.uniform(0.2, 0.8)

@@ -29,7 +29,7 @@ from meanfield.typing import Array, ArrayLike, NDArray
 # a matrix that is not symmetric may have complex ones
 Eigenvalues = Array | NDArray[np.complex128]
 
-# W * mu has no digits left here, and its density far fewer than none
+# at this value W * mu has no digits left, and the density is 0
 _SMALLEST = 1e-300
 # a cap has so many points, and a density may rise in it by a factor of this logarithm
 _IN_CAP, _STEEP = 16, 3.0
@@ -99,14 +99,14 @@ class Equation:
         self.kappa = kappa[step - 1 :: step]
         self.index = degree // step - 1
         self.start = -float(np.log(self.kappa[self.index]))
-        # b = scales · sqrt(κ_k) ∫ P_k dmu
+        # scaled moments b = scales · sqrt(κ_k) ∫ P_k dmu
         self.scales = np.sqrt(multiplicities(dim, self.kmax)[step::step])
-        # each grid of so many nodes is made once
+        # a grid is made once for each number of nodes
         self.grid = cache(self._grid)
 
     def _grid(self, count: int) -> Grid:
         nodes, weights = gauss_gegenbauer(self.dim, count)
-        # angles from the poles, which stay out where the measure is 0
+        # angles from the poles; the poles themselves have no mass
         angles = np.arccos(nodes[-1]) * np.linspace(1.0, 0.0, _IN_CAP, endpoint=False)
         cosines = np.stack([-np.cos(angles), np.cos(angles)])
         measure = np.tile((self.dim - 2.0) * np.log(np.sin(angles)), (2, 1))
@@ -128,10 +128,10 @@ class Equation:
         return State(masses, potential, derivative, log_mass)
 
     def _potential(self, h: Array) -> tuple[Array, Array]:
-        """φ and φ' at h."""
+        """Return φ and φ' at h."""
         if self.lam == 0.0:
             return h, np.ones_like(h)
-        # the series of W * mu may fall below 0 by rounding, where it is next to nothing
+        # rounding may take the series of W * mu below 0 where it is almost 0
         kernel = np.maximum(1.0 + self.lam * h, _SMALLEST)
         small = np.log1p(np.maximum(self.lam * h, -0.5))
         return np.where(kernel > 0.5, small, np.log(kernel)) / self.lam, 1.0 / kernel
@@ -146,7 +146,7 @@ class Equation:
         return missed, EPS * lost
 
     def _hides_mass(self, b: Array, rho: float, grid: Grid, state: State) -> bool:
-        """Whether f rises steeply beyond the last nodes, which are far from the poles in high d."""
+        """Whether f rises steeply beyond the last nodes, which in high d are far from the poles."""
         # caps and inside are logarithms of the density of the polar angle
         caps = grid.cap_measure + rho * self._potential(grid.cap_basis @ b)[0]
         inside = (0.5 * self.dim - 1.0) * np.log1p(-(grid.nodes**2)) + rho * state.potential
@@ -174,9 +174,10 @@ class Equation:
         return {"entropy": entropy, "excess": 0.5 * rho * float(b @ b) - state.log_mass}
 
 
-# steps of arclength: the largest, and the least before a branch is given up
+# the largest step of arclength, and the least before a branch is given up
 _LARGEST, _LEAST = 0.04, 1e-9
-# cosine between neighbouring tangents: below, the step is halved; above, it grows
+# a cosine between neighbouring tangents below the first halves the step, one above the second
+# enlarges it
 _BENT, _STRAIGHT = 0.97, 0.995
 # a branch begins with the first amplitude b_k, or with smaller ones down to the second
 _FIRST, _SMALLEST_AMPLITUDE = 2e-2, 1e-4
@@ -188,7 +189,7 @@ _MOST_POINTS = 5000
 _CONVERGED, _NEWTON_STEPS = 1e-11, 12
 # where rounding is all that is left, a step below this one is the last
 _STAGNANT = 1e-6
-# the residual of a resolved state, beside so many times what log f loses by rounding
+# the residual of a resolved state, and so many times the rounding of log f
 _NO_RESIDUAL, _ROUNDING = 1e-13, 10.0
 COMPLETE, UNDER_RESOLVED, CUT_SHORT = "complete", "under-resolved", "cut short"
 
@@ -216,11 +217,11 @@ class Point:
 
 
 class _Failed(ArithmeticError):
-    """Newton's method found no state: the step was too large."""
+    """Raised if Newton's method finds no state, since the step was too large."""
 
 
 class _Unresolved(ArithmeticError):
-    """A state needs more nodes than there may be."""
+    """Raised if a state needs more nodes than there may be."""
 
 
 def follow(
@@ -279,7 +280,10 @@ def _found(
     following: Point,
     events: Mapping[str, Callable[[Point], float]],
 ) -> list[Point]:
-    """Events between two points, in their order, and then the second one; nothing after the end."""
+    """Return the events between two points in their order, and then the second point.
+
+    After the end of the branch there are none.
+    """
     events_found = []
     point = replace(point, nodes=following.nodes)
     for name, function in events.items():
@@ -295,7 +299,7 @@ def _found(
 
 
 def _first(equation: Equation, direction: int, last: float) -> Point:
-    """The first state, nearer to the uniform one than any fold and than the end."""
+    """Return the first state, nearer to the uniform one than any fold and than the end."""
     amplitude = _FIRST
     while True:
         try:
@@ -305,7 +309,7 @@ def _first(equation: Equation, direction: int, last: float) -> Point:
             if amplitude < _SMALLEST_AMPLITUDE**1.5:
                 raise
         else:
-            # the way of τ from the bifurcation point must be the same from the first
+            # τ must move away from the bifurcation point in one direction from the first state on
             away = [point.log_rho - equation.start for point in (near, nearer)]
             ways = [*away, near.tangent[-1]]
             plain = np.min(ways) > 0.0 or np.max(ways) < 0.0 or amplitude < _SMALLEST_AMPLITUDE
@@ -315,7 +319,7 @@ def _first(equation: Equation, direction: int, last: float) -> Point:
 
 
 def _with_amplitude(equation: Equation, amplitude: float) -> Point:
-    """The state with a given moment b_k near the bifurcation point."""
+    """Return the state with a given moment b_k near the bifurcation point."""
     factor = equation.scales[equation.index]
     row = np.eye(1, len(equation.degrees) + 1, equation.index)[0]
     y = row * amplitude / factor
@@ -326,7 +330,7 @@ def _with_amplitude(equation: Equation, amplitude: float) -> Point:
 
 
 def _moved(equation: Equation, point: Point, step: float) -> Point:
-    """The state one step of arclength further, in the plane across the tangent."""
+    """Return the state one step of arclength further, in the plane across the tangent."""
     y = np.append(point.b / equation.scales, point.log_rho) + step * point.tangent
     moved = _resolved(equation, y, point.tangent, point.nodes, point.arclength + step)
     if np.max(np.abs(moved.b / equation.scales)) < _UNIFORM:
@@ -342,7 +346,7 @@ def at_noise(equation: Equation, point: Point, log_rho: float) -> Point:
 
 
 def _newton(equation: Equation, y: Array, row: Array, nodes: int) -> Array:
-    """Newton's method in y across `row`, from y."""
+    """Run Newton's method in y across `row`, from y."""
     target, before = float(row @ y), np.inf
     for _ in range(_NEWTON_STEPS):
         matrix, residual = _bordered(equation, y, row, nodes)
@@ -362,7 +366,7 @@ def _newton(equation: Equation, y: Array, row: Array, nodes: int) -> Array:
 
 
 def _bordered(equation: Equation, y: Array, row: Array, nodes: int) -> tuple[Array, Array]:
-    """Jacobian of the equation in y with `row` below it, and the residual with 0."""
+    """Return the Jacobian of the equation in y with `row` below it, and the residual with 0."""
     size = len(y)
     b, rho = equation.scales * y[:-1], float(np.exp(y[-1]))
     residual, jacobian, drift = equation.linearised(b, rho, equation.grid(nodes))
@@ -374,8 +378,8 @@ def _bordered(equation: Equation, y: Array, row: Array, nodes: int) -> tuple[Arr
 
 
 def _finer(equation: Equation, nodes: int) -> Grid:
-    """The grid of twice the nodes."""
-    # in high dimensions double precision holds fewer
+    """Return the grid of twice the nodes."""
+    # in high dimensions double precision allows fewer nodes
     with suppress(ValueError):
         if nodes <= _MOST_NODES:
             return equation.grid(2 * nodes)
@@ -404,11 +408,12 @@ def _resolved(equation: Equation, y: Array, row: Array, nodes: int, arclength: f
 _NEUTRAL = 1e-8
 # perturbations are polynomials of at most this degree, orthonormal under the state
 _MODES = 48
-# below e^{-2β} = 1e-6 the series of W * f has too few digits to divide by
+# for a larger β, e^{-2β} is below 1e-6, and the series of W * f has too few digits to divide by
 _LARGEST_BETA = 6.9
-# it is trusted down to this share of its maximum; the rest is iterated to this change
+# the series is trusted down to this share of its maximum; masses beyond are iterated to this
+# change, so often
 _TRUSTED, _CHANGE, _ITERATIONS = 1e-8, 1e-10, 200
-# Bessel functions below it have lost digits, or all; masses
+# Bessel functions below the first have lost digits; masses below the second count as 0
 _UNDERFLOW, _NO_MASS = 1e-280, 1e-260
 
 
@@ -440,7 +445,7 @@ class Linearisation:
         with np.errstate(under="ignore"):
             if self._by_sums:
                 masses = self._far_masses(masses, state.slope, rho, count)
-            # nodes without mass would be a boundary of their own
+            # nodes without mass would act as a boundary
             held = masses > _NO_MASS
             masses = masses[held]
             modes = min(_MODES, len(masses) // 2)
@@ -473,7 +478,7 @@ class Linearisation:
         return max(negative, int(np.sum(rates.real > _NEUTRAL)))
 
     def _far_masses(self, masses: Array, derivative: Array, rho: float, count: int) -> Array:
-        """Masses, those where a series of W * f has no digits from sums of positive terms.
+        """Return masses; sums of positive terms give those where the series of W * f has no digits.
 
         f = (W * f)^{ρ/λ}/Z is iterated there only: a state itself may be an unstable fixed point.
         """
@@ -495,7 +500,7 @@ class Linearisation:
         return masses
 
     def _averaged(self, count: int) -> Array:
-        """e^{β(<x,y> - 1)} averaged over the latitudes of both, shape (N, N), for N nodes.
+        """Return e^{β(<x,y> - 1)} averaged over the latitudes of both, shape (N, N), for N nodes.
 
         <x,y> = c + s u, u the cosine between directions across the axis: ∫ e^{βsu} is
         ₀F₁(n/2; x²/4) = Γ(n/2) (2/x)^{n/2-1} I_{n/2-1}(x), x = βs and n = d - 1.
@@ -519,7 +524,8 @@ def _orthonormal(nodes: Array, masses: Array, count: int) -> tuple[Array, Array]
     values, derivatives = np.ones((count, len(nodes))), np.zeros((count, len(nodes)))
     for j in range(1, count):
         new, new_derivative = nodes * values[j - 1], values[j - 1] + nodes * derivatives[j - 1]
-        # three terms would do, but for rounding
+        # each polynomial is made orthogonal to all lower ones, since rounding spoils the recurrence
+        # of three terms
         for _ in range(2):
             shares = values[:j] @ (masses * new)
             new = new - shares @ values[:j]
@@ -587,7 +593,7 @@ def stationary_density(
     axis = None if axis is None else _checks.unit_vector("axis", axis, dim)
     equation = Equation(dynamics, dim, degree)
     wanted = float(np.log(critical_noise(dynamics, dim)) - np.log(dynamics.noise))
-    # a state at τ < τ_k ends the branch; others it has passed, if at all, when it is back at τ_k
+    # a state at τ < τ_k ends the branch; a branch back at τ_k has passed all others
     passed = wanted <= equation.start
     events = {"noise": lambda point: point.log_rho - wanted} if passed else {}
     last = equation.start + _BEYOND if passed else wanted
@@ -604,7 +610,7 @@ def stationary_density(
 
 
 def _density(equation: Equation, point: Point, axis: Array | None) -> Density:
-    """The state as a series, of more degrees than its moments need."""
+    """Return the state as a series, of more degrees than its moments need."""
     nodes = point.nodes
     while True:
         masses = equation.state(point.b, point.rho, equation.grid(nodes)).masses
@@ -617,9 +623,9 @@ def _density(equation: Equation, point: Point, axis: Array | None) -> Density:
 
 
 EQUAL = "equal free energy"
-# as many nodes are enough for the few dozen polynomials of a perturbation
+# so many nodes suffice for the few dozen polynomials of a perturbation
 _ENOUGH = 512
-# free energies, in units of τ, that count as equal where branches are interpolated
+# free energies this near, in units of τ, count as equal where branches are interpolated
 _SAME = 1e-6
 # long names and formulas of the variables over the points of a branch
 _OVER_POINTS = {
@@ -657,7 +663,7 @@ def dataset(
     noise = ds["noise"]
     ds["bifurcation_noise"] = noise[:, :, 0]
     ds["fold_noise"] = noise.where(ds["event"] == "fold").max("point")
-    # the branches of degree 1 tell the transition from the uniform state
+    # the branches of degree 1 decide the transition from the uniform state
     tau_1 = xr.DataArray([critical_noise(dynamics, dim) for dynamics in runs], dims="beta")
     is_first = ds["fold_noise"][:, 0].fillna(0.0) > tau_1
     ds["critical_noise"] = tau_1
@@ -680,7 +686,7 @@ def dataset(
 
 
 def _compared(tables: list[xr.Dataset], uniform: float) -> list[xr.Dataset]:
-    """With the free energy of the branches of one β, and where it is lowest of all at a noise.
+    """Add the free energy of the branches of one β, and whether it is the lowest at its noise.
 
     That of the uniform state is -E(σ). nan where the branch of degree 1, which comes first, has
     not been followed to.
@@ -698,7 +704,7 @@ def _compared(tables: list[xr.Dataset], uniform: float) -> list[xr.Dataset]:
 
 
 def _lowest_at(branch: xr.Dataset, logs: Array) -> Array:
-    """(F - F(σ))/τ of the lowest state of a branch at each log 1/τ; inf where it has none."""
+    """Return (F - F(σ))/τ of the lowest state of a branch at each log 1/τ; inf if there is none."""
     along, excess = -np.log(branch["noise"].values), branch["excess"].values
     turns = [0, *np.flatnonzero(branch["event"] == "fold").tolist(), len(along) - 1]
     best = np.full_like(logs, np.inf)
@@ -802,10 +808,10 @@ def _checked(dynamics: Isotropic, dim: int, kmax: int) -> Isotropic:
 
 
 def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Dataset:
-    """One branch from the uniform state on: the numbers of each point, and how it ended."""
+    """Return one branch from the uniform state on: the numbers of each point, and how it ended."""
     dynamics, degree, direction = task
     equation = Equation(dynamics, dim, degree)
-    # the last entry of the tangent is 0 at a turn of τ
+    # the last entry of the tangent is 0 where τ turns back
     events: dict[str, Callable[[Point], float]] = {"fold": lambda point: float(point.tangent[-1])}
     if not dynamics.normalised:
         events[EQUAL] = lambda point: equation.numbers(point)["excess"]
@@ -813,7 +819,7 @@ def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Data
     points, status = follow(equation, direction, start - float(np.log(until)), events)
     first = points[0]
     uniform = replace(first, b=0.0 * first.b, log_rho=start, arclength=0.0, event="bifurcation")
-    # equal free energies before a fold are rounding at b near 0
+    # before a fold, equal free energies are rounding near b = 0
     folds = (i for i, point in enumerate(points) if point.event == "fold")
     turned = min(folds, default=len(points))
     kept = [point for i, point in enumerate(points) if i > turned or point.event != EQUAL]

@@ -12,11 +12,11 @@ from meanfield._checks import integer, number, unit_rows
 from meanfield.measures.clusters import Clusters, grouped
 from meanfield.typing import Array, ArrayLike, Indices, Integers
 
-# inner products that change by less than this have come to rest, and the most steps until then
+# inner products that change by less than this are at rest; so many steps may lead there
 _AT_REST, _MOST_STEPS = 1e-9, 4000
-# ends nearer than this share of the kernel's width 1/√β are one mode: the ascent leaves far less
+# ends nearer than this share of the kernel's width 1/√β are one mode: the ascent errs by far less
 _ONE_MODE = 0.05
-# means shorter than this are 0 to rounding
+# a mean shorter than this is 0 to rounding
 _NO_DIRECTION = 1e-12
 _ROWS = 1024
 
@@ -83,7 +83,7 @@ def modes(points: ArrayLike, beta: float) -> Modes:
         weights /= weights.sum(axis=1, keepdims=True)
         means = weights @ gram
         lengths = np.sqrt(np.maximum(np.einsum("ij,ij->i", means, weights), 0.0))
-        # a token that sees no direction stays
+        # a token whose mean has no direction stays
         goes = lengths > _NO_DIRECTION
         moving, after = moving[goes], means[goes] / lengths[goes, None]
         coefficients[moving] = weights[goes] / lengths[goes, None]
@@ -220,6 +220,6 @@ def couplings(before: ArrayLike, after: ArrayLike) -> Couplings:
     costs = (2.0 * np.arcsin(np.minimum(0.5 * cdist(start, end), 1.0))) ** 2
     tokens = np.arange(len(start))
     targets = linear_sum_assignment(costs)[1]
-    # rounding of sums shall not tell two best couplings apart
+    # rounding of sums must not distinguish two optimal couplings
     least = min(costs[tokens, targets].mean(), costs[tokens, tokens].mean())
     return Couplings(float(np.sqrt(costs[tokens, tokens].mean())), float(np.sqrt(least)), targets)

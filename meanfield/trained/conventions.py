@@ -101,7 +101,10 @@ def compare_attention(
 def _remedy(
     wanted: Array, states: Array, matrices: LayerMatrices, norm: Norm, allowed: NDArray[np.bool_]
 ) -> str:
-    """The one or two changes that agree best, on the first tokens: softmax keeps their ratios."""
+    """Name the one or two changes that agree best, on the first tokens.
+
+    Softmax keeps their ratios.
+    """
     seen, rows = allowed[:_TOKENS, :_TOKENS], states[:_TOKENS]
     sums = wanted.sum(axis=-1, keepdims=True)
     is_seen = sums > 0.0
@@ -127,7 +130,7 @@ def _remedy(
 
 
 def _changes(norm: Norm, matrices: LayerMatrices) -> Iterator[Change]:
-    """Conventions that files and models differ by, without the present ones."""
+    """Yield conventions in which files and models differ, without the present ones."""
     heads, width, dim = matrices.query.shape
     groups, rotary = len(matrices.key), matrices.rotary
     if width % 2 == 0:
@@ -210,7 +213,7 @@ def compare_residual(
 
 
 def _rest_of_fit(rows: Array, target: Array) -> Array:
-    """The rest of the target after a gain and a shift for each coordinate."""
+    """Return the rest of the target after a gain and a shift for each coordinate."""
     centred, wanted = rows - rows.mean(axis=0), target - target.mean(axis=0)
     squares = np.einsum("ij,ij->j", centred, centred)
     gains = np.einsum("ij,ij->j", centred, wanted) / np.where(squares > 0.0, squares, 1.0)

@@ -69,7 +69,7 @@ def least_shares(beta: float | ArrayLike, n: int, dim: int) -> Array:
     betas = np.array([number("beta", each, low=0) for each in several("beta", beta)])
     uniform = np.exp(log_eigenvalues(betas, dim, 0)[:, 0] - betas)
     simplex = (1.0 + (n - 1) * np.exp(-betas * n / max(n - 1, 1))) / n
-    # the limit at β = 0 is that of |∫ x dmu|², which is 0
+    # at β = 0 the limit is the share of |∫ x dmu|², which is 0
     return np.where(betas > 0.0, np.maximum(uniform, simplex), 0.0)
 
 

@@ -128,7 +128,7 @@ class FileArray(Stored):
         return self._read((*index, 0), self.shape[len(index)])
 
     def _read(self, index: tuple[int, ...], count: int) -> Iterator[AnyArray]:
-        """So many parts behind one another, the first of them at an index."""
+        """Yield so many parts one after another, the first of them at an index."""
         shape = self.shape[len(index) :]
         size = math.prod(shape) * self.dtype.itemsize
         place = 0
@@ -214,14 +214,15 @@ def _in_npz(path: Path) -> dict[str, FileArray | str]:
         stream: Stream = partial(_member, path, member.filename)
         first = 0
         if member.compress_type == zipfile.ZIP_STORED:
-            # its bytes are in the file as they are, and a layer is found without those before it
+            # an uncompressed member lies in the file as it is, so a layer is read without those
+            # before it
             stream, first = partial(_open, path), _first_of(path, member.header_offset)
         arrays[name] = _in_npy(path, name, stream, first, member.file_size)
     return arrays
 
 
 def _first_of(path: Path, header: int) -> int:
-    """The first byte of the content of a member of an archive: behind its name and extra fields."""
+    """The first byte of the content of a member of an archive, after its name and extra fields."""
     with path.open("rb") as file:
         file.seek(header)
         name, extra = struct.unpack("<HH", file.read(30)[26:])
@@ -235,7 +236,7 @@ _HEADERS = {
 
 
 def _in_npy(path: Path, name: str, stream: Stream, first: int, size: int) -> FileArray:
-    """The array of so many bytes, header included, behind the first ones of a stream."""
+    """Return the array of so many bytes, header included, after the first bytes of a stream."""
     with stream() as file:
         file.seek(first)
         version = np.lib.format.read_magic(file)
@@ -325,6 +326,6 @@ def _first_byte(item: tuple[str, object]) -> int:
     name, about = item
     match about:
         case {"dtype": str(), "shape": _, "data_offsets": [int(first), int(last)]} if first <= last:
-            # an empty array stands before the one that begins where it does
+            # an empty array sorts before the array that begins at the same byte
             return 2 * first + (last > first)
     raise ValueError(f"{name} must have a dtype, a shape and two data_offsets, got {shown(about)}")

@@ -286,7 +286,7 @@ def softmax(scores: Array, allowed: NDArray[np.bool_]) -> Array:
 
 
 def _by_head(inputs: Array, matrices: Array, biases: Array | None) -> Array:
-    """Rows (n, d) through each of the matrices (H, k, d), shape (H, n, k)."""
+    """Return rows (n, d) through each of the matrices (H, k, d), shape (H, n, k)."""
     vectors = inputs @ matrices.swapaxes(1, 2)
     return np.asarray(vectors if biases is None else vectors + biases[:, None])
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BETAS = 1.0, 4.0, 16.0
 SUBSETS = ("all tokens", "without sinks")
 HEAD_NULLS = "shuffled tokens", "another layer"
-# a half of fewer tokens has no clusters to speak of
+# at least so many tokens are measured: a half of fewer tokens forms no clusters
 _FEWEST = 8
 _BINS = 80
 # this share of the pairs of tokens has inner products below the upper cosine
@@ -40,7 +40,7 @@ _UPPER = 0.9
 # variables by name have arrays alone, or the names of their axes, too
 Numbers = dict[str, NDArray[np.number]]
 Variables = dict[str, tuple[str | tuple[str, ...], ArrayLike]]
-# the role of each variable, its name on an axis, and how it is computed
+# for each variable: its role, its name on an axis, and its formula
 VARIABLES = {
     "effective_beta": (
         *("temperature", "effective β"),
@@ -89,7 +89,7 @@ VARIABLES = {
     "norm_ratio": ("order", "norm of a token over the median", "of the states as they are"),
     "is_sink": ("sink", "whether a token is a sink", "of any layer, by attention or norm"),
 }
-# the figures of `_figures` are there once for each of these
+# each number of `_figures` exists once for each of these
 VARIANTS = {
     "": ("", "{}", ""),
     "_drift": (
@@ -241,7 +241,7 @@ def measure_layers(
             f"states must have at least {_FEWEST} tokens that are no sinks, got {len(others)}"
         )
     if states.n_tokens > max_tokens:
-        # nothing is drawn if all tokens are measured
+        # if all tokens are measured, none is drawn
         count = max(_FEWEST, max_tokens - int(sink.sum()))
         others = random.permutation(others)[:count]
     sample = _Sample(states, np.sort(np.concatenate([np.flatnonzero(sink), others])))
@@ -290,7 +290,7 @@ def measure_layers(
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """The tokens of a model that are measured; no others are kept of a layer."""
+    """The tokens of a model that are measured; others are dropped from each layer."""
 
     states: Layered
     index: Indices
@@ -316,7 +316,7 @@ class _Sample:
 
 
 def _about(name: str) -> dict[str, str]:
-    """Role, name on an axis, formula and unit of a variable."""
+    """Return role, name on an axis, formula and unit of a variable."""
     base, (of_variant, pattern, how) = next(
         (name.removesuffix(suffix), VARIANTS[suffix])
         for suffix in sorted(VARIANTS, key=len, reverse=True)
@@ -353,7 +353,7 @@ def _sinks(states: Layered, progress: bool) -> tuple[Variables, NDArray[np.bool_
 def _heads(
     sample: _Sample, kept: list[Indices], random: np.random.Generator, progress: bool
 ) -> tuple[list[EffectiveBeta], Variables]:
-    """Fits of all heads, with and without sinks, and of their nulls."""
+    """Return fits of all heads, with and without sinks, and of their nulls."""
     states = sample.states
     others = other_layers(states.n_layers, random) if states.n_layers > 1 else None
     fits: list[EffectiveBeta] = []
@@ -395,12 +395,15 @@ def _heads(
 
 
 def _part(attention: Array, tokens: Indices) -> Array:
-    """The attention between some tokens, shape (H, m, m)."""
+    """Return the attention between some tokens, shape (H, m, m)."""
     return attention[:, tokens[:, None], tokens]
 
 
 def _forms(weights: Array, points: Array, mask: NDArray[np.bool_]) -> Numbers:
-    """The nearest symmetric form of each head; nan where it would fit anything."""
+    """Return the nearest symmetric form of each head.
+
+    Numbers are nan where too many parameters would fit anything.
+    """
     forms = [symmetric_form(head, points, mask) for head in weights]
     return {
         "r2_form": np.array([np.nan if f.r2 is None else f.r2 for f in forms]),
@@ -419,7 +422,10 @@ def _of_matrices(
     mask: NDArray[np.bool_],
     absent: Array,
 ) -> Array:
-    """R² of <M x_i, x_j> for the M = KᵀQ of each head, the norm's gains in it; nan if not known."""
+    """Return R² of <M x_i, x_j> for M = KᵀQ of each head, with the gains of the norm.
+
+    R² is nan if the matrices are unknown.
+    """
     if matrices is None:
         return absent
     gain = 1.0 if matrices.gain is None else matrices.gain
@@ -429,14 +435,14 @@ def _of_matrices(
 
 
 def _model_beta(fits: list[EffectiveBeta]) -> float | None:
-    """The median β > 0 of the heads that a β describes; None if there are none."""
+    """Return the median β > 0 of the heads that a β describes; None if there are none."""
     betas = [fit.beta[fit.describes & (fit.beta > 0.0)] for fit in fits]
     described = np.concatenate([np.zeros(0), *betas])
     return float(np.median(described)) if len(described) else None
 
 
 def _figures(points: Array, betas: Array) -> Numbers:
-    """The figures of some tokens, of their halves and of all their nulls."""
+    """Return the figures of some tokens."""
     measure = Particles(points)
     pairs = (points @ points.T)[np.triu_indices(len(points), 1)]
     return {
@@ -451,7 +457,7 @@ def _figures(points: Array, betas: Array) -> Numbers:
 
 
 def _modes(points: Array, betas: Array) -> Numbers:
-    """Modes of tokens: an ascent costs as much as all other figures, and halves have none."""
+    """The modes of tokens: an ascent costs as much as all other figures, so halves have none."""
     ascents = [modes(points, beta) for beta in betas]
     return {
         "n_modes": np.array([len(each) for each in ascents]),
@@ -474,7 +480,7 @@ def _with_nulls(
     betas: Array,
     random: np.random.Generator,
 ) -> Numbers:
-    """Figures of points (n, d), of their halves, and of the nulls of both: `VARIANTS`."""
+    """Return figures of points (n, d), of their halves, and of the nulls of both: `VARIANTS`."""
 
     def drift(start: Array, reached: Numbers) -> Array:
         return drift_to_mean(start, float(reached["mean_cosine"]))
@@ -498,7 +504,7 @@ def _with_nulls(
 
 
 def _stacked(rows: Sequence[Numbers]) -> Numbers:
-    """The arrays of several dictionaries with the same names, along a new first axis."""
+    """Return the arrays of several dictionaries with the same names, along a new first axis."""
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -510,7 +516,7 @@ def _states(
     random: np.random.Generator,
     progress: bool,
 ) -> Variables:
-    """The figures of every state, of halves of its tokens, and of its nulls."""
+    """Return the figures of every state, of halves of its tokens, and of its nulls."""
     halves = [
         [random.permutation(len(tokens))[: len(tokens) // 2] for _ in range(repeats)]
         for tokens in kept
@@ -698,7 +704,7 @@ def at_known_beta(ds: xr.Dataset) -> xr.Dataset:
 
 
 def _verdict(value: float, error: float, excess: float, excess_error: float, repeats: int) -> str:
-    """Whether a number is above 0, and above that of its null, by more than two errors.
+    """Return whether a number is above 0, and above that of its null, by more than two errors.
 
     Errors of few repetitions are themselves not known well: Student's t has more of them then.
     """

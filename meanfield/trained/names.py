@@ -29,12 +29,13 @@ class Arguments(TypedDict, total=False):
     tokens: ArrayLike | None
 
 
-# arrays of layer l in a file of the package's own names, and of Llama's in the format GGUF
+# names of the arrays of layer l in a file of the package, and in files of Llama in the format GGUF
 _OWN = {name: f"{name}_{{}}" for name in ("query", "key", "value", "output", "gain", "shift")}
 _OWN |= {f"{name}_bias": f"{name}_bias_{{}}" for name in ("query", "key", "value", "output")}
 _LLAMA = {"query": "attn_q_{}", "key": "attn_k_{}", "value": "attn_v_{}"}
 _LLAMA |= {"output": "attn_output_{}", "gain": "attn_norm_{}"}
-# arrays of a block in TransformerLens; where groups share keys they have an underscore
+# names of the arrays of a block in TransformerLens; an underscore marks keys that groups of heads
+# share
 _LENS = {
     "query": ("attn.W_Q",),
     "key": ("attn._W_K", "attn.W_K"),
@@ -98,7 +99,7 @@ def arguments_from(arrays: Arrays) -> Arguments:
 
 
 def _from_stacks(arrays: Arrays) -> Arguments:
-    """The arguments in arrays whose first axis is that of layers."""
+    """Return the arguments from arrays whose first axis is that of layers."""
     return {
         "states": arrays["states"],
         "after_attention": arrays.get("after_attention"),
@@ -110,7 +111,7 @@ def _from_stacks(arrays: Arrays) -> Arguments:
 
 
 def _from_layers(arrays: Arrays, names: Mapping[str, str]) -> Arguments:
-    """The same with matrices (out, in) of each layer, heads one below the other."""
+    """Return the arguments from matrices (out, in) of each layer, heads one below the other."""
     attention, count = arrays.get("attention"), _number(arrays, "n_heads")
     if attention is not None:
         count = attention.shape[-3]
@@ -147,7 +148,7 @@ def _from_layers(arrays: Arrays, names: Mapping[str, str]) -> Arguments:
 
 
 def _from_lens(arrays: Arrays) -> Arguments:
-    """The arguments in a cache of TransformerLens, with or without the weights of its model."""
+    """The arguments from a cache of TransformerLens, with or without the weights of its model."""
     numbers = [re.match(r"blocks\.(\d+)\.", str(name)) for name in arrays]
     n_layers = 1 + max(int(number[1]) for number in numbers if number)
     blocks = [f"blocks.{layer}." for layer in range(n_layers)]
@@ -201,7 +202,7 @@ def _norm(arrays: Arrays, gain: Array | None, shift: Array | None) -> Norm | Non
 
 
 def _conventions(arrays: Arrays) -> tuple[float, Rotary | None]:
-    """How scores are made: their scale, and the rotary angles if there are any."""
+    """Return how scores are made: their scale, and the rotary angles if there are any."""
     base, dim = _number(arrays, "rotary_base"), _number(arrays, "rotary_dim")
     scale = _number(arrays, "scale") or 0.0
     if base is None:
@@ -211,7 +212,7 @@ def _conventions(arrays: Arrays) -> tuple[float, Rotary | None]:
 
 
 def _mask(arrays: Arrays) -> ArrayLike | None:
-    """A word or an array of True and False."""
+    """Return the mask: a word, or an array of True and False."""
     mask = _in_memory(arrays, "mask")
     if mask is not None and np.shape(mask):
         return mask
@@ -233,7 +234,7 @@ def _word(arrays: Arrays, name: str, allowed: Sequence[str] = ()) -> str | None:
 
 
 def _number(arrays: Arrays, name: str) -> float | None:
-    """A number, which the words of a safetensors file write out."""
+    """Return a number, which a safetensors file holds as text."""
     value = _in_memory(arrays, name)
     if isinstance(value, str):
         try:
@@ -244,6 +245,6 @@ def _number(arrays: Arrays, name: str) -> float | None:
 
 
 def _whole(arrays: Arrays, name: str) -> Array | None:
-    """An array as float64."""
+    """Return an array as float64."""
     values = _in_memory(arrays, name)
     return None if values is None else real_array(name, values, None)

@@ -43,7 +43,7 @@ def shuffle_coordinates(points: ArrayLike, rng: Rng) -> Array:
     """
     mixed = generator("rng", rng).permuted(unit_rows("points", points), axis=0)
     lengths = np.linalg.norm(mixed, axis=1)[:, None]
-    # a row may meet nothing but zeros, and then any direction is as good
+    # a row may receive zeros only, and then any direction will do
     mixed[lengths[:, 0] == 0.0, 0] = 1.0
     return np.asarray(mixed / np.where(lengths > 0.0, lengths, 1.0))
 

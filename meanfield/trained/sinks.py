@@ -15,6 +15,7 @@ DRAWS_MUCH = 0.1
 # among few tokens a tenth is no more than anyone's share, but so many times 1/n is
 _TIMES_EVEN = 5.0
 # norms of independent coordinates differ by 1/√(2d), those of ordinary tokens by less than this
+# factor
 STANDS_OUT = 3.0
 
 
@@ -120,6 +121,6 @@ def sinks_of(states: Array, heads: Iterable[Array]) -> Sinks:
     if not drawn:
         return Sinks(None, norms / median)
     totals = np.sum(drawn, axis=1, keepdims=True)
-    # a head of which each token sees itself alone draws nobody anywhere
+    # a head in which each token sees only itself draws nothing anywhere
     shares = np.divide(drawn, totals, out=np.zeros_like(drawn), where=totals > 0.0)
     return Sinks(np.median(shares, axis=0), norms / median)

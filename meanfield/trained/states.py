@@ -114,7 +114,7 @@ class LayerStates:
         if tokens is not None:
             self._tokens = unmasked("tokens", tokens)
             check_shape("tokens", self._tokens.shape, (*self._prompts, self._n))
-            # an array of words and numbers has made words of all
+            # numpy turns a list of words and numbers into words
             if not all(isinstance(word, str) for word in np.ravel(np.array(tokens, dtype=object))):
                 raise ValueError(f"tokens must be words, got {shown(tokens)}")
         self._matrices = matrices
@@ -332,7 +332,7 @@ class LayerStates:
     def _checked_head(self, layer: int, rows: AnyArray, head: int) -> Array:
         mask, kept = self._masks()
         name = f"attention of head {head} in layer {layer}"
-        # attention of padding is nobody's, and may be nan
+        # attention of padding belongs to no token, and may be nan
         weights = _finite(name, rows if kept.all() else rows[kept])
         _check_attention(name, weights, mask[kept], np.flatnonzero(kept))
         return weights if kept.all() else weights[:, kept]
@@ -409,7 +409,7 @@ class LayerStates:
         return matrices.scores(matrices.inputs(self.state(layer), self._norm))
 
     def _is_normalised(self, rows: Array) -> bool:
-        """Whether a last state is after the model's final norm, as in the library transformers.
+        """Whether the last state is after the model's final norm, as `transformers` stores it.
 
         Then the root mean square of each row is 1, once the gains of `norm` are divided out; in the
         residual stream it is not. Without those gains it can't be seen.
@@ -506,7 +506,7 @@ class LayerStates:
         return _dataset(self, errors, numbers, findings)
 
     def _place(self) -> tuple[int, ...]:
-        """The index of the prompt behind that of the layer."""
+        """Return the index of the prompt, which follows that of the layer."""
         if self.n_prompts > 1:
             raise ValueError(
                 f"states must be of one prompt here, got {self.n_prompts}: take prompt(0)"
@@ -514,7 +514,7 @@ class LayerStates:
         return (self._prompt,) if self._prompts else ()
 
     def _masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """The tokens that each may see, shape (n, n), and those that are no padding, (n,)."""
+        """Return the mask of tokens, shape (n, n), and which of them are no padding, (n,)."""
         place, n = self._place(), self._n
         mask = np.asarray(self._mask)
         if mask.ndim == 0:
@@ -551,13 +551,16 @@ class LayerStates:
         return array
 
     def _rows(self, name: str, values: Stored, layer: int) -> Array:
-        """States of one layer, without padding."""
+        """Return states of one layer, without padding."""
         kept = self._masks()[1]
         rows = values[(layer, *self._place())]
         return _finite(f"{name} of layer {layer}", rows if kept.all() else rows[kept])
 
     def _look_at_memory(self) -> None:
-        """Look at what is in memory already: the first error is raised before work starts."""
+        """Check arrays that are in memory already.
+
+        Their first error is raised before work starts.
+        """
         for prompt in map(self.prompt, range(self.n_prompts)):
             for layer in range(self.n_layers):
                 if self._after is not None and self._after.in_memory:
@@ -574,7 +577,7 @@ class LayerStates:
 
 
 def _finite(name: str, values: AnyArray) -> Array:
-    """The numbers as float64, or a refusal that says where they end."""
+    """Return the numbers as float64, or refuse them by the place where they are not finite."""
     try:
         return real_array(name, values, None)
     except ValueError as error:
@@ -606,7 +609,7 @@ def _check_attention(
 
 
 def _without_gains(rows: Array, norm: Norm) -> Array:
-    """Rows after the final norm, without its shift and gains; where a gain is 0, so is the rest."""
+    """Return rows after the final norm without its shift and gains; a gain of 0 leaves 0."""
     if norm.shift is not None:
         rows = rows - norm.shift
     if norm.gain is None:
@@ -628,7 +631,10 @@ _ABOUT = {
 def _dataset(
     states: LayerStates, attention: Array, numbers: Array, findings: list[str]
 ) -> xr.Dataset:
-    """The numbers of `check` with their names, and the findings behind two on what agrees."""
+    """Return the numbers of `check` with their names, and findings.
+
+    The first two findings say what agrees.
+    """
     agree = []
     for what, errors, rounding in (
         ("attention", attention.max(axis=1), numbers[0]),

@@ -157,7 +157,7 @@ def effective_beta(
         residuals = logs - beta[..., None, None] * scores
         moments = np.einsum("...ij,...ij->...i", scores, residuals)
         shares = of_rows / total[..., None]
-        # a row that is alone in the fit leaves no doubt to be seen
+        # a row that is alone in the fit shows no error
         doubt = moments**2 / np.where(shares < 1.0 - EPS, 1.0 - shares, np.nan)
         error = np.sqrt(doubt.sum(axis=-1)) / total
         variance = np.einsum("...ij,...ij->...", logs, logs)
@@ -261,7 +261,8 @@ def symmetric_form(
     upper = np.triu_indices(rank)
     _, logs, n_rows = _within_rows(np.zeros_like(weights), weights, is_entry)
     n_entries = int(_fitted(is_entry).sum() - n_rows)
-    # a D with <x_i, D x_j> = 1 for all pairs is a part that the constants of rows have already
+    # a D with <x_i, D x_j> = 1 for all pairs is the same as constants of rows, and no further
+    # parameter
     ones = np.ones(len(left))
     has_constant = np.linalg.norm(ones - left @ (left.T @ ones)) < 1e-9 * np.sqrt(len(left))
     n_parameters = len(upper[0]) - int(has_constant)
@@ -344,12 +345,15 @@ def _bilinear(points: Array, matrix: ArrayLike | None) -> Array:
 
 
 def _fitted(is_entry: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The entries of rows that have at least two."""
+    """Return the entries of rows that have at least two."""
     return np.asarray(is_entry & (is_entry.sum(axis=-1, keepdims=True) >= 2))
 
 
 def _demeaned(values: Array, is_entry: NDArray[np.bool_]) -> Array:
-    """Values less the mean over the entries of their row, 0 elsewhere and where it is rounding."""
+    """Return values less the mean of their row's entries.
+
+    They are 0 elsewhere and where they are rounding.
+    """
     fitted = _fitted(is_entry)
     kept = np.where(fitted, values, 0.0)
     means = kept.sum(axis=-1, keepdims=True) / np.maximum(fitted.sum(axis=-1, keepdims=True), 1)
@@ -360,7 +364,10 @@ def _demeaned(values: Array, is_entry: NDArray[np.bool_]) -> Array:
 def _within_rows(
     scores: Array, weights: Array, is_entry: NDArray[np.bool_]
 ) -> tuple[Array, Array, Integers]:
-    """Scores and log weights less their means in each row, and how many rows say something."""
+    """Return scores and log weights less the means of rows.
+
+    The number of rows with two or more entries follows.
+    """
     logs = np.log(np.where(is_entry, weights, 1.0))
     n_rows = (is_entry.sum(axis=-1) >= 2).sum(axis=-1)
     shape = np.broadcast_shapes(scores.shape, weights.shape)

@@ -43,9 +43,9 @@ from meanfield.plot.panels import look
 from meanfield.spaces import geometry
 from meanfield.typing import Array
 
-# seconds between two words of how far a run is, and to the first picture of its saves
+# the explorer reports every so many seconds, and shows its first picture after this time
 _BETWEEN_WORDS = 0.3
-# on S² a series of bounded degree shows in a second what a flow map resolves in many
+# on S² the preview is a series of bounded degree, which takes a second; the flow map takes many
 _PREVIEW = {
     "measure": {"type": "Density", "space": {"type": "Sphere", "lmax": 31}},
     "measure.tail_tol": 1e-2,
@@ -54,9 +54,9 @@ _PREVIEW = {
     "run.atol": 1e-7,
     "run.on_unresolved": "stop",
 }
-# characters of the figures of a measure, which go no farther than this machine
+# the figures of a measure may take this many characters: they stay on this machine
 _ROOM = 20_000_000
-# bytes of a request: controls have a line of text at most
+# a request of more bytes than this is refused: a page sends a line of text for each control
 _LONGEST_REQUEST = 1 << 16
 # keys of a case, or "bumps", "kappa", "n" and "dim" for tables and tokens, with their titles; then
 # the words of a choice, or what a slider begins with, its ends and its step
@@ -74,7 +74,7 @@ CONTROLS: dict[str, tuple[Any, ...]] = {
     "run.t_end": ("run until t", 3, 0.1, 20, 0.1),
     "run.n": ("number n of tokens", 100, 0, 500, 10),
 }
-# which a request may not have larger than the page has them
+# a request must keep these numbers within the sliders, since they set the size of a run
 _SIZES = "law.bumps", "measure.dim", "run.n"
 
 
@@ -143,12 +143,12 @@ def preview_of(case: Case) -> Case | None:
 
 # a line of the answer to a page is told by it
 _Tell = Callable[[Part], None]
-# the runs of a measure and of tokens over it, and the masses of clusters at each save of the first
+# the runs of a measure and of tokens over it; the masses of clusters at each save of the first run
 _Solved = tuple[list[Solution], list[Array]]
 
 
 class _Saves(Checkpoint):
-    """The masses of clusters at the saves of a run, which it shows at intervals that double."""
+    """A checkpoint that keeps masses of clusters, and shows the run at intervals that double."""
 
     def __init__(self, step: Callable[[float], None], show: Callable[[Solution], None]) -> None:
         super().__init__(None)
@@ -219,7 +219,7 @@ class Explorer:
         parts = ((key, first, *key.split(".")) for key, (_, first, *_) in CONTROLS.items())
         self.start = {key: raw[table].get(name, first) for key, first, table, name in parts}
         self._case_tables = raw
-        # a slider has one number, and a schedule many: the case keeps it
+        # a schedule of numbers fits no slider, so the case keeps it
         self._fixed = {key for key, value in self.start.items() if isinstance(value, dict)}
         self.start |= {key: CONTROLS[key][1] for key in self._fixed}
         dynamics = raw["dynamics"]
@@ -227,7 +227,7 @@ class Explorer:
         if has_number or multiplied(dynamics, 2.0) == dynamics:
             self._fixed.add("dynamics.betas")
         self.start["dynamics.kernel"] = str(self.start["dynamics.kernel"]).strip("[]")
-        # transforms have buffers of their own, so one run is made at a time
+        # a transform reuses its own buffers, so only one run is made at a time
         self.lock = Lock()
         self._last: tuple[Case | None, int, _Solved] = None, 0, ([], [])
 
@@ -252,7 +252,7 @@ class Explorer:
         """
         settings = self._values(changed)
         dim, kind = settings["measure.dim"], settings["measure.type"]
-        # about an axis there are two places for them
+        # bumps about an axis can stand at two places only, its poles
         most = CONTROLS["law.bumps"][3] if dim <= 3 else 2
         bumps = min(settings["law.bumps"], most)
         unused = set() if bumps else {"law.kappa"}
@@ -282,7 +282,7 @@ class Explorer:
             raise ValueError(f"law.bumps must be >= 1 in d = {dim}, {why}, got 0")
         is_other = (dim, kind) != (at_start, self.start["measure.type"])
         if kind == "Particles":
-            # tokens of any law have their dimension from it, and need a number where it has none
+            # a law of points has its own number of tokens; other laws need one
             is_other = "law" in changes and "n" not in self._case_tables["measure"]
         if is_other:
             changes["measure"] = measure_table(dim, kind)
@@ -293,7 +293,7 @@ class Explorer:
         return case, {"toml": text, "used": used, "bumps": most}
 
     def _values(self, changed: object) -> dict[str, Any]:
-        """The values of all controls, where some are moved.
+        """Return the values of all controls after some are moved.
 
         Raises
         ------
@@ -349,7 +349,7 @@ class Explorer:
                     refined = ""
                     if (rough := preview_of(case)) is not None:
                         phase = "preview, "
-                        # a case may have a run but no preview
+                        # a preview may fail where the full run works
                         with suppress(ValueError, ArithmeticError):
                             picture = _picture(*_solved(rough, n, step, show, is_log), is_log)
                             refined = f"preview up to t = {picture['t'][-1]:.3g}, refined now: "
@@ -376,7 +376,7 @@ class Explorer:
 
     @contextmanager
     def _turn(self, check: Callable[[], None], tell: _Tell) -> Iterator[None]:
-        """Inside, no other run is made; who has to wait is told so."""
+        """Hold the lock of runs in the body, and tell a page that has to wait."""
         if not self.lock.acquire(blocking=False):
             tell({"said": "waits until a run before it ends …"})
             while not self.lock.acquire(timeout=_BETWEEN_WORDS):
@@ -390,7 +390,7 @@ class Explorer:
 def _solved(
     case: Case, n: int, step: Callable[[float], None], show: _Tell, is_log: bool | None
 ) -> _Solved:
-    """The runs of the measure and of n tokens over it, and the masses of clusters.
+    """Return the runs of the measure and of n tokens over it, and the masses of clusters.
 
     Pictures of the saves that are there are shown meanwhile.
     """
@@ -403,13 +403,13 @@ def _solved(
         measure, dynamics, keywords = case.build()
         further = {"monitors": None, "progress": step, "checkpoint": saves}
         sol = solve(measure, dynamics, **keywords | further)
-    # a run that ends early has one save more
+    # a run that ends early has one save more than were gathered
     saves.gather(float(sol.t[-1]), sol.measures)
     return [sol, *sols], saves.masses
 
 
 def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> Part:
-    """The measure, tokens over it, energies, clusters, and numbers at each time."""
+    """Return the picture of runs for a page: measure, tokens, energies, clusters, numbers."""
     sol = sols[0]
     names = ["measure", *(f"{len(run.final.weights)} tokens" for run in sols[1:])]
     saved = reduce(np.intersect1d, [run.t for run in sols])
@@ -429,7 +429,7 @@ def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> 
     scale = {"range": [0.0, 1.04]}
     views.append(over_t("clusters", "masses of clusters", t, {}, scale, further=[dots]))
     for view in views[1:]:
-        # times to come have their place
+        # the axis shows all times to t_end, also those not yet reached
         along, t_end = view.layout["xaxis"], float(sol.dataset.attrs["t_end"])
         in_powers = along.get("type") == "log"
         start, end = (along["range"][0], float(np.log10(t_end))) if in_powers else (t[0], t_end)
@@ -447,11 +447,11 @@ def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> 
 
 
 def _nothing(_: object) -> None:
-    """Show a picture to nobody."""
+    """Ignore a picture: a run that shows none calls this."""
 
 
 def _start_text() -> str:
-    """The case that a page begins with of itself: its law is that of the controls."""
+    """Return the case that a page begins with, whose law comes from the controls."""
     bumps, kappa = (CONTROLS[key][1] for key in ("law.bumps", "law.kappa"))
     law = {"law": law_table(2, bumps, float(kappa))}
     return overridden(part_of_page("explore/case.toml"), law, "case")
@@ -466,7 +466,7 @@ def _numbers(entries: Mapping[str, str]) -> str:
 
 
 def _control(key: str, value: Any) -> str:
-    """A control with its title, and what it begins with; a slider may begin beyond its ends."""
+    """Return a control as HTML with its title and first value, which may lie outside its slider."""
     (title, first, *how), shown = CONTROLS[key], escape(str(value))
     if key.endswith(".type"):
         words = dict.fromkeys([value, first, *how])
@@ -480,7 +480,7 @@ def _control(key: str, value: Any) -> str:
 
 
 class _Server(ThreadingHTTPServer):
-    """The explorer at a port of this machine, for who has its token."""
+    """The server of the explorer; it answers only those who have its token."""
 
     def __init__(self, explorer: Explorer, port: int) -> None:
         self.explorer, self.token, self.ends = explorer, secrets.token_urlsafe(32), False
@@ -495,7 +495,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Answer(BaseHTTPRequestHandler):
-    """One answer, after which the connection is closed."""
+    """The answer to one request; afterwards the connection is closed."""
 
     server: _Server
 
@@ -514,7 +514,7 @@ class _Answer(BaseHTTPRequestHandler):
         except (ValueError, RecursionError) as error:
             self.send_error(400, explain=one_line(str(error)))
             return
-        # a page that has moved on, or is closed, closes the connection
+        # a page that is closed, or that asks for a newer run, closes the connection
         with suppress(ConnectionError):
             if urlsplit(self.path).path == "/run":
                 self._begin("application/x-ndjson")
@@ -532,7 +532,7 @@ class _Answer(BaseHTTPRequestHandler):
                 self.wfile.write(drawn)
 
     def _sent(self) -> Any:
-        """The JSON that a page has sent.
+        """Return the JSON of a request.
 
         Raises
         ------
@@ -544,7 +544,7 @@ class _Answer(BaseHTTPRequestHandler):
         return json.loads(self.rfile.read(length))
 
     def _may(self, *paths: str) -> bool:
-        """Whether a page with the token asks for one of these; else it is told."""
+        """Return whether a request has the token and one of these paths; refuse it otherwise."""
         try:
             asked = urlsplit(self.path)
         except ValueError:
@@ -609,6 +609,6 @@ def serve(case: Case | None, port: int, ready: Callable[[str], object]) -> None:
         with suppress(KeyboardInterrupt):
             ready(f"http://127.0.0.1:{server.server_port}/?token={server.token}")
             server.serve_forever()
-        # the program ends between two steps, and no other run begins
+        # the lock waits for the step under way and is never released, so no other run begins
         server.ends = True
         server.explorer.lock.acquire()

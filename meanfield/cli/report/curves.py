@@ -32,23 +32,24 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     known, name = adapt_with(sol.dynamics, sol.energy), curves.energy_name(sol)
     energy = known.energy_functional
     if energy is None or name is None or not energy.is_own or known.varies:
-        # weights in time do work of their own
+        # an energy whose weights vary in time also changes by their work
         return None
     if (energy.parts or energy.functional) and not energy.in_w2:
-        # terms with metrics of their own together are no gradient flow; a user's own may be none
+        # terms with metrics of their own are no gradient flow together; an energy of a user may be
+        # none
         return None
     if sol.dynamics.noise > 0.0:
         free = [n for n in with_role(sol.dataset, "energy") if n.startswith("free")]
         return (free[0], -1) if free else None
-    # a share of a negative energy goes the other way
+    # the share of a negative energy falls where the energy rises
     way = energy.sign if name == "energy" or energy.dirac > 0.0 else -energy.sign
     return (name, way) if with_role(sol.dataset, "error") else None
 
 
 MOST_POINTS = 4000
-# a factor beside curves on a logarithmic axis
+# the axis of a logarithmic plot extends beyond its curves by this factor
 _MARGIN = 1.5
-# height of a row of a legend
+# a row of a legend has this height in pixels
 _ROW = 20
 _DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 
@@ -76,7 +77,7 @@ def comparison_views(ds: xr.Dataset, labels: Sequence[str]) -> list[View]:
     views = []
     untold = {f"{name}{end}" for name in ds.data_vars for end in (LOWER, UPPER, PROVED)}
     untold |= {"energy_share"} if "energy" in ds else set()
-    # on most pairs it is nothing
+    # an error of mmd that is 0 at all saves is not drawn
     untold |= set() if "mmd_error" in ds and ds["mmd_error"].any() else {"mmd_error"}
     for name in map(str, ds.data_vars):
         values, t = ds[name].values, ds["t"].values
@@ -103,7 +104,7 @@ def drawn_energies(sol: Solution) -> list[str]:
 def _energy(sol: Solution, name: str) -> View:
     values, limits = sol.dataset[name].values, curves.bounds(sol, name)
     if name == "energy" and (terms := _of_terms(sol, "term_energy")):
-        # terms may be far apart although they gain as much as each other
+        # terms are drawn by their gains: their values may be far apart
         symbol = sol.dataset[name].attrs["symbol"]
         gains = {"the sum": values - values[0]} | {of: e - e[0] for of, e in terms.items()}
         title = f"energy {symbol}(t) − {symbol}(0), {symbol}(0) = {values[0]:.4g}"
@@ -116,12 +117,12 @@ def _energy(sol: Solution, name: str) -> View:
 
 
 def _window(values: Array) -> Part:
-    """From below the lowest of all values to above the highest."""
+    """Return the range of an axis that holds all values with a margin."""
     return {"range": list(curves.Bounds(-np.inf, np.inf, ("", ""), "").window(values))}
 
 
 def _of_terms(sol: Solution, name: str) -> dict[str, Array]:
-    """A number of each term of a sum over t, under the title of the term; none of too many."""
+    """Return a number of each term of a sum over t under its title; nothing for too many terms."""
     if name not in sol.dataset or sol.dataset[name].shape[1] > MOST_TERMS:
         return {}
     titles = term_titles(sol.dynamics if sol.energy is None else sol.energy)
@@ -170,7 +171,7 @@ def _distances(sol: Solution) -> View:
 
 
 def _band(t: Array, ends: tuple[Array, Array], colour: str) -> list[Part]:
-    """From the lower to the upper bound of a bracket."""
+    """Return the curves that fill the band between the two bounds of a bracket."""
     edges = (_line(t, end, "bound", colour) for end in ends)
     lower, upper = (edge | {"line": {"width": 0}, "showlegend": False} for edge in edges)
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
@@ -183,7 +184,7 @@ def _tail(sol: Solution) -> View:
     title = "spectral tail" if hasattr(sol.measures[0], "space") else "largest tail of a panel"
     level = _line(sol.t, allowed, "tolerance", LINE, width=1, dash="dash")
     numbers = {"tail": np.where(values > 0.0, values, np.nan)}
-    # the tolerance has room on its axis also where there is no tail
+    # the axis shows the tolerance even if there is no tail
     drawn = np.append(numbers["tail"], allowed)
     scale = log_axis(min(np.nanmin(drawn), 0.1 * np.nanmin(allowed)), _MARGIN * np.nanmax(drawn))
     view = over_t("tail", title + " and its tolerance", sol.t, numbers, scale, further=[level])
@@ -242,18 +243,18 @@ def over_t(
             traces += _band(t, bands[label], colour)
             columns |= dict(zip((f"{label}, lower", f"{label}, upper"), bands[label], strict=True))
         traces.append(_line(t, values, label, colour, dash=_DASHES[dash], **style))
-    # the slider moves the first shape
+    # the slider moves the first shape of a figure
     mark = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": t[-1], "x1": t[-1]}
     now = {"line": {"color": ORANGE, "width": 1.5}}
     along = {"range": [float(t[0]), float(t[-1])] if len(t) > 1 else [t[0] - 1.0, t[0] + 1.0]}
     if frames.is_decades(t):
         along = log_axis(float(t[t > 0.0][0]), float(t[-1]))
-    # two names have room beside each other on a phone
+    # two entries of a legend fit in one row on a phone
     rows = len(numbers) if len(numbers) > 2 else 1
     layout = base_layout(
         title=heading(title),
         xaxis=axis("time t", **along),
-        # a short range has long numbers
+        # labels of a short range have many digits, so the margin follows them
         yaxis=axis("", automargin=True, **scale),
         shapes=[mark | now, *shapes],
         hovermode="closest",

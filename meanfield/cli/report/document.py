@@ -60,7 +60,7 @@ def plotly_script() -> str:
 
 
 _MOST_TIMES = 61
-# the measures' numbers take so many characters: with plotly.js the page stays below 10 MB
+# the numbers of measures may take so many characters: with plotly.js the page stays below 10 MB
 _ROOM = 3_000_000
 
 
@@ -144,7 +144,7 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
         curves="".join(_figure(view, view.kind) for view in over_time),
         stills="".join(embedded(figure, f"Figure of {title}", _DPI) for figure in stills),
         runs="".join(map(_about, labels, sols, checks_of_runs)),
-        # it may stand inside a script element
+        # "<" is escaped because the JSON stands inside a script element
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
         program=part_of_page("report/figures.js"),
     )
@@ -246,12 +246,12 @@ def position_views(sols: Sequence[Solution], labels: Sequence[str], times: Array
 
 
 def _saves(sols: Sequence[Solution]) -> list[AnyMeasure]:
-    """The measures of all runs, which together tell from where tokens are seen."""
+    """Return the measures of all runs: together they determine the point of view."""
     return list(chain.from_iterable(sol.measures for sol in sols))
 
 
 def _outcome(sol: Solution) -> str:
-    """The run, the meaning of f = 1, and the outcome, as HTML."""
+    """Return, as HTML, what the run is, what f = 1 means, and how it ended."""
     first = sol.measures[0]
     sphere = {2: "the circle", 3: "the sphere S²"}.get(first.dim, f"the sphere in d = {first.dim}")
     what = f"{len(first.weights)} tokens" if isinstance(first, Particles) else "a density f"
@@ -267,7 +267,7 @@ def _outcome(sol: Solution) -> str:
 
 
 def _energy(sol: Solution, name: str) -> str:
-    """How the energy went, and between what it must lie, in words."""
+    """Say in words how the energy went, and between which bounds it must lie."""
     start, end = (f"{value:.4g}" for value in _known(sol, name)[[0, -1]])
     symbol, known = sol.dataset[name].attrs["symbol"], bounds(sol, name)[:2]
     of = "" if sol.energy is None else f" of {dynamics_title(sol.energy)}"
@@ -277,7 +277,7 @@ def _energy(sol: Solution, name: str) -> str:
 
 
 def _clusters(measure: AnyMeasure) -> str:
-    """The clusters of the last measure and their masses, in words."""
+    """Say in words which clusters the last measure has, and their masses."""
     groups, scale = clusters(measure), f"{RADIUS:g} radian"
     if isinstance(measure, Particles) and len(groups) == len(measure.weights) > 1:
         return f"At the end no two tokens are in one cluster on the scale of {scale}."
@@ -294,13 +294,13 @@ def _clusters(measure: AnyMeasure) -> str:
 
 
 def _listed(parts: Iterable[str]) -> str:
-    """Parts of a sentence: a, b and c."""
+    """Join parts of a sentence: a, b and c."""
     *most, last = parts
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def as_html(text: str) -> str:
-    """Text as HTML, with subscripts."""
+    """Return a text as HTML, with its subscripts."""
     return subscripts(escape(text), "<sub>%s</sub>")
 
 
@@ -309,14 +309,14 @@ def _span(t: Array) -> str:
 
 
 def _figure(view: View, kind: str) -> str:
-    """The place of a figure of a kind, what it shows in words, and its numbers as a table."""
-    # 0 in place of -0
+    """Return a figure as HTML: its place, a description in words, and its numbers as a table."""
+    # adding 0 turns -0 into 0
     columns = {name: values + 0.0 for name, values in view.numbers.items()}
     ends = [f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in columns.items()]
     alternative = re.sub("</?sub>", "", f"{view.title}, from {_span(view.t)}: {'; '.join(ends)}")
     kept = thinned(len(view.t), _MOST_TIMES)
     columns = {"t": view.t, **columns}
-    # a monitor or a file may be called anything
+    # names are escaped, since a monitor or a variable of a file may have any name
     names = (re.sub("&lt;(/?sub)&gt;", r"<\1>", escape(name)) for name in columns)
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     rows = "".join(
@@ -335,7 +335,10 @@ def _figure(view: View, kind: str) -> str:
 
 
 def _about(label: str, sol: Solution, checked: list[Check]) -> str:
-    """Checks, facts, versions and case of a run; of two, each opens at a click or if it fails."""
+    """Return checks, facts, versions and case of a run as HTML.
+
+    Of two runs, each opens at a click or if a check fails.
+    """
     about = filled(
         "report/run.html",
         run=escape(label or "the run"),
@@ -352,7 +355,7 @@ def _about(label: str, sol: Solution, checked: list[Check]) -> str:
 
 
 def _case(text: str) -> str:
-    """A case without comments, that names no folder of its author."""
+    """Return a case without comments and without folders of its author."""
     try:
         return tomli_w.dumps(_without_folders(tomllib.loads(text)))
     except tomllib.TOMLDecodeError:
@@ -360,7 +363,7 @@ def _case(text: str) -> str:
 
 
 def _without_folders(value: object) -> Any:
-    """Values of a case or an attribute; of absolute paths the name alone."""
+    """Return values of a case or an attribute with only the file names of absolute paths."""
     match value:
         case dict():
             return {_without_folders(key): _without_folders(part) for key, part in value.items()}
@@ -372,7 +375,7 @@ def _without_folders(value: object) -> Any:
     return value
 
 
-# the page says these entries of the record elsewhere, or they mean nothing to a reader
+# the page shows these entries of the record elsewhere, or they mean nothing to a reader
 _UNSHOWN = "source_sha256", "t_start", "t_end"
 
 
@@ -434,13 +437,13 @@ def filled(name: str, /, **parts: str) -> str:
     return Template(part_of_page(name)).substitute(parts)
 
 
-# the resolution of a figure in print
+# figures in print have this resolution
 _DPI = 150
-# clusters whose masses the page names
+# the page names the masses of at most so many clusters
 _MOST_NAMED = 6
-# mass outside of clusters that is worth a word
+# the page mentions mass outside of clusters from this share on
 _LEAST_OUTSIDE = 0.001
-# relative, of sums over nodes and degrees in double precision
+# sums over nodes and degrees in double precision have this relative error at most
 _ROUNDING = 1e-12
 _LEAST_MASS_ERROR = 1e-10
 
@@ -469,7 +472,7 @@ def checks(sol: Solution) -> list[Check]:
     results = [Check("status", sol.status, " or ".join(GOOD), why, sol.success)]
     if (error := text.defect(sol)) is not None:
         results.append(_balance(sol, error))
-    # a run that failed at once has no numbers
+    # a run that failed at its start has no numbers
     if "mass" in sol.dataset:
         results.append(_mass(sol))
     if monotone := curves.monotone_energy(sol):
@@ -485,19 +488,19 @@ def checks(sol: Solution) -> list[Check]:
 
 
 def _known(sol: Solution, name: str) -> Array:
-    """The numbers of a variable but those that a save lacks, as one that Ctrl-C cuts short."""
+    """Return the finite numbers of a variable; a save that Ctrl-C cut short lacks some."""
     values: Array = sol.dataset[name].values
-    # 0 in place of -0
+    # adding 0 turns -0 into 0
     return values[np.isfinite(values)] + 0.0
 
 
 def _tolerance(sol: Solution) -> float:
-    """The largest `tol` of the run's flow maps, 0 of other measures."""
+    """Return the largest `tol` of the flow maps of a run, 0 if there are none."""
     return float(max(getattr(measure, "tol", 0.0) for measure in sol.measures))
 
 
 def _per_step(sol: Solution) -> float:
-    """The error that tolerances allow in an energy, a sum over pairs: twice that of each step."""
+    """Return the error in an energy that the tolerances allow: twice that of each step."""
     steps = float(sol.dataset["steps"].values[-1]) if "steps" in sol.dataset else len(sol.t)
     rtol = float(sol.dataset.attrs.get("rtol", 0.0))
     return 2.0 * (steps + 1.0) * max(rtol, _tolerance(sol)) + _ROUNDING
@@ -513,8 +516,8 @@ def _balance(sol: Solution, error: float) -> Check:
     of = f" / |{symbol}(δ)|" if with_role(sol.dataset, "share") else ""
     label = f"balance error |{symbol}(t) − {symbol}(0) − work|{of}"
     if "term_balance_error" in sol.dataset:
-        # each relative to its own size, which the energies of terms do not exceed, but the sum of
-        # terms that cancel give an energy far below their size
+        # each error is relative to its term, whose size bounds the energy of the term; the energy
+        # of a sum of terms that cancel is far smaller
         label, allowed = "balance error |E(t) − E(0) − work| / size of each term", _per_step(sol)
     return _below(label, error, allowed, why)
 

@@ -20,7 +20,7 @@ from meanfield.trained import Claim, claims
 from meanfield.trained.measure import SUBSETS, at_known_beta, subsets_of
 from meanfield.trained.temperature import LEAST_R2
 
-# the caption below each panel
+# the page shows these captions below its panels
 _CAPTIONS = {
     "heads": "Effective β of each head. A cross: R² is below 0.1, and no β describes the head.",
     "fit": "R²: how much of log A is explained by β⟨x, y⟩ of its layer, and of another layer.",
@@ -93,7 +93,7 @@ def _tokens(ds: xr.Dataset) -> str:
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]], kind: str = "") -> str:
-    """A table of cells that are HTML."""
+    """Return a table as HTML; its cells are HTML already."""
     columns = "".join(f'<th scope="col">{name}</th>' for name in head)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<table class="{kind}"><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table>'
@@ -112,12 +112,12 @@ def _claims(ds: xr.Dataset) -> Iterator[tuple[str, ...]]:
         )
 
 
-# the number of each claim, of which the last state is held against shuffled tokens
+# these variables of the last state are compared with those of shuffled tokens, for each claim
 _NUMBERS = {"energy": "energy_share", "clusters": "near_pairs", "inner products": "upper_cosine"}
 
 
 def _shuffled(ds: xr.Dataset, claim: Claim) -> str:
-    """The number of a claim in the last state, of R² the mean, and that of shuffled tokens."""
+    """The number of a claim in the last state (for R² the mean) and that of shuffled tokens."""
     part = at_known_beta(ds).sel(subset=claim.subset)
     if claim.name not in _NUMBERS:
         chance = part["r2_null"].sel(head_null="shuffled tokens").values
@@ -134,7 +134,7 @@ def _panel(ds: xr.Dataset, name: str) -> str:
     return f"<figure>{image(drawn, 'svg+xml', caption)}<figcaption>{caption}</figcaption></figure>"
 
 
-# numbers of a state and of the layer behind it, at the β of the verdicts, with their headings
+# headings of the variables of a state and of the next layer, at the β of the verdicts
 _OF_STATES = {
     "energy_share": "E<sub>β</sub>",
     "near_pairs": "near pairs",
@@ -148,7 +148,7 @@ _OF_LAYERS = {"own_distance": "own W<sub>2</sub>", "optimal_distance": "optimal 
 
 
 def _numbers(ds: xr.Dataset) -> str:
-    """A table for all tokens, and one without sinks if there are any."""
+    """Tables of the numbers of states: for all tokens, and without sinks if there are any."""
     at_beta, tables = at_known_beta(ds), []
     for subset in subsets_of(ds):
         part = at_beta.sel(subset=subset)
@@ -160,7 +160,7 @@ def _numbers(ds: xr.Dataset) -> str:
         }
         changes["residual"] = part["energy_residual"].sum("half").values
         changes |= {heading: part[name].values for name, heading in _OF_LAYERS.items()}
-        # behind the last state there is no layer
+        # no layer follows the last state
         columns |= {name: np.append(values, np.nan) for name, values in changes.items()}
         rows = zip(*(map(_cell, values) for values in columns.values()), strict=True)
         summary = f"{subset}, at β = {float(part['beta']):.4g}"
@@ -182,7 +182,10 @@ def _cell(value: str | float) -> str:
 
 
 def _heads(ds: xr.Dataset) -> str:
-    """Effective β of each head with its error and R²; none where no β describes the head."""
+    """Return tables of heads: effective β with its error, and R².
+
+    Heads that no β describes have none.
+    """
     tables = []
     for subset in subsets_of(ds):
         part = ds.sel(subset=subset)
@@ -207,7 +210,7 @@ def _head(beta: float, error: float, r2: float) -> str:
 
 
 def _sinks(ds: xr.Dataset) -> str:
-    """Why each sink is one: the layer in which it draws the most attention, and its norm."""
+    """Return a table of sinks: the layer in which each draws the most attention, and its norm."""
     rows = []
     for token in ds["token"].values[ds["is_sink"].values.astype(bool)]:
         part = ds.sel(token=token)
@@ -225,7 +228,7 @@ def _sinks(ds: xr.Dataset) -> str:
 
 
 def _checks(ds: xr.Dataset) -> Iterator[tuple[str, bool]]:
-    """Rows on what the reader could hold against matrices, and whether each agrees."""
+    """Return rows on what was checked against the matrices, and whether each agrees."""
     attention = ds["attention_error"].max("head").values, ds["attention_rounding"].values
     residual = ds["residual_error"].values, ds["residual_rounding"].values
     names = "attention recomputed from states and matrices", "residual identity"

@@ -15,12 +15,15 @@ from meanfield.plot.panels import Look
 from meanfield.spaces.geometry import perpendicular, sphere_points
 from meanfield.typing import Array
 
-# data, layout, frames and notes of a view
+# the traces, layout, frames and notes of a view
 Drawn = tuple[list[Part], Part, list[Frame], tuple[str, ...]]
 
 
 def view_of(measures: Sequence[AnyMeasure], shared: Look, axis: Array | None) -> Drawn:
-    """The picture of a run; tokens about the axis of another run are drawn as that is."""
+    """Return the picture of a run.
+
+    Tokens are drawn about the axis of the other run if it has one.
+    """
     tokens = [measure for measure in measures if isinstance(measure, Particles)]
     if tokens and (tokens[0].dim == 2 or axis is not None):
         return angles_view(tokens, shared, axis)
@@ -30,10 +33,10 @@ def view_of(measures: Sequence[AnyMeasure], shared: Look, axis: Array | None) ->
 
 
 _TURN = 2.0 * np.pi
-# nodes, or points of a grid, drawn at each time
+# at most so many nodes or grid points are drawn at each time
 _MOST_ON_LINE = 3000
 _CURVE, _STEMS, _TOPS = 1, 2, 3
-# how high the strokes of tokens stand, as a part of the panel
+# strokes of tokens have this height, as a part of the panel
 _STROKE = 0.03
 
 
@@ -83,7 +86,7 @@ def angles_view(measures: Sequence[Particles], shared: Look, axis: Array | None)
 
 
 def _uniform(around: bool, low: float, dim: int) -> Part:
-    """The uniform density, dotted."""
+    """Return the uniform density as a dotted line."""
     angles: Array = np.linspace(0.0, _TURN if around else np.pi, 361)
     values = np.ones(361) if around else frames.uniform_law(angles, dim)
     dotted = {"color": LINE, "dash": "dot", "width": 1.2}
@@ -103,7 +106,7 @@ def _line_layout(around: bool, low: float, high: float, has_atoms: bool) -> Part
     linear = {"range": [0.0, 1.05 * high]}
     of_y = log_axis(low, high * (high / low) ** 0.05) if low > 0.0 else linear
     name = "density f(θ)" if around else "density of θ"
-    # without its own ticks it would have one beside each of the density's
+    # without ticks of its own this axis would have one beside each tick of the density
     even = {"tickmode": "linear", "tick0": 0.0, "dtick": 0.2, "range": [0.0, 1.05]}
     masses = axis("mass of an atom", **even, overlaying="y", side="right")
     masses |= {"showgrid": False, "visible": has_atoms}
@@ -135,15 +138,15 @@ def _true_of(notes: Mapping[str, bool]) -> tuple[str, ...]:
     return tuple(note for note, holds in notes.items() if holds)
 
 
-# rows and columns of the surface: a cell is 2.5 degrees wide
+# rows and columns of the surface of the sphere: a cell is 2.5 degrees wide
 _SHAPE = 73, 145
 MOST_NODES, MOST_TOKENS = 4000, 4000
 _SURFACE, _NODES, _POINTS, _RINGS = 0, 2, 3, 4
 # points stand off the surface, so that it does not hide them
 _NODE_RADIUS, POINT_RADIUS = 1.004, 1.012
-# a latitude nearer to its pole is drawn as a point
+# a ring this near to its pole is drawn as a point
 _POINT_LIKE = 0.02
-# how far from the centre of the sphere it is seen from
+# the sphere is seen from this distance to its centre
 _EYE = 1.5
 _PLAIN = [[0.0, "#e9ecef"], [1.0, "#e9ecef"]]
 
@@ -175,7 +178,7 @@ def sphere_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     }
     drawn = [_sphere_frame(measure, scale) for measure in measures]
     if any(_SURFACE in frame for frame in drawn):
-        # a measure that its points show has one colour, that of the bottom of the scale
+        # a surface that shows no density has one colour, the lowest of the scale
         empty[_SURFACE] = empty_grid
     shown = [empty | frame for frame in drawn]
     return data, _sphere_layout(), shown, _sphere_notes(measures, scale)
@@ -210,7 +213,7 @@ def _grid() -> Array:
 
 
 def _bar(scale: Normalize) -> Part:
-    """The scale with its numbers: of densities, though the colours are heights on it."""
+    """Return the colour bar, labelled with densities though the colours are heights."""
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
     if low > 0.0:
         powers = 10.0 ** np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
@@ -221,14 +224,14 @@ def _bar(scale: Normalize) -> Part:
         ticks = np.arange(0.0, high * (1 + 1e-9), step)
     heights = frames.height(ticks, scale).tolist()
     marks = {"tickvals": heights, "ticktext": [f"{tick:.3g}" for tick in ticks]}
-    # below the sphere, on a narrow screen, too
+    # the bar is below the sphere, where a narrow screen has room
     place = {"orientation": "h", "y": 0.0, "yanchor": "top"}
     size = {"thickness": 12, "len": 0.8, "outlinewidth": 0}
     return {"title": {"text": "density f", "side": "top"}, **place, **marks, **size}
 
 
 def _graticule(colour: str) -> Part:
-    """Circles every 30 degrees: they show how the sphere turns."""
+    """Return circles every 30 degrees, which show how the sphere turns."""
     around: Array = np.linspace(0.0, 2.0 * np.pi, 91)
     gap = np.full((1, 3), np.nan)
     twelfths = np.pi / 6 * np.arange(12)
@@ -241,7 +244,7 @@ def _graticule(colour: str) -> Part:
 
 @singledispatch
 def _sphere_frame(measure: AnyMeasure, scale: Normalize) -> Frame:  # noqa: ARG001 (as it is called)
-    """The traces of a measure at its time: a coloured surface, nodes, rings; of tokens points."""
+    """The traces of a measure at its time: a coloured surface, nodes and rings, or tokens."""
     kept = frames.thinned(len(measure.weights), MOST_TOKENS)
     shares = measure.weights[kept] / measure.weights.max()
     return {_POINTS: _points(measure.points[kept], shares, 4.0)}
@@ -280,7 +283,7 @@ def _points(points: Array, shares: Array, size: float) -> Part:
 
 
 def _atoms(flow: LineFlowMap) -> Frame:
-    """Atoms at the poles as points, atoms of latitudes as rings."""
+    """Return atoms at the poles as points, and atoms of latitudes as rings."""
     axis = np.asarray(flow.axis)
     angles, masses = panels.gathered(flow)
     polar = np.sin(angles) < _POINT_LIKE
@@ -340,7 +343,7 @@ def _tokens_layout(plane: panels.Plane, tallest: float) -> Part:
     square = {**bare, "scaleanchor": "x", "scaleratio": 1, "showticklabels": False}
     label = "inner product<br>⟨xᵢ, xⱼ⟩, i ≠ j"
     x_name, y_name = (name.replace("\n", "<br>") for name in plane.names)
-    # tall bars of a cluster would leave nothing to see of the rest
+    # a cluster's tall bars would flatten all others, so the axis is logarithmic
     is_linear = tallest <= 50.0
     of_y = {"range": [0.0, 1.05 * tallest]} if is_linear else log_axis(1e-3, 1.5 * tallest)
     layout = base_layout(
@@ -366,7 +369,7 @@ def _tokens_frame(measure: Particles, axes: Array) -> Frame:
 
 
 def _histogram(measure: Particles) -> tuple[Array, Array]:
-    """The density of the inner products of pairs of tokens."""
+    """Return the density of the inner products of pairs of tokens."""
     bins: Array = np.linspace(-1.0, 1.0, _BINS + 1)
     points = measure.points[frames.thinned(len(measure.weights), MOST_PAIRED)]
     products = (points @ points.T)[np.triu_indices(len(points), 1)]
@@ -383,7 +386,7 @@ def _tokens_notes(last: Particles) -> tuple[str, ...]:
     return _true_of({few: n > MOST_TOKENS, axes: True, pairs: n > MOST_PAIRED})
 
 
-# tokens at their positions, which a picture beside that of the measure has room for
+# beside the measure, at most so many tokens are drawn at their positions
 _MOST_PLACED = 2000
 
 

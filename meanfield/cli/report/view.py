@@ -12,7 +12,7 @@ from meanfield.typing import Array, ArrayLike
 
 # a trace, an axis or a layout: keywords of plotly, which has no types for them
 Part = dict[str, Any]
-# the properties of some traces at one time, by the number of the trace
+# a frame has, for the number of each trace that changes, its properties at one time
 Frame = dict[int, Part]
 
 FONT = {"family": "system-ui, sans-serif", "size": 12, "color": "#222"}
@@ -94,7 +94,7 @@ def base_layout(**further: object) -> Part:
         "font": FONT,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        # a finger that moves over it moves the page
+        # a finger on the figure scrolls the page
         "dragmode": False,
         "margin": {"l": 60, "r": 16, "t": 34, "b": 44},
         "showlegend": False,
@@ -107,7 +107,7 @@ def heading(text: str) -> Part:
     return {"text": text, "x": 0.02, "y": 0.97, "yanchor": "top", "font": {"size": 13}}
 
 
-# numbers on an axis of 200 pixels
+# an axis of 200 pixels has at most so many numbers
 _MOST_TICKS = 6
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from meanfield._checks import boolean, freeze, number_in, shown
 from meanfield._shown import Shown
 
-# sums in double precision miss this share of their terms; bounds are widened by it
+# sums in double precision may be off by this share of their terms; bounds are widened by it
 ROUNDING = 1e-12
-# the powers that there are on S^2, with the relative gaps asked for where the caller asks for none
+# on S^2 W_p exists for these p, with these relative gaps if the caller asks for none
 ON_SPHERE = {1.0: 2e-3, 2.0: 1e-2}
 
 
@@ -53,7 +53,7 @@ class Bracket(Shown):
             if value is None:
                 raise ValueError(f"{name} must be a number, got {shown(getattr(self, name))}")
             freeze(self, **{name: value})
-        # a NaN is in no order
+        # this comparison is also false if one of the numbers is NaN
         if not self.lower <= self.value <= self.upper:
             raise ValueError(
                 f"value must lie between lower and upper, got {shown(self.value)} with lower = "

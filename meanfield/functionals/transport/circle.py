@@ -13,12 +13,13 @@ from meanfield.functionals.transport.quantiles import Atoms, Curve, Quantiles, b
 from meanfield.spaces.panels import NODES, to_legendre
 from meanfield.typing import Array, Indices
 
-# values at places of a curve, and weights of which an interval has its share of the error
+# an integrand returns values at places of a curve, and the weight by which an interval's error
+# counts
 Integrand = Callable[[Indices, Array], tuple[Array, Array]]
 
 
 class _Rule(NamedTuple):
-    """Gauss nodes and weights, and what gives the last three Legendre coefficients of values."""
+    """Gauss nodes and weights; the matrix from values to the last three Legendre coefficients."""
 
     nodes: Array
     weights: Array
@@ -30,16 +31,16 @@ class _Rule(NamedTuple):
         return cls(nodes, weights, to_legendre(nodes)[-3:].T)
 
 
-# on so short a part of a piece, whose polynomials are of degree 15, few nodes do
+# on so short a part of a piece, whose polynomials have degree 15, few nodes suffice
 _SHORT = 1.0 / 16.0
 _RULE, _RULE_ON_SHORT = _Rule.of(NODES), _Rule.of(6)
 _CHUNK = 1 << 15
 _MOST_HALVINGS = 64
-# error of a distance that is aimed at, and the distance below which all is rounding
+# the absolute error that a distance may have, and the distance below which all is rounding
 _ACCURACY, _SMALLEST = 1e-13, 1e-13
-# a kink is looked for between points this far inside of an interval, where no jump is
+# a kink is looked for between points this far inside an interval, which has no jump
 _INSIDE = 1e-9
-# δ off its place it costs at most δ of a slope, and δ² of a cost
+# an error δ in the place of a kink costs at most δ in a slope, and δ² in a cost
 _KINK = 1e-12
 
 
@@ -65,7 +66,7 @@ def cost(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
 
     intervals = _intervals(mu, nu, shift, kinks=p % 2.0 != 0.0)
     more = 8 * len(intervals[0]) + 20_000
-    # a signed density may leave a sum of rounding below 0
+    # a density that is negative somewhere may make the sum negative by rounding
     return max(_integral(integrand, intervals, allowed, 1e-17, more, p.is_integer()), 0.0)
 
 
@@ -89,7 +90,7 @@ def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
         signed = np.sign(apart) * np.abs(apart) ** (p - 1.0)
         return p * signed * angle_rate, np.abs(angle_rate) / mu.turn
 
-    # the minimum is flat: its place matters to second order
+    # near the minimum the cost is flat, so an error of the shift counts to second order
     intervals = _intervals(mu, nu, shift, kinks=True)
     more, smooth = len(intervals[0]) + 2_000, p.is_integer()
     return -jumps - _integral(integrand, intervals, lambda cost: 1e-10 * cost, 1e-12, more, smooth)
@@ -104,17 +105,17 @@ def _apart(mu: Curve, nu: Quantiles, shift: float, piece: Indices, sigma: Array)
 
 
 def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
-    """The sum over what is between the starts of atoms of both, told by their merged order."""
+    """Return the cost of a shift between atoms, summed over the intervals of the merged starts."""
     (own_starts, own_angles), (ahead, angles) = mu.stairs, nu.stairs
     ahead = ahead - shift
     ahead = ahead - np.floor(ahead) if mu.turn else np.clip(ahead, 0.0, 1.0)
     first, count = int(np.argmin(ahead)), len(own_starts)
     starts = np.concatenate([own_starts, ahead[first:], ahead[:first]])
-    # two sorted parts, which a stable sort merges
+    # both parts are sorted, and a stable sort merges them
     order = np.argsort(starts, kind="stable")
     cuts = np.append(starts[order], 1.0)
     lengths = np.diff(cuts)
-    # between sums of masses that should be equal the quantiles may be far apart
+    # an interval that is rounding between equal sums of masses may have a large cost
     lengths[lengths < sliver(len(cuts))] = 0.0
     passed = np.cumsum(order < count)
     other = np.arange(1, len(order) + 1) - passed + (first - 1)
@@ -130,7 +131,10 @@ def sliver(count: int) -> float:
 
 
 def _intervals(mu: Curve, nu: Quantiles, shift: float, kinks: bool) -> tuple[Indices, Array, Array]:
-    """Piece of mu and both ends in σ of intervals on which both quantile functions are smooth."""
+    """Return intervals on which both quantile functions are smooth.
+
+    An interval is a piece of mu and both ends in σ.
+    """
     masses = nu.starts - shift
     if mu.turn:
         masses = masses - np.floor(masses)
@@ -167,7 +171,9 @@ def _integral(
     most: int,
     is_smooth: bool,
 ) -> float:
-    """∫ over the intervals; halved where their tail exceeds allowed(first estimate) by share.
+    """Return the integral over the intervals.
+
+    An interval is halved while its tail is more than it may be.
 
     An interval with less weight than `least` is left as it is, and at most `most` are added, so
     that rounding near zeros of a density is not resolved for ever. Only where the integrand is
@@ -196,7 +202,10 @@ def _integral(
 def _gauss(
     integrand: Integrand, piece: Indices, low: Array, high: Array, is_smooth: bool
 ) -> tuple[Array, Array, Array]:
-    """Sum, tail of the Legendre series times length, and weight of each interval."""
+    """Return the sum of each interval.
+
+    The tail of its Legendre series times its length and its weight follow.
+    """
     integrals = np.empty((3, len(low)))
     short = is_smooth & (high - low < _SHORT)
     for rule, chosen in ((_RULE_ON_SHORT, short), (_RULE, ~short)):
@@ -213,18 +222,19 @@ def _gauss(
     return integrals[0], integrals[1], integrals[2]
 
 
-# angles start in [0, 2π) and end below 4π: beyond these shifts the difference has one sign
+# angles start in [0, 2π) and end below 4π, so beyond these shifts the difference has one sign
 _FARTHEST = 2.5
-# steps that a search takes before it asks where most atoms begin together
+# a search takes so many steps before it asks where most atoms begin together
 _STEPS = 8
 _SHORTEST = 1e-15
-# a step goes at least so far into the bracket
+# a step goes at least this share into the bracket
 _LEAST_SHARE = 1e-4
-# relative error of the cost that a search leaves, and the bound from which it is looked at
+# the relative error of the cost at the end of a search, and the bound from which the end is tested
 _SEARCH_ACCURACY, _NEAR = 1e-15, 1e-6
-# angles that tell a first guess, and atoms of whose costs so many quantiles tell the size
+# the first guess uses so many angles; from so many atoms on the size of a cost uses so many
+# quantiles
 _PLACES, _MANY_ATOMS = 1_001, 4_000
-# how near to a kink a search has come that ends beside one
+# a search ends beside a kink if it is this near to it
 _BESIDE_KINK = 1e-12
 
 
@@ -243,7 +253,7 @@ def distance_of_angles(mu: Quantiles, nu: Quantiles, p: float) -> float:
 
 
 class _Shifts(NamedTuple):
-    """Two shifts with the best between them, and dC/ds at both."""
+    """Two shifts with the best one between them, and dC/ds at both."""
 
     low: float
     high: float
@@ -282,7 +292,7 @@ def best_shift(mu: Quantiles, nu: Quantiles, p: float) -> float:
 
 
 def _first_shifts(mu: Quantiles, nu: Quantiles, p: float) -> _Shifts:
-    """Two about a guess, the best for p = 1: the median of F_nu - F_mu over the circle."""
+    """Two shifts about a guess, which is the best one for p = 1: the median of F_nu - F_mu."""
     angles = np.linspace(0.0, mu.turn, _PLACES, endpoint=False)
     shifts = nu.cumulative(angles) - mu.cumulative(angles)
     shift, reach = float(np.median(shifts)), _SHORTEST
@@ -302,7 +312,9 @@ def _first_shifts(mu: Quantiles, nu: Quantiles, p: float) -> _Shifts:
 def _narrowed(
     mu: Quantiles, nu: Quantiles, p: float, shifts: _Shifts, within: float
 ) -> tuple[_Shifts, bool]:
-    """Some steps of false position with halved ends (Dowell and Jarratt 1971); whether it ended.
+    """Make some steps of false position with halved ends (Dowell and Jarratt 1971).
+
+    Return whether it ended.
 
     As C is convex, C(s) - min C is at most |dC/ds| times the length of the bracket.
     """
@@ -325,7 +337,10 @@ def _narrowed(
 
 
 def _about_common_kink(mu: Atoms, nu: Atoms, p: float, shifts: _Shifts, within: float) -> _Shifts:
-    """A bracket about the next shift that lets most atoms begin together, if it is in this one."""
+    """Return a bracket about the next shift at which most atoms begin together.
+
+    Without such a shift the bracket stays the same.
+    """
     ahead = mu.starts[:-1] + shifts.low
     ahead -= np.floor(ahead)
     kink = shifts.low + float(np.median(nu.starts[nu.rank(ahead)] - ahead))
@@ -336,7 +351,7 @@ def _about_common_kink(mu: Atoms, nu: Atoms, p: float, shifts: _Shifts, within: 
 
 
 def _size(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
-    """The cost that errors are held against; of many atoms by the midpoint rule."""
+    """Return the cost that errors are compared with; of many atoms by the midpoint rule."""
     if (atoms := _both_atoms(mu, nu)) and len(atoms[0].masses) > _MANY_ATOMS:
         u = (np.arange(_PLACES) + 0.5) / _PLACES
         return float(np.mean(np.abs(mu.quantile(u) - nu.quantile(u + shift)) ** p))
@@ -344,7 +359,7 @@ def _size(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
 
 
 def _at_kink(mu: Atoms, nu: Atoms, shift: float) -> float:
-    """The shift near this one that lets two atoms begin together, where the cost of atoms is least.
+    """The nearest shift at which two atoms begin together, where the cost of atoms has its minima.
 
     Beside it a sliver of mass would go the other way round, which costs much where p is large.
     """

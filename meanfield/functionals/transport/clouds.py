@@ -26,21 +26,22 @@ from meanfield.typing import Array, Indices
 LARGEST = 1 << 26
 _MOST_PIVOTS = 10_000_000
 _SAME = 1e-15
-# relative width of the bracket of a cost at which the search ends
+# a search ends when the bracket of the cost has this relative width
 _GOAL = 1e-12
 _MOST_ROUNDS = 40
 _NEARLY_BEST = 1e-4
-# rounding of sums of terms of one sign, of reduced costs and of a root, relative
+# the relative rounding error of sums of terms of one sign, of reduced costs and of a root
 _ROUNDING = 16.0 * EPS
-# costs below it are taken for it: their digits would be lost in subnormal numbers
+# smaller costs are raised to the least cost, since subnormal numbers lose digits; larger ones are
+# cut
 _LEAST_COST, _DEAREST = 2.0**-900, 2.0**100
 # below this cost a new unit of distances is chosen
 _TINY = 2.0**-700
-# potentials are multiples of this share of the unit of a round: sums of two are exact
+# potentials are multiples of this share of the unit of a round, so that sums of two are exact
 _GRID = 2.0**-52
-# arcs that a search for finer potentials looks at, and where it has gone astray
+# a search for finer potentials looks at up to so many arcs, and has failed below this potential
 _MOST_ARCS, _TOO_NEAR = 1 << 27, -16.0
-# entries that fit into a cache together
+# so many entries fit into a cache together
 _BLOCK = 1 << 16
 _LEAST = 5e-324
 
@@ -74,17 +75,20 @@ def cloud_distance(mu: Particles, nu: Particles, p: float) -> Bracket:
     """
     apart = _weights_apart(mu, nu)
     if apart is not None:
-        # mass that rounding leaves over goes at most π far
+        # mass left over by rounding is moved by at most π
         return Bracket(0.0, 0.0, float(np.pi * apart ** (1.0 / p)), proved=True)
     unit, best = cloud_plan(mu, nu, p)
-    # rounding of distances, of which W_p is homogeneous of degree 1
+    # W_p is homogeneous of degree 1 in the distances, so it has their relative rounding error
     rounding = _ROUNDING + (mu.dim + 16.0) * EPS
     lower, upper = (float(unit * cost ** (1.0 / p)) for cost in (best.lower, best.upper))
     return Bracket(upper, lower * (1.0 - rounding), upper * (1.0 + rounding), proved=True)
 
 
 def _weights_apart(mu: Particles, nu: Particles) -> float | None:
-    """The mass by which equal tokens differ, however numbered; None if by more than rounding."""
+    """Return the mass by which equal tokens, numbered in any way, differ.
+
+    The mass is None if it is more than rounding.
+    """
     if mu.points.shape != nu.points.shape:
         return None
     here, there = (np.lexsort((cloud.weights, *cloud.points.T)) for cloud in (mu, nu))
@@ -95,7 +99,7 @@ def _weights_apart(mu: Particles, nu: Particles) -> float | None:
         return 0.0
     if not np.allclose(a, b, rtol=_SAME, atol=0.0):
         return None
-    # sums that are not 1 count, too
+    # masses whose sum is not 1 count, too
     return float(np.abs(a - b).sum()) + abs(math.fsum(a) - 1.0) + abs(math.fsum(b) - 1.0)
 
 
@@ -122,12 +126,12 @@ def cloud_plan(mu: Particles, nu: Particles, p: float) -> tuple[float, BestPlan]
         if costs[finer.plan.row, finer.plan.col].max() >= _DEAREST:
             break
         unit, best = used, finer
-    # small costs were raised
+    # costs below the least one were raised
     return unit, replace(best, lower=max(best.lower - _LEAST_COST, 0.0))
 
 
 def _powers(distances: Array, unit: float, p: float) -> Array:
-    """(dist/unit)^p, neither lost below what doubles hold nor beyond it."""
+    """Return (dist/unit)^p, kept within the range of normal doubles."""
     with np.errstate(over="ignore", under="ignore"):
         costs = np.minimum((distances / unit) ** p, _DEAREST)
     if costs.min() < _LEAST_COST:
@@ -144,7 +148,7 @@ def pair_distances(x: Array, y: Array) -> Array:
 
 
 class _Masses(NamedTuple):
-    """Whole numbers with equal sums, in proportion to the masses of two measures."""
+    """Integers with equal sums, in proportion to the masses of two measures."""
 
     supply: list[int]
     demand: list[int]
@@ -174,7 +178,7 @@ class _Masses(NamedTuple):
 
 def _rounded(masses: list[int]) -> Array:
     total = sum(masses)
-    # POT multiplies by the sum, and divides by it
+    # POT multiplies and divides by the sum, which a power of two makes exact
     if total * max(masses) > 1 << 53:
         masses = [((mass << 53) // total + 1) >> 1 for mass in masses]
         masses[masses.index(max(masses))] += (1 << 52) - sum(masses)
@@ -254,12 +258,12 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
         if is_slow and resolve:
             if unit >= largest:
                 break
-            # dear arcs with little mass may have been cut off
+            # expensive arcs with little mass may have been cut off
             reach *= 4096.0
-        # a plan that is best to rounding needs only finer potentials
+        # a plan that is best to rounding needs finer potentials only
         resolve = gap > _NEARLY_BEST * upper or (is_slow and not resolve)
         unit = _power_of_two(min(reach * gap, largest))
-    # shares and products that underflow lose no more than this
+    # shares and products that underflow lose at most this
     lost = _LEAST * len(flow.shares) if flow.total(np.sign(costs)) > 0.0 else 0.0
     lower = upper * (1.0 - _ROUNDING) - gap * (1.0 + _ROUNDING) - lost
     plan = scipy.sparse.coo_array((flow.shares, (flow.rows, flow.columns)), shape=costs.shape)
@@ -268,12 +272,12 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
 
 
 def _power_of_two(above: float) -> float:
-    """The least power of two that is larger."""
+    """Return the least power of two that is larger."""
     return math.ldexp(1.0, math.frexp(above)[1])
 
 
 def _solve(masses: _Masses, costs: Array) -> tuple[_Flow, Array]:
-    """A plan with exactly these masses, best to rounding, and potentials of its rows.
+    """Return a plan with exactly these masses, best to rounding, and potentials of its rows.
 
     Costs are at most 1. What rounding of the masses leaves over is a smaller problem of the kind.
     """
@@ -299,7 +303,7 @@ def _solve(masses: _Masses, costs: Array) -> tuple[_Flow, Array]:
 
 
 def _network_simplex(a: Array, b: Array, costs: Array) -> tuple[Array, Array]:
-    """POT's plan, and its potentials of the rows."""
+    """Return POT's plan, and its potentials of the rows."""
     try:
         import ot
     except ImportError as error:
@@ -315,7 +319,7 @@ def _network_simplex(a: Array, b: Array, costs: Array) -> tuple[Array, Array]:
 def _peel(
     rows: Indices, columns: Indices, supply: list[int], demand: list[int]
 ) -> list[tuple[int, int, int]]:
-    """Row, column and mass of the flow on a forest; supply and demand keep what is left over."""
+    """Return row, column and mass of a flow on a forest; supply and demand keep the rest."""
     n = len(supply)
     neighbours: list[set[int]] = [set() for _ in range(n + len(demand))]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
@@ -341,7 +345,7 @@ def _peel(
 
 
 def _tighten(flow: _Flow, costs: Array) -> Array:
-    """Potentials of rows for which the arcs of a best plan are tight, by Bellman and Ford's method.
+    """Return potentials of rows that make the arcs of a best plan tight, by Bellman and Ford.
 
     Only arcs that cost less than 1 take part. Errors of this show in the reduced costs.
     """
@@ -357,15 +361,15 @@ def _tighten(flow: _Flow, costs: Array) -> Array:
         np.minimum.at(nearer, starts, there[ends] - back)
         change = float((far - nearer).max())
         far = nearer
-        # a cycle of negative length has no end
+        # a cycle of negative length would make potentials fall without end
         if change <= 4.0 * _GRID or far.min() < _TOO_NEAR:
             break
     return -far
 
 
 def _transform(costs: Array, u: Array) -> tuple[Array, Array]:
-    """Feasible potentials from those of rows by two c-transforms, multiples of 2^-52."""
-    # min_i (c_ij - u_i), and then min_j (c_ij - v_j)
+    """Return feasible potentials from those of rows by two c-transforms, multiples of 2^-52."""
+    # first min_i (c_ij - u_i), then min_j (c_ij - v_j)
     parts = list(blocks(len(costs), costs.shape[1], _BLOCK))
     v = np.min([(costs[rows] - u[rows, None]).min(axis=0) for rows in parts], axis=0)
     v = np.floor((v - v.max()) / _GRID) * _GRID
@@ -374,7 +378,7 @@ def _transform(costs: Array, u: Array) -> tuple[Array, Array]:
 
 
 def _reduced_costs(costs: Array, parts: list[tuple[Array, Array]]) -> Array:
-    """c_ij - Σ_k (u_ki + v_kj), with the right sign and to a few roundings of themselves.
+    """Return c_ij - Σ_k (u_ki + v_kj), with the right sign and a relative error of few roundings.
 
     Sums u + v are exact. More than one are gathered without error (Shewchuk 1997).
     """
@@ -394,7 +398,7 @@ def _reduced_costs(costs: Array, parts: list[tuple[Array, Array]]) -> Array:
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """a + b, rounded, and its error (Knuth)."""
+    """Return a + b, rounded, and its rounding error (Knuth)."""
     total = a + b
     other = total - a
     return total, (a - (total - other)) + (b - other)

@@ -26,14 +26,14 @@ from meanfield.spaces import Circle, Places, Space, Sphere, SphereAt, Zonal, geo
 from meanfield.spaces.gegenbauer import gegenbauer
 from meanfield.typing import Array, ArrayLike, Rng
 
-# beyond it p-th powers of small distances leave double precision
+# for larger p, p-th powers of small distances leave double precision
 LARGEST_P = 20.0
 LEAST_GAP = 1e-6
-# pairs of tokens on S^2 for which the network simplex takes less than a minute
+# for so many pairs of tokens on S^2 the network simplex takes less than a minute
 _SIMPLEX_ON_SPHERE = 1 << 24
-# by how much a token may miss an axis
+# a token may miss an axis by this
 _ALIKE = 1e-12
-# a gap so wide takes one attempt
+# a gap this wide takes one attempt
 _WIDE = 0.1
 _POSSIBLE = (
     "both lie on the circle, both be symmetric about one axis, both be Particles, both lie on S^2, "
@@ -106,7 +106,7 @@ def wasserstein(
     check_pair(mu, nu)
     for flow, other in (mu, nu), (nu, mu):
         point = _single_point(other)
-        # with a budget it is refused below
+        # with a budget the distance is refused below
         if isinstance(flow, SphereFlowMap) and point is not None and budget is None:
             return _to_point(flow, point, p)
     (first, off_mu), (second, off_nu) = mu.for_transport(p), nu.for_transport(p)
@@ -114,11 +114,12 @@ def wasserstein(
     if min(off_mu, off_nu) > 0.0 and all(map(np.array_equal, mu.quadrature, nu.quadrature)):
         return exact(0.0)
     if off > 0.0 and None not in (first.degree, second.degree):
-        # the norm of `sobolev` is at least W_1: a bracket narrower than `off` gains nothing
+        # `sobolev` is at least W_1, so a bracket narrower than the measures' own error gains
+        # nothing
         least_gap = off / max(sobolev(first, second), off)
     bracket = _without_attempts(first, second, p)
     if bracket is None:
-        # slow to import, and most runs have no such monitor
+        # the import is slow, and most runs have no such monitor
         from meanfield.functionals.transport.sphere import sphere_distance
 
         tries = 1 if least_gap > _WIDE else budget
@@ -134,7 +135,7 @@ def wasserstein(
 
 
 def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | None:
-    """W_p by one computation, None where only the bounds on S^2 are left."""
+    """Return W_p by one computation, None if only the bounds on S^2 are left."""
     for source, other in (mu, nu), (nu, mu):
         point = _single_point(source)
         if point is not None and other.is_ordered:
@@ -155,11 +156,11 @@ def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | Non
 
 
 def _to_point(flow: SphereFlowMap, point: Array, p: float) -> Bracket:
-    """W_p of a flow map to a point: a quadrature over its nodes, and ends by what that misses."""
+    """W_p of a flow map to a point by quadrature over its nodes, with ends widened by its error."""
     nodes = Particles(flow.points, flow.weights, unit_mass=True)
     value = _distance_to(point, nodes, p)
     costs = (geometry.geodesic_distance(nodes.points, point) / np.pi) ** p
-    # dist^p has a kink at one of them at least
+    # dist^p has a kink at one of these two points at least
     missed = flow.unresolved_share(costs, np.stack([point, -point]))
     cost = (value / np.pi) ** p
     lower, upper = (np.pi * max(end, 0.0) ** (1.0 / p) for end in (cost - missed, cost + missed))
@@ -173,7 +174,7 @@ def _distance_to(point: Array, cloud: AnyMeasure, p: float) -> float:
 
 
 def _average_about(density: Density, point: Array) -> Density:
-    """The density averaged over rotations about a point: of all distances to it, the same law.
+    """The density averaged over rotations about a point, whose distances to it have the same law.
 
     A harmonic Y_k has the average Y_k(point) P_k(<x, point>).
     """
@@ -204,17 +205,17 @@ def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
 
 
 def _single_point(measure: AnyMeasure) -> Array | None:
-    """The place of all tokens with mass, if it is one."""
+    """Return the place of all tokens with mass if there is only one."""
     if not measure.is_ordered:
         return None
     heavy = np.flatnonzero(measure.weights)
     first, last = measure.points[heavy[[0, -1]]]
-    # two tokens decide for nearly all clouds
+    # comparing two tokens settles it for nearly all clouds
     is_one = (first == last).all() and (measure.points[heavy] == first).all()
     return np.asarray(first) if is_one else None
 
 
-# a plan is called optimal if its cost is known to be within this of the least, relative
+# a plan is called optimal if its cost is within this relative distance of the least
 _OPTIMAL = 1e-9
 
 
@@ -280,10 +281,10 @@ def transport_plan(mu: Particles, nu: Particles, p: float = 1) -> scipy.sparse.c
 
 
 def _monotone(mu: Atoms, nu: Atoms, shift: float, shape: tuple[int, int]) -> scipy.sparse.coo_array:
-    """The plan from Q_mu(u) to Q_nu(u + s), atom by atom."""
+    """Return the plan from Q_mu(u) to Q_nu(u + s), atom by atom."""
     cuts = nu.starts - shift
     cuts -= np.floor(cuts)
-    # sums of masses of both that should be equal are one cut, that of mu
+    # a cut of nu that rounding separates from one of mu is the same cut
     place = np.searchsorted(mu.starts, cuts)
     apart = np.minimum(mu.starts[place] - cuts, np.abs(cuts - mu.starts[place - 1]))
     cuts = np.union1d(mu.starts, cuts[apart > sliver(len(mu.starts) + len(cuts))])
@@ -379,7 +380,7 @@ class SlicedDistance:
         return self.value
 
 
-# independent frames of planes, enough to know how much they differ
+# so many independent frames of planes show how much they differ
 _FRAMES = 16
 
 
@@ -434,7 +435,7 @@ def sliced_wasserstein(
         for k in range(each):
             plane = frame[2 * k : 2 * k + 2].T
             distance = distance_of_angles(_shadow(mu, plane), _shadow(nu, plane), p)
-            # in units of the largest distance, so that no p overflows
+            # distances are divided by the largest one, π, so that no power overflows
             of_frame[k] = (distance / np.pi) ** p
     mean = float(powers.mean())
     error = float(powers.mean(axis=1).std(ddof=1) / np.sqrt(frames))
@@ -450,9 +451,10 @@ Distance = float | Bracket
 
 TO = ("uniform", "centre", "start")
 DISTANCES = ("wasserstein", "mmd", "sobolev")
-# a mean shorter than this has no direction that is more than rounding
+# a mean shorter than this has a direction of rounding only
 _SHORTEST_MEAN = 1e-8
-# spaces that hold the uniform law, and what makes another law resolved
+# the sizes of spaces that hold the uniform law, and the tail and the error of mass at which another
+# law is resolved
 _MODES, _DEGREE = 64, 31
 _TAIL, _MASS = 1e-12, 1e-10
 
@@ -604,7 +606,7 @@ class DistanceTo:
 
 
 class _Watch:
-    """A `DistanceTo` in a run: it has the start, the number of calls, and laws as measures.
+    """A `DistanceTo` in a run; it knows the start and the number of calls, and makes laws measures.
 
     Parameters
     ----------
@@ -628,14 +630,14 @@ class _Watch:
             return None
         if monitor.distance == "mmd":
             value, error = mmd_with_error(measure, other, monitor.beta or 0.0, scaled=False)
-            # a save that nodes don't resolve is no reason to end a run
+            # a save that nodes do not resolve does not end a run: its distance is a bracket
             return Bracket(value, max(value - error, 0.0), value + error) if error else value
         if monitor.distance == "sobolev":
             return sobolev(measure, other, -1.0 if monitor.s is None else monitor.s)
         return wasserstein(measure, other, monitor.p, gap=monitor.gap)
 
     def _other(self, measure: AnyMeasure) -> AnyMeasure | None:
-        """The measure to compare with, if there is one."""
+        """Return the measure to compare with, None if there is none yet."""
         to = self._monitor.to
         if to == "start":
             return self._start
@@ -660,7 +662,7 @@ def _centre(measure: AnyMeasure) -> Particles | None:
 
 
 def _measure_of(law: Law, axis: Array | None) -> AnyMeasure:
-    """The law as a measure beside one that is symmetric about the axis, if it has one.
+    """Return a law as a measure to compare with one that may be symmetric about an axis.
 
     Flow maps hold laws of any sharpness; a series in many dimensions loses those of a few degrees.
     """
@@ -673,7 +675,7 @@ def _measure_of(law: Law, axis: Array | None) -> AnyMeasure:
     if law.dim == 2:
         return FlowMap(law)
     law_axis = symmetry_axis(law)
-    # whether a law that does not tell its axis is symmetric about this one, its values tell
+    # a law that does not name its axis is tested for symmetry about this one by its values
     if axis is not None and (
         geometry.are_parallel(law_axis, axis) or (law_axis is None and law.dim > 3)
     ):
@@ -693,7 +695,7 @@ def _smallest(dim: int, axis: Array | None) -> Space:
 
 
 def _density(law: Law) -> Density:
-    """The law on the least sphere, by doubling, that resolves it."""
+    """Return the law as a density on the smallest sphere, by doubling, that resolves it."""
     space = Sphere(_DEGREE)
     while True:
         coefficients = space.analysis(np.asarray(checked_pdf(law, space.points), dtype=np.float64))

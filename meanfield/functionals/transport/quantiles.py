@@ -74,7 +74,7 @@ def bracketed_roots(
 
 
 def _steps(x: Array, f: Array, tolerance: Array) -> Array:
-    """The next place to look at, as a fraction of the way from a to b."""
+    """The next place to look at, as a fraction of the way from a to b (Chandrupatla's method)."""
     (a, b, c), (fa, fb, fc) = x, f
     with np.errstate(all="ignore"):
         xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
@@ -88,18 +88,18 @@ TURN = 2.0 * np.pi
 _TO_CHEBYSHEV = np.linalg.inv(chebyshev.chebvander(GAUSS, NODES - 1))
 _CHUNK = 1 << 18
 _SAME = 1e-15
-# a mass that rounding of sums up to 1, and of shifted ones up to 4, may hide
+# rounding of sums up to 1, and of shifted sums up to 4, may hide a mass of this size
 _LEAST_MASS = 4.0 * EPS
-# starts in a bucket that are gone through one by one
+# up to so many starts in a bucket are compared one by one
 _FEW_STARTS = 4
-# places of a piece at which its mass is kept
+# the mass of a piece is tabulated at so many places
 _TABLE = 64
 _TABLE_AT = np.linspace(-1.0, 1.0, _TABLE + 1)
 
 
 def _ascending(angles: Array) -> Indices:
-    """The indices that sort values and keep the order of equal ones."""
-    # the fastest sort of numpy leaves the order of equal ones to the processor
+    """Return the indices that sort values and keep the order of equal ones."""
+    # numpy's fastest sort orders equal values differently on different processors
     order = np.argsort(angles)
     ties = np.any(np.diff(angles[order]) == 0.0)
     return np.argsort(angles, kind="stable") if ties else order
@@ -173,7 +173,7 @@ class Atoms:
             place = np.clip(self.rank(np.clip(u, 0.0, 1.0)) - 1, 0, len(self.angles) - 1)
             return np.asarray(self.angles[place])
         turns = np.floor(u)
-        # nothing is below u = 0, which is where the first atom begins
+        # at u = 0 the quantile is the first atom
         place = np.maximum(self.rank(u - turns) - 1, 0)
         return np.asarray(self.angles[place] + self.turn * turns)
 
@@ -201,12 +201,12 @@ class Atoms:
 
     @cached_property
     def _before(self) -> Indices:
-        """How many starts lie in the buckets before each bucket of [0, 1]."""
+        """Return how many starts lie in the buckets before each bucket of [0, 1]."""
         filled = np.bincount(self._bucket(self.starts), minlength=len(self.starts) + 1)
         return np.asarray(np.cumsum(filled) - filled)
 
     def _bucket(self, u: Array) -> Indices:
-        """Ascending in u, rounding included."""
+        """Return the bucket of u, which never falls as u grows, rounding included."""
         return np.asarray((u * len(self.starts)).astype(np.intp))
 
 
@@ -281,7 +281,7 @@ class Curve:
         count = len(self.starts) - 1
         piece = np.clip(np.searchsorted(self.starts, u, side="right") - 1, 0, count - 1)
         target = u - self.starts[piece]
-        # a table of every piece narrows where to look, where its masses ascend
+        # a table of every piece narrows the search where masses ascend
         step = np.searchsorted(self._table, u, side="right") - 1 - _TABLE * piece
         step = np.clip(step, 0, _TABLE - 1)
         low, high = _TABLE_AT[step], _TABLE_AT[step + 1]
@@ -328,7 +328,7 @@ def _contiguous(coefficients: Coefficients) -> Array:
 
 
 def _series(coefficients: Array, piece: Indices, sigma: Array) -> Array:
-    """Chebyshev series of the pieces at σ, by Clenshaw's rule."""
+    """Return the Chebyshev series of pieces at σ by Clenshaw's rule."""
     double = 2.0 * sigma
     ahead, following = np.zeros_like(sigma), np.zeros_like(sigma)
     for row in coefficients[:0:-1]:
@@ -336,14 +336,14 @@ def _series(coefficients: Array, piece: Indices, sigma: Array) -> Array:
     return np.asarray(coefficients[0][piece] + sigma * ahead - following)
 
 
-# by how many radians a harmonic of the largest degree may turn on a piece: error (0.6)^16/16!
+# on a piece the harmonic of the largest degree turns by at most so many radians: error (0.6)^16/16!
 _PHASE = 2.4
 _FEWEST_PIECES = 64
-# pieces with less mass than this share of the largest hold only rounding of the series
+# a piece with less than this share of the largest mass holds only rounding of the series
 _ROUNDING = 16.0 * EPS
 _MASS_TOLERANCE = 1e-6
 _CHUNK_OF_VALUES = 1 << 22
-# slopes at 33 points of a panel, its ends among them, from values at its nodes
+# a matrix from values at the nodes of a panel to slopes at 33 points, its ends among them
 _TO_SLOPES = legendre.legval(
     -np.cos(np.pi / 32 * np.arange(33)), legendre.legder(to_legendre(GAUSS))
 )
@@ -364,7 +364,7 @@ def quantiles(measure: AnyMeasure, axis: Array | None) -> Quantiles:
 
 
 def _of_flow(flow: LineFlowMap, angles: Array, turn: float) -> Quantiles:
-    """Panels of labels are pieces: there masses and angles are polynomials."""
+    """Return the quantiles of a flow map: on panels of labels masses and angles are polynomials."""
     if turn:
         angles = angles - turn * np.floor(angles.min() / turn)
     if not flow.has_density:
@@ -372,13 +372,13 @@ def _of_flow(flow: LineFlowMap, angles: Array, turn: float) -> Quantiles:
     angles, masses = angles.reshape(-1, NODES), flow.weights.reshape(-1, NODES)
     if angles[0, 0] > angles[-1, -1]:
         angles, masses = angles[::-1, ::-1], masses[::-1, ::-1]
-    # atoms on both sides tear a panel, whose polynomial swings then; its mass is below tol
+    # atoms on both sides tear a panel, whose polynomial then oscillates; its mass is below tol
     torn = (angles @ _TO_SLOPES < -_SWING).any(axis=1) & (masses.sum(axis=1) <= flow.tol)
     return Curve(angles[~torn], masses[~torn], turn)
 
 
 def _of_density(density: Density, axis: Array | None) -> Curve:
-    """Pieces of equal length, resolved for the degrees of f and of the latitudes' size."""
+    """Return pieces of equal length that resolve the degrees of f and of the area of latitudes."""
     dim, kmax, space = density.dim, density.degree, density.space
     length = TURN if axis is None else np.pi
     count = max(_FEWEST_PIECES, int(np.ceil(length * (kmax + dim - 2) / _PHASE)))
@@ -404,7 +404,10 @@ def _of_fourier_series(density: Density, count: int) -> Curve:
 
 
 def _of_values(density: Density, angles: Array, shares: Array, turn: float) -> Curve:
-    """Shares (P, 16) of the mass, if all of a piece were like at the node."""
+    """Return the curve of a density from shares (P, 16).
+
+    A share is the mass of a piece if all of it were as at a node.
+    """
     masses = 0.5 * GAUSS_WEIGHTS * shares
     pieces = masses.sum(axis=1)
     check_mass(density, float(pieces.sum()))

@@ -23,7 +23,7 @@ from meanfield.spaces.geometry import geodesic_distance
 from meanfield.spaces.lattice import Lattice, cell_bulges, hats
 from meanfield.typing import Array
 
-# rows of the lattice on which every token is looked at in every cell
+# on a lattice of so many rows every token is compared with every cell
 _ROOT = 4
 # the error of an arc cosine near 1 or -1, where it loses half of its digits
 _ARCCOS = 1e-7
@@ -127,12 +127,12 @@ class Plan(NamedTuple):
     received: Array
 
 
-# slacks that exceed the least one by more than so many ε have no share; by how many ε weights may
-# move before nearest tokens are searched again
+# slacks that exceed the least one by more than so many ε get no mass; weights may move by so many ε
+# before nearest tokens are searched again
 _REACH, _MOVE = 6.0, 10.0
 _MOST_SEARCHES, _MOST_STEPS, _MOST_CUTS = 40, 60, 10
-# the Hessian is damped by the mass that a token lacks, as cells without mass have none, and is
-# shifted along the constants
+# the Hessian is damped by the mass that a token lacks, since cells without mass make it singular,
+# and is shifted along the constants
 _DAMPING, _SHIFT = 1e-2, 1e-9
 _MOST_CG_STEPS, _CG_TOLERANCE, _LEAST_SHARE = 300, 0.1, 1e-4
 
@@ -165,7 +165,10 @@ class Ascent:
         return plan
 
     def _newton(self, arcs: Arcs, mass: Array, epsilon: float, goal: float) -> tuple[Plan, bool]:
-        """The plan along these arcs, and whether it is best; else weights have left their range."""
+        """Return the plan along these arcs, and whether it is optimal.
+
+        If not, weights have left their range.
+        """
         sent, cost, start = mass[arcs.point], arcs.distance**self._p / self._p, self.weights
 
         def look(weights: Array) -> tuple[float, Plan]:
@@ -199,7 +202,10 @@ class Ascent:
 
 
 def _direction(plan: Plan, sent: Array, lack: Array) -> Array:
-    """(diag a - Pᵀ diag(g) P) x = lack by conjugate gradients, P the shares, a = Pᵀ g."""
+    """Return x with (diag a - Pᵀ diag(g) P) x = lack by conjugate gradients.
+
+    P has the shares, a = Pᵀ g.
+    """
     arcs, n, kept = plan.arcs, len(lack), plan.shares > _LEAST_SHARE
     ends = np.append(0, np.cumsum(np.add.reduceat(kept.astype(np.intp), arcs.starts)))
     values = (np.sqrt(sent) * plan.shares)[kept]
@@ -213,13 +219,15 @@ def _direction(plan: Plan, sent: Array, lack: Array) -> Array:
     return np.asarray(x - x.mean())
 
 
-# lattices of the attempts have so many rows; those before them bound nothing
+# the rows of the lattices of the attempts; coarser ones start the search and prove nothing
 _ROWS, _ROUGHEST = (64, 128, 256, 512), 16
 # the most tokens, times their distance from the density over that of neighbours; the largest degree
 _MOST, _LARGEST_LMAX, _LOW_DEGREE = 10_000, 255, 15
-# ε over what slacks of two tokens change by from point to point, and by how much it is lowered
+# ε is at least the first share of the change of slacks between points, and the second share of the
+# gap; it falls by the third factor
 _EPSILON, _BIAS, _FALL = 0.1, 0.1, 0.25
-# mass that tokens may lack: on the first lattices, and over that whose way is as long as the gap
+# the mass that tokens may lack: on the first lattices, and as a share of the mass whose way across
+# the sphere would cost the gap
 _ROUGHLY, _LACK = 1e-2, 1e-2
 _BLOCK = 1 << 17
 
@@ -244,7 +252,7 @@ def rows_for(density: DensitySpread) -> Sequence[int]:
 
 
 def _apart(masses: Array) -> float:
-    """About how far neighbours of tokens with these masses are apart."""
+    """Return roughly how far apart neighbours are among tokens with these masses."""
     return 2.0 * float(np.sqrt(np.sum(masses**2)))
 
 
@@ -288,10 +296,10 @@ class Semidiscrete:
         return Bracket(0.5 * (low + high), low, high, proved=True)
 
     def _climb(self, atoms: Atoms, lack: float) -> float:
-        """The cost of the plan from the atoms; ε falls to what this lattice resolves."""
+        """Return the cost of the plan from the atoms; ε falls to the resolution of this lattice."""
         p, masses, step = self._p, self._tokens.masses, np.pi / self._rows
         while True:
-            # slacks of neighbours differ by so much more at the next point
+            # slacks of neighbours change by this much from one point to the next
             least = _EPSILON * step * max(self._far, step) ** (p - 1.0)
             least *= min(1.0, _apart(masses) / self._far)
             least = max(least, _BIAS * self._gap * self._far**p)
@@ -304,13 +312,13 @@ class Semidiscrete:
 
 
 def _rough_atoms(density: DensitySpread, rows: int) -> Atoms:
-    """The masses of a grid, which bound nothing."""
+    """Return the masses of a grid as atoms; they prove nothing."""
     points, masses = density.on_grid(rows - 1)
     return Atoms(points, masses, np.full(len(masses), (np.pi / rows) ** 2 / 6.0), 0.0)
 
 
 def _cost(plan: Plan, atoms: Atoms, masses: Array, p: float) -> float:
-    """∫ dist^p of the plan, mass that tokens lack or exceed going as far as it can."""
+    """Return ∫ dist^p of the plan; mass that tokens lack or exceed goes as far as it can."""
     arcs = plan.arcs
     lengths = (arcs.distance**2 + atoms.blurs[arcs.point]) ** (0.5 * p)
     missed = 0.5 * float(np.abs(masses - plan.received).sum())

@@ -29,17 +29,18 @@ from meanfield.spaces.lattice import Lattice, cell_integrals, largest_corner
 from meanfield.typing import Array, Coefficients
 
 _RELAXATION = 1.6
-# share of the gap at which the steps end; the proof takes the rest
+# the steps end at this share of the gap, and the proof takes the rest
 _ENOUGH = 0.9
-# threshold of the shrinkage over the mean of |ρ|
+# the threshold of the shrinkage over the mean of |ρ|
 _THRESHOLD = 2.0
 _STEPS = 50
 _FEWEST_STEPS, _MOST_STEPS = 100, 800
-# bounds that gained less than this share in the last steps need more degrees instead
+# if the last steps gained less than this share, more degrees are needed instead
 _STALLED = 0.8
-# degree of the first splitting; rows a degree of the lattices of proofs, the finer where one misses
+# the degree of the first splitting, and the rows for each degree of the lattices of proofs; a finer
+# lattice follows if the first fails
 _FIRST_LMAX, _ROWS_A_DEGREE = 31, (4, 6)
-# smoothing times of the heat kernel, in units of 1/lmax²
+# the smoothing times of the heat kernel in units of 1/lmax²
 _SMOOTHING = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -104,7 +105,7 @@ def beckmann_flow(
     sizes = [_FIRST_LMAX]
     while sizes[-1] < max(lmax, largest):
         sizes.append(2 * sizes[-1] + 1)
-    # degrees that miss the most of ρ tell nothing
+    # a degree that misses most of ρ is not tried
     sizes = [size for size in sizes if 2.0 * squares[size:].sum() <= squares.sum()]
     best = BeckmannFlow(-np.inf, np.inf, difference, lmax)
     tries, coarser = attempts(sizes, budget, progress), None
@@ -153,7 +154,7 @@ class _Splitting:
     def solve(self, gap: float) -> BeckmannFlow:
         """Steps until the bounds have the gap, or no longer come nearer."""
         potential, stream = self._last
-        # at a fixed point the flow less ∇φ
+        # at a fixed point this is the flow minus ∇φ
         z = self._fields.gradient(self._difference / self._eigenvalues - potential)
         turned = self._fields.gradient(stream)
         z += np.stack([-turned[1], turned[0]])
@@ -178,7 +179,7 @@ class _Splitting:
         return self._proved(gap)
 
     def _look(self, iterate: Coefficients, flow: Array) -> None:
-        """Bounds from the iterate, at the last best smoothing times and their neighbours."""
+        """Compute bounds from the iterate at the last best smoothing times and their neighbours."""
         turning = self._fields.weak_divergence(np.stack([flow[1], -flow[0]]))
         turning /= self._eigenvalues
         turning[0] = 0.0
@@ -195,13 +196,13 @@ class _Splitting:
             self.upper, self._stream = lengths[high], streams[high]
 
     def _smooth(self, coefficients: Coefficients, place: int) -> dict[int, Coefficients]:
-        """A series after the smoothing time at this place, and after those beside it."""
+        """Return a series after the smoothing time of this index and after those beside it."""
         near = range(max(place - 1, 0), min(place + 2, len(_SMOOTHING)))
         rate = self._eigenvalues / self._space.size**2
         return {k: np.asarray(np.exp(-_SMOOTHING[k] * rate) * coefficients) for k in near}
 
     def _drop(self, potential: Coefficients) -> float:
-        """∫ φ ρ dσ."""
+        """Return ∫ φ ρ dσ."""
         return self._fields.inner(potential, self._difference)
 
     def _steepest(self, potential: Coefficients) -> float:
@@ -214,14 +215,14 @@ class _Splitting:
         return float(self._grid.space.weights @ np.hypot(along, across))
 
     def _proved(self, gap: float) -> BeckmannFlow:
-        """The best bounds, with what lies between the points of a grid."""
+        """Return the best bounds, proved also between the points of a grid."""
         potential, size = self._potential, self._space.size
         straight, drop = self._difference / self._eigenvalues, self._drop(potential)
         for rows_a_degree in _ROWS_A_DEGREE:
             lattice = Lattice(rows_a_degree * (size + 1))
             steepest = steepest_of(potential, size, lattice)
             upper = length_of(straight, self._stream, size, lattice) * (1.0 + ROUNDING)
-            # sums in double precision are rounded
+            # the bound is lowered by the rounding error of sums
             lower = drop / steepest * (1.0 - ROUNDING) if steepest > 0.0 else 0.0
             if self.upper - self.lower > gap * self.upper or upper - lower <= gap * upper:
                 break
@@ -299,7 +300,7 @@ def cells_cost(mu: Cells, nu: Cells, p: float) -> float:
     return float(total * plan.upper * np.pi**p)
 
 
-# slack of a point at its own target, of rounding
+# the slack of a point at its own target is below this, by rounding
 _IN_CONTACT = 1e-8
 
 
@@ -334,7 +335,7 @@ def map_cost(mu: Spread, nu: Spread, potential: Potential, cells: int) -> float:
 
 
 def _kept_by_nu(mu: Spread, nu: Spread, at_nu: Minima) -> Array:
-    """min(1, f(T y) / (g(y) |det DS(T y)|)), the share of nu's mass at y that S brings there."""
+    """Min(1, f(T y) / (g(y) |det DS(T y)|)), the share of nu's mass at y that S brings there."""
     slack = at_nu.slack
     brought = nu.density(nu.points) * slack.jacobian
     safe = np.where(at_nu.converged & (brought > 0.0), brought, np.inf)
@@ -342,13 +343,13 @@ def _kept_by_nu(mu: Spread, nu: Spread, at_nu: Minima) -> Array:
 
 
 def _kept_by_mu(mu: Spread, nu: Spread, potential: Potential) -> tuple[Array, Array]:
-    """Masses at mu's points that S takes to nu's, and how far."""
+    """Return the masses at mu's points that S takes to nu's, and how far."""
     targets, slack = potential.map(mu.points)
     density = mu.density(mu.points)
     brought = nu.density(targets) * slack.jacobian
     share = np.minimum(brought / np.maximum(density, 1e-300), 1.0)
     share[(slack.least_curvature <= 0.0) | (slack.distance >= np.pi)] = 0.0
-    # S may bring mass of two places to one: only that of the least slack counts
+    # S may bring mass of two places to one place, and only that with the least slack counts
     some = np.flatnonzero(share > 0.0)
     excess = 0.5 * slack.distance[some] ** 2 - potential.values(mu.points[some])
     share[some[excess - potential.minima(targets[some]).values > _IN_CONTACT]] = 0.0
@@ -356,14 +357,14 @@ def _kept_by_mu(mu: Spread, nu: Spread, potential: Potential) -> tuple[Array, Ar
 
 
 _LARGEST_LMAX = 511
-# tokens have moments of all degrees: those of the potential that bounds their W_1
+# tokens have moments of all degrees; their W_1 is bounded by a potential of this degree
 _LMAX_OF_TOKENS = 127
 Attempt = tuple[int, int, int]
-# degree of the potential, most steps and cells of each attempt at W_2
+# the degree of the potential, the most steps and the most cells of each attempt at W_2
 _ATTEMPTS = ((31, 80, 700), (31, 120, 2500), (63, 150, 4000))
-# rows of the lattice on which c-transforms are bounded, the next where one does not do
+# the rows of the lattices on which c-transforms are bounded; the next is taken if one fails
 _ROWS = (64, 128, 256)
-# tolerance of c-transforms, over the gap of W_2²
+# the tolerance of c-transforms over the gap of W_2²
 _SHARE = 0.02
 _MOST_TARGETS = 8_000
 _LARGEST_DENSITY = 1023
@@ -427,7 +428,8 @@ def sphere_distance(
             return Bracket(0.0, 0.0, upper, proved=True)
         if p == 1.0:
             flow = beckmann_flow(*_difference(mu, nu), narrow, _LARGEST_LMAX, budget, progress)
-            # flows come nearer than potentials, whose error is first order in the kinks they smooth
+            # flows are more accurate than potentials, whose error is of first order in the kinks
+            # that they smooth
             return Bracket(flow.upper, flow.lower, flow.upper, proved=True)
     first, second = spread_of(mu), spread_of(nu)
     for tokens, smooth in (first, second), (second, first):
@@ -446,7 +448,10 @@ def sphere_distance(
 
 
 def _difference(mu: Density, nu: Density) -> tuple[Coefficients, int]:
-    """Coefficients of mu - nu in the layout of Sphere(lmax), and lmax; both have mass 1."""
+    """Return the coefficients of mu - nu in the layout of Sphere(lmax), and lmax.
+
+    Both have mass 1.
+    """
     lmax = max(_FIRST_LMAX, mu.degree, nu.degree)
     difference = series(mu, lmax) - series(nu, lmax)
     difference[0] = 0.0
@@ -454,7 +459,7 @@ def _difference(mu: Density, nu: Density) -> tuple[Coefficients, int]:
 
 
 def _flow_of_rounding(mu: Density, nu: Density) -> float | None:
-    """(∫|∇Δ^{-1}ρ|² dσ)^{1/2} >= W_1 >= W_2²/π, where that is rounding of the coefficients."""
+    """(∫|∇Δ^{-1}ρ|² dσ)^{1/2} >= W_1 >= W_2²/π if it is rounding of the coefficients, else None."""
     difference, lmax = _difference(mu, nu)
     power, degrees = Sphere(lmax).power(difference), np.arange(1, lmax + 1)
     length = float(np.sqrt(np.sum(power[1:] / (degrees * (degrees + 1.0)))))
@@ -467,7 +472,7 @@ def _first_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt]
     difference[0] = 0.0
     heat = np.exp(-2.0 * space.degrees * (space.degrees + 1.0) / space.size**2)
     flow = beckmann_flow(heat * difference, space.size, max(gap, ON_SPHERE[1.0]), space.size)
-    # φ is a series, so that moments give its mean under tokens, too
+    # φ is a series, so moments give its mean under tokens, too
     potential = Sphere(flow.lmax).embed(flow.potential, space)
     lower = SphereFields(space).inner(potential, difference)
     lower = max(lower - _ROUNDING - 2.0 * np.pi * (first.negative + second.negative), 0.0)
@@ -485,7 +490,7 @@ def _second_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt
     # the potential of the more concentrated measure has fewer kinks
     if first.concentration < second.concentration:
         first, second = second, first
-    # all of them bound or estimate W_2²
+    # all four numbers are bounds or estimates of W_2²
     lower, best, upper, by_map = 0.0, 0.0, np.inf, np.inf
     both_have_densities = first.has_density and second.has_density
     targets, masses = second.gathered(_MOST_TARGETS)
@@ -506,7 +511,7 @@ def _second_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt
                 cost = map_cost(first, second, potential, cells)
                 # no plan costs less than the dual, unless its quadrature fails
                 by_map = min(by_map, cost if cost >= lower else np.inf)
-            # finer rows bring the bound nearer to the estimate
+            # a lattice with more rows moves the bound towards the estimate
             near = min(upper, by_map)
             if _close(lower, near, gap) or not (second.has_density and _close(best, near, gap)):
                 break
@@ -515,16 +520,17 @@ def _second_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt
             break
     proved = upper <= by_map or _close(lower, upper, gap)
     low, high = (float(np.sqrt(max(end, 0.0))) for end in (lower, upper if proved else by_map))
-    # the dual functional has an error of second order in the potential, plans have one of first
+    # the error of the dual functional is of second order in the potential, that of plans of first
+    # order
     return Bracket(float(np.clip(np.sqrt(max(best, 0.0)), low, high)), low, high, proved)
 
 
 def _between_cells(first: Spread, second: Spread, most: int, p: float) -> float:
-    """A bound of W_p^p from above: what a plan between cells costs, and mass that is elsewhere."""
+    """A bound of W_p^p from above: the cost of a plan between cells, and of the mass elsewhere."""
     cost = cells_cost(first.cells(most), second.cells(most), p)
     return float((1.0 + _ROUNDING) * cost + (first.lost + second.lost) * np.pi**p)
 
 
 def _close(lower: float, upper: float, gap: float) -> bool:
-    """Whether the square roots are within the gap."""
+    """Return whether the square roots are within the gap."""
     return bool(np.sqrt(max(lower, 0.0)) >= (1.0 - gap) * np.sqrt(upper))

@@ -17,7 +17,7 @@ from meanfield.spaces.geometry import exponential, geodesic_distance, logarithm,
 from meanfield.spaces.lattice import Hats, Lattice, hats, largest_corner
 from meanfield.typing import Array, Coefficients, Indices, NDArray
 
-# targets at a time: their slacks with some thousand points stay in a cache
+# so many targets are handled at a time: their slacks with some thousand points stay in a cache
 _BLOCK = 32
 # slacks are below 10, and single precision rounds them by this
 _SINGLE_ROUNDING = 1e-5
@@ -70,7 +70,7 @@ class RingSearch:
             yield slice(first, first + _BLOCK), slice(north * n_lon, south * n_lon)
 
 
-# a slack that is less convex than this has no Newton step
+# a slack less convex than this has no Newton step
 _LEAST_CURVATURE = 0.05
 
 
@@ -100,7 +100,7 @@ class Slack:
         at_y = distance < 1e-12
         along = np.where(at_y, 1.0, logarithm[0]) / np.where(at_y, 1.0, distance)
         across = np.where(at_y, 0.0, logarithm[1]) / np.where(at_y, 1.0, distance)
-        # dist²/2 has the second derivatives 1 along the geodesic and r cot r across
+        # dist²/2 has the second derivatives 1 along the geodesic and r cot r across it
         sideways = np.sinc(distance / np.pi)
         sideways = np.cos(distance) / np.where(sideways == 0.0, 1e-300, sideways)
         self.distance, self.slope = distance, -logarithm - gradient
@@ -141,17 +141,18 @@ class Slack:
 
 
 _MOST_NEWTON_STEPS = 30
-# slope of the slack at which a Newton iteration has arrived
+# a Newton iteration has converged when the derivative of the slack is below this
 _ARRIVED = 1e-7
-# rows of the lattices: the first is searched whole, the last has the curvature of φ
+# the rows of the lattices: all cells of the first are searched, and the last has the curvature of φ
 _ROWS = (64, 128, 256, 512)
-# rows that a ball about a cell of the last lattice may reach into
+# a ball about a cell of the last lattice may reach into so many rows
 _BALL = 3
-# the rounding of an inner product of unit vectors
+# the rounding error of an inner product of unit vectors
 _EPS = 4e-16
-# arccos loses this much of dist²/2 near -x
+# near -x the arc cosine loses this much of dist²/2
 _OPPOSITE = 1e-7
-# inner products lose this in single precision; beyond a cost dist²/2 more of it, near -x most
+# in single precision inner products lose the first number; where dist²/2 exceeds the second, the
+# cost loses the third
 _SINGLE, _FAR, _LOST = 4e-7, 4.0, 6e-3
 
 
@@ -237,12 +238,12 @@ class Potential:
         middle = 0.5 * (hessian[0] + hessian[1])
         half = np.hypot(0.5 * (hessian[0] - hessian[1]), hessian[2])
         self.sharpest = finest.overshoot(lmax + 2) * float((np.abs(middle) + half).max())
-        # e·∇²φ e is of degree lmax + 2 for a fixed e: linear between corners but for this
+        # for fixed e, e·∇²φ e has degree lmax + 2: between corners it is linear up to this
         bulge = self.sharpest * finest.step**2 * (0.25 * (lmax + 2.0) ** 2 + 2.0)
         steep = largest_corner(half - middle) + bulge
         self.bent = _largest_around(largest_corner(middle + half) + bulge, finest, _BALL)
         self.ball = (_BALL - 1) * finest.step
-        # geodesics between two points of a cell bend towards the pole by less than a row
+        # a geodesic between two points of a cell bends towards the pole by less than a row
         steep = maximum_filter(steep, size=(3, 1), mode="nearest")
         self.margins: list[Array] = []
         for lattice in self.lattices:
@@ -281,7 +282,10 @@ class Potential:
         return self._descend(self.lattices[0].points[nearest], targets)
 
     def _descend(self, sources: Array, targets: Array) -> Minima:
-        """Newton's iteration from sources (n, 3); steps are at most a row of the first lattice."""
+        """Run Newton's iteration from sources (n, 3).
+
+        A step is at most a row of the first lattice.
+        """
         sources, reach = sources.copy(), self.lattices[0].step
         moving = np.arange(len(targets))
         for _ in range(_MOST_NEWTON_STEPS):
@@ -330,7 +334,9 @@ class Potential:
     def _look_into_basins(
         self, targets: Array, target: Indices, cell: Indices, low: Array, least: Array, held: Array
     ) -> None:
-        """Lower `held` to what open cells can hold, but for those in a basin that is understood.
+        """Lower `held` to the least value that open cells can hold.
+
+        Cells in a known basin are left out.
 
         Around a minimum x' of Newton's iteration, in a ball on which the slack has second
         derivatives of at least λ > 0, it is at least its value there less |slope|²/2λ.
@@ -353,7 +359,9 @@ class Potential:
         np.minimum.at(held, target, np.where(inside, floor[within], low))
 
     def _search(self, targets: Array, tolerance: float) -> tuple[Indices, Indices, Indices]:
-        """The cell of the first lattice with the least slack at its centre, (n,), and open cells.
+        """Return the cell of the first lattice with the least slack at its centre, (n,).
+
+        The open cells follow.
 
         Open are those that may hold less than the least slack less the tolerance: target and cell
         of each. In single precision, with inner products raised by their rounding.
@@ -383,7 +391,7 @@ class Potential:
 
 
 def _largest_around(cells: Array, lattice: Lattice, rows: int) -> Array:
-    """The largest value of the cells that come nearer than (rows - 1) steps to each cell."""
+    """Return the largest value among cells that come nearer than (rows - 1) steps to each cell."""
     maxima = maximum_filter(cells, size=(2 * rows + 1, 1), mode="nearest")
     for i in range(lattice.n):
         low, high = max(i - rows, 0), min(i + 1 + rows, lattice.n)
@@ -412,9 +420,9 @@ def half_square_of_distance(products: NDArray[np.float32]) -> None:
     products *= np.float32(0.5)
 
 
-# the largest dist²/2, so that a c-transform has no two values farther apart
+# the largest dist²/2: values of a c-transform differ by at most this
 _RANGE = 0.5 * np.pi**2
-# masses under hats that are left with a value below all, over the tolerance of the functional
+# the mass of hats that may keep a value below all others, over the tolerance of the functional
 _LEFT = 1e-2
 
 
@@ -453,7 +461,7 @@ def dual(
 def _under_hats(
     measure: Density, potential: Potential, tolerance: float, rows: int
 ) -> tuple[float, float]:
-    """A lower bound and an estimate of ∫ ψ over a density."""
+    """Return a lower bound and an estimate of ∫ ψ over a density."""
     lmax = measure.degree
     coefficients = series(measure, lmax)
     while rows <= lmax + 1:
@@ -465,7 +473,7 @@ def _under_hats(
     left = np.zeros(len(masses), dtype=np.bool_)
     left[order] = np.cumsum(np.abs(masses[order])) < _LEFT * tolerance
     conjugate = potential.conjugate(lattice.corners[~left], tolerance)
-    # points that are left need any bounds of the least slack: -max φ, and -φ at the point itself
+    # points that are left out get any bounds of the least slack: -max φ, and -φ at the point itself
     lower, upper = np.full(len(masses), -potential.top), np.full(len(masses), potential.highest)
     lower[~left], upper[~left] = conjugate.lower, conjugate.upper
     middle = float(masses @ upper) / mass
@@ -476,7 +484,7 @@ def _under_hats(
 
 
 def _between(lattice: Lattice, hat_sums: Hats, potential: Potential, upper: Array) -> float:
-    """By how much interpolation between the corners exceeds ∫ ψ at most.
+    """Return by how much interpolation between the corners may exceed ∫ ψ.
 
     Along a parallel second derivatives of ψ are at most sin²θ + |∇ψ| sin θ |cos θ|, and |∇ψ| is the
     distance from the least slack, dist²/2 = ψ + φ. Along any circle, as the source of y turns with
@@ -490,13 +498,13 @@ def _between(lattice: Lattice, hat_sums: Hats, potential: Potential, upper: Arra
     far = np.minimum(np.sqrt(2.0 * np.maximum(highest, 0.0)), np.pi)
     across = np.minimum(sines**2 + far * sines * cosines, turning)
     along = min(1.0, turning)
-    # the mean of (φ - φ_j)(φ_{j+1} - φ)/2 over a cell is Δ²/12, of each harmonic of order < n_lon
+    # the mean of (φ - φ_j)(φ_{j+1} - φ)/2 over a cell is Δ²/12, for each harmonic of order < n_lon
     of_parallels = step**2 / 12.0 * float(np.maximum(hat_sums.of_rows, 0.0) @ across)
     return along * hat_sums.between + of_parallels
 
 
 def _second_differences(lattice: Lattice, masses: Array, upper: Array) -> float:
-    """The error of linear interpolation, from second differences of ψ, but beside the poles."""
+    """The error of linear interpolation from second differences of ψ, except beside the poles."""
     shape = lattice.n - 1, lattice.n_lon
     values, weights = upper[1:-1].reshape(shape), masses[1:-1].reshape(shape)
     along = values[2:] - 2.0 * values[1:-1] + values[:-2]
@@ -506,7 +514,7 @@ def _second_differences(lattice: Lattice, masses: Array, upper: Array) -> float:
 
 _SEARCH_LMAX = 31
 _TABLE_BLOCK = 256
-# corrections that L-BFGS keeps, and the gain of a step at which it ends, over the goal
+# L-BFGS keeps so many corrections, and ends at a step that gains this share of the goal
 _MEMORY, _LEAST_GAIN = 15, 1e-6
 
 
@@ -594,7 +602,7 @@ class DualAscent:
 
 
 def _cost_table(targets: Array, sources: Array) -> NDArray[np.float32]:
-    """dist²/2 of all pairs in single precision."""
+    """Return dist²/2 of all pairs in single precision."""
     table = np.empty((len(targets), len(sources)), dtype=np.float32)
     columns = sources.astype(np.float32).T.copy()
     for first in range(0, len(targets), _TABLE_BLOCK):

@@ -54,7 +54,7 @@ def cells_of(points: Array, masses: Array, most: int, blurs: Array | None = None
         widest = np.linalg.eigh((masses[inside, None] * offsets).T @ offsets)[1][:, -1]
         side = offsets @ widest > 0.0
         if side.all() or not side.any():
-            # all but rounding of the mass is in one place
+            # all mass of the cell but rounding is in one place, so it is not halved
             heapq.heappush(heap, (0.0, next(number), inside, offsets))
             continue
         for part in inside[side], inside[~side]:
@@ -66,7 +66,10 @@ _Part = tuple[float, int, Indices, Array]
 
 
 def _part(number: int, points: Array, masses: Array, inside: Indices) -> _Part:
-    """Rank (the largest mass times spread first), number, members and offsets from the mean."""
+    """Return a part of the cells.
+
+    A part has its rank (largest mass times spread first), number, members and offsets.
+    """
     inner, mass = points[inside], masses[inside]
     offsets = inner - (mass @ inner) / mass.sum()
     squares = np.einsum("ij,ij->i", offsets, offsets)
@@ -76,7 +79,7 @@ def _part(number: int, points: Array, masses: Array, inside: Indices) -> _Part:
 
 
 def _cells(points: Array, masses: Array, blurs: Array | None, parts: list[Indices]) -> Cells:
-    """The cells with these members: each its Riemannian centre of mass, mass and spread."""
+    """The cells with these members: the Riemannian centre of mass, mass and spread of each."""
     sizes = np.array([len(inside) for inside in parts])
     starts, cell = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(parts)), sizes)
     members = np.concatenate(parts)
@@ -102,18 +105,18 @@ def _cells(points: Array, masses: Array, blurs: Array | None, parts: list[Indice
     return Cells(centres, total, spreads)
 
 
-# how much mass a series may have below 0
+# a series may have this much mass below 0
 _NEGATIVE_MASS = 1e-3
-# the grid of a density has at least this degree, so that masses at its points resolve transports,
-# whose shares have kinks, and integrates its products with potentials of such a degree
+# the grid of a density has at least this degree: masses on it resolve transports, whose shares have
+# kinks, and integrate products with potentials of degree `_POTENTIAL`
 _FINEST, _POTENTIAL = 127, 64
 _GATHERED_LMAX = 47
-# tokens around a latitude: moments of this degree are exact
+# tokens are placed around a latitude so that moments of this degree are exact
 _AROUND = 128
-# points with less mass than this share of the largest are left out
+# points with less than this share of the largest mass are left out
 _LEAST = 1e-13
-# rows of the lattice in whose cells a density is gathered, and the share of the largest mass
-# from which the centre of mass of a cell is known
+# a density is gathered in the cells of a lattice of so many rows; a cell with at least this share
+# of the largest mass has a known centre of mass
 _CELL_ROWS, _SURE = 128, 1e-8
 
 
@@ -319,7 +322,8 @@ def atoms_of(measure: Density, rows: int) -> Atoms:
     ]
     masses, vectors = integrals.ravel(), np.stack(means, axis=-1).reshape(-1, 3)
     lengths = np.linalg.norm(vectors, axis=1)
-    # between two points of a cell, or one and its centre of mass
+    # the distance between two points of a cell, or between one and its centre of mass, is at most
+    # this
     widest = 2.0 * float(lattice.radii.max())
     sure = masses > _SURE * masses.max()
     safe = np.where(sure, lengths, 1.0)[:, None]
