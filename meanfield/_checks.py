@@ -162,11 +162,11 @@ def tell_apart(value: float, limit: float) -> tuple[str, str]:
     # a number that `%g` shows exactly keeps all its digits
     least = 6 if _exact(value) == f"{value:g}" else 3
     for digits in range(least, 18):
-        text, other = f"{value:.{digits}g}", f"{limit:.{max(digits, 6)}g}"
-        shown = float(text), float(other)
-        if (shown[0] > shown[1], shown[0] < shown[1]) == (value > limit, value < limit):
+        text, limit_text = f"{value:.{digits}g}", f"{limit:.{max(digits, 6)}g}"
+        rounded = float(text), float(limit_text)
+        if (rounded[0] > rounded[1], rounded[0] < rounded[1]) == (value > limit, value < limit):
             break
-    return text, other
+    return text, limit_text
 
 
 def _exact(number: float) -> str:
@@ -183,10 +183,10 @@ def integer(name: str, value: object, *, low: int, high: int | None = None) -> i
     3
     """
     allowed = f"an integer >= {low}" + ("" if high is None else f" and <= {high}")
-    whole = number_in(value)
+    count = number_in(value)
     most = _MOST if high is None else high
-    if isinstance(whole, numbers.Integral) and low <= int(whole) <= most:
-        return int(whole)
+    if isinstance(count, numbers.Integral) and low <= int(count) <= most:
+        return int(count)
     raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
 
 
@@ -234,8 +234,8 @@ def did_you_mean(word: str, words: Collection[str]) -> str:
     >>> did_you_mean("beat", ["beta", "sign"])
     '; did you mean beta?'
     """
-    near = get_close_matches(word, words, 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    matches = get_close_matches(word, words, 1)
+    return f"; did you mean {matches[0]}?" if matches else ""
 
 
 def some_of(name: str, values: Any, allowed: Collection[str]) -> list[str]:
@@ -309,8 +309,8 @@ def check_unmasked(name: str, values: object) -> None:
     """Check that nothing is masked in an array, or in arrays in lists."""
     where = _masked_at(values)
     if where is not None:
-        at = f" at index {where}" if where else ""
-        raise ValueError(f"{name} must have no masked values, got one{at}")
+        place = f" at index {where}" if where else ""
+        raise ValueError(f"{name} must have no masked values, got one{place}")
 
 
 _MAY_BE_MASKED = list, tuple, np.ma.MaskedArray
@@ -360,8 +360,8 @@ def snap_to_ends(array: Array, values: object, low: float, high: float) -> Array
     >>> snap_to_ends(np.array([-1.0, 3.0, 4.0]), np.float32(1.0), 0.0, 3.0 - 1e-7).tolist()
     [-1.0, 2.9999999, 4.0]
     """
-    inside, off = np.clip(array, low, high), rounding(values, 1) * max(-low, high)
-    return np.where(np.abs(array - inside) <= off, inside, array)
+    inside, tolerance = np.clip(array, low, high), rounding(values, 1) * max(-low, high)
+    return np.where(np.abs(array - inside) <= tolerance, inside, array)
 
 
 def real_array(name: str, values: object, ndim: int | None) -> Array:
@@ -513,9 +513,9 @@ def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
     array = rows(name, points, dim)
     norms = np.sqrt(np.einsum("ij,ij->i", array, array))
     tolerance = norm_tolerance(points, array.shape[1])
-    off = np.abs(norms - 1.0) > tolerance
-    if off.any():
-        first = int(np.argmax(off))
+    is_off = np.abs(norms - 1.0) > tolerance
+    if is_off.any():
+        first = int(np.argmax(is_off))
         columns = np.sqrt(np.einsum("ij,ij->j", array, array))
         remedy = ""
         if len(array) > 1 and not (np.abs(columns - 1.0) > tolerance).any():

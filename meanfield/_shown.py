@@ -82,8 +82,8 @@ class ShownMeasure(Shown):
         >>> mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5])).plot().name
         'polar'
         """
-        drawn: Axes = Shown._plot().density(self, ax)
-        return drawn
+        axes: Axes = Shown._plot().density(self, ax)
+        return axes
 
 
 class ShownRun(Shown):
@@ -118,8 +118,8 @@ class ShownRun(Shown):
         >>> mf.evolve(mu, mf.SA(1.0), 1.0).plot("mass").get_title(loc="left")
         'mass'
         """
-        drawn: Axes = Shown._plot().curves.curve(self, name, ax)
-        return drawn
+        axes: Axes = Shown._plot().curves.curve(self, name, ax)
+        return axes
 
     def animate(
         self, ax: Axes | None = None, *, frames: int | None = None, fps: float = 10.0

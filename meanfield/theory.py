@@ -128,38 +128,38 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
     >>> int(np.argmax(growth_rates(SA(beta=5.0), dim=2, kmax=10)))
     3
     """
-    known = _with_kernel(dynamics)
+    adapted = _with_kernel(dynamics)
     kmax, dim = integer("kmax", kmax, low=0, high=_MOST_DEGREES), integer("dim", dim, low=2)
-    if isinstance(known, Sum):
-        each = [weight * growth_rates(term, dim, kmax) for weight, term in known.weighted_terms]
+    if isinstance(adapted, Sum):
+        each = [weight * growth_rates(term, dim, kmax) for weight, term in adapted.weighted_terms]
         return np.asarray(np.sum(each, axis=0))
     k = np.arange(kmax + 1)
     laplacian = k * (k + dim - 2.0)
-    check_dim(known, dim)
-    if known.pair_kernel.growth is not None:
-        quotients = _divide_by_beta(known, dim, kmax)
+    check_dim(adapted, dim)
+    if adapted.pair_kernel.growth is not None:
+        quotients = _divide_by_beta(adapted, dim, kmax)
     else:
-        series = known.pair_kernel.series(dim, kmax)
-        quotients = series.primitive.real / (series.potential[0] if known.normalised else 1.0)
+        series = adapted.pair_kernel.series(dim, kmax)
+        quotients = series.primitive.real / (series.potential[0] if adapted.normalised else 1.0)
     rates = laplacian * quotients
-    return np.asarray(known.sign * rates - known.noise * laplacian)
+    return np.asarray(adapted.sign * rates - adapted.noise * laplacian)
 
 
 def _with_kernel(dynamics: object) -> Dynamics:
     """Return the dynamics as equations know it; refuse one without a kernel."""
-    known = _constant(dynamics)
-    refuse_mask(known)
+    adapted = _constant(dynamics)
+    refuse_mask(adapted)
     # a class or a number is no dynamics, whatever attributes it has
     lacking: list[object] = [dynamics]
-    if known is not None:
-        lacking = [term for _, term in known.weighted_terms if term.pair_kernel is None]
-    if known is None or lacking or layer_step(dynamics) is not None:
+    if adapted is not None:
+        lacking = [term for _, term in adapted.weighted_terms if term.pair_kernel is None]
+    if adapted is None or lacking or layer_step(dynamics) is not None:
         raise ValueError(
             f"dynamics must have a kernel, as SA, USA, DoublyStochastic, Interaction or "
             f"CircleInteraction, since under others the uniform measure need not stay, got "
-            f"{shown(lacking[0] if isinstance(known, Sum) else dynamics)}"
+            f"{shown(lacking[0] if isinstance(adapted, Sum) else dynamics)}"
         )
-    return known
+    return adapted
 
 
 def _divide_by_beta(dynamics: Dynamics, dim: int, kmax: int) -> Array:
@@ -210,8 +210,8 @@ def critical_noise(dynamics: AnyDynamics, dim: int, *, degree: int = 1) -> float
     0.3333333333333333
     """
     degree = integer("degree", degree, low=1)
-    known = _plain(dynamics, attracts=True)
-    rates = growth_rates(type(known)(known.beta), dim, degree)
+    attention = _plain(dynamics, attracts=True)
+    rates = growth_rates(type(attention)(attention.beta), dim, degree)
     return float(rates[degree] / (degree * (degree + dim - 2)))
 
 
@@ -289,18 +289,18 @@ def energy_uniform(dynamics: ArrayLike | AnyDynamics, dim: int) -> float | Array
     dim = integer("dim", dim, low=2)
     if not hasattr(dynamics, "noise"):
         return _each("beta", lambda beta: _uniform(beta, dim), dynamics)
-    known = _with_kernel(dynamics)
-    check_dim(known, dim)
-    if (energy := known.energy_functional) is None:
-        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known.why_no_energy}")
+    field = _with_kernel(dynamics)
+    check_dim(field, dim)
+    if (energy := field.energy_functional) is None:
+        raise ValueError(f"dynamics must have an energy, got {shown(field)}: {field.why_no_energy}")
     if energy.parts:
-        each = zip(energy.parts, known.weighted_terms, strict=True)
+        each = zip(energy.parts, field.weighted_terms, strict=True)
         return sum(factor * energy_uniform(term, dim) for (factor, _), (_, term) in each)
     if energy.entropic:
         return 0.5 * multipliers.log_first_over_beta(energy.beta, dim)
-    if known.pair_kernel.growth is not None:
-        return _uniform(known.pair_kernel.growth, dim)
-    series = known.pair_kernel.series(dim, 0)
+    if field.pair_kernel.growth is not None:
+        return _uniform(field.pair_kernel.growth, dim)
+    series = field.pair_kernel.series(dim, 0)
     return float(0.5 * series.unit * float(series.primitive[0].real) * math.exp(series.log_unit))
 
 
@@ -338,23 +338,23 @@ def energy_dirac(dynamics: ArrayLike | AnyDynamics) -> float | Array:
     """
     if not hasattr(dynamics, "noise"):
         return _each("beta", _dirac, dynamics)
-    known = _constant(dynamics)
-    if known is None:
+    field = _constant(dynamics)
+    if field is None:
         raise ValueError(f"dynamics must be a number or a dynamics, got {shown(dynamics)}")
-    energy = known.energy_at_any_size
+    energy = field.energy_at_any_size
     if energy is None:
-        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known.why_no_energy}")
-    kernel = known.pair_kernel
-    if kernel is not None and kernel.growth is not None and not known.is_balanced:
+        raise ValueError(f"dynamics must have an energy, got {shown(field)}: {field.why_no_energy}")
+    kernel = field.pair_kernel
+    if kernel is not None and kernel.growth is not None and not field.is_balanced:
         return _dirac(kernel.growth)
     if not energy.has_bounds:
         raise ValueError(
             f"dynamics must have an energy with a largest value at a Dirac mass that is known, got "
-            f"{shown(known)}"
+            f"{shown(field)}"
         )
     value = multiplied_out(energy.dirac, energy.log_dirac)
     if not math.isfinite(value):
-        raise ValueError(f"dynamics must be one whose energy fits float64, got {shown(known)}")
+        raise ValueError(f"dynamics must be one whose energy fits float64, got {shown(field)}")
     return value
 
 
@@ -395,17 +395,17 @@ def _constant(dynamics: object) -> Dynamics | None:
     ValueError
         If its weights vary in time.
     """
-    known = adapt_any(dynamics)
-    if known is not None and known.varies:
-        raise ValueError(f"dynamics must not vary in time, since {_OF_TIME}, got {shown(known)}")
-    return known
+    adapted = adapt_any(dynamics)
+    if adapted is not None and adapted.varies:
+        raise ValueError(f"dynamics must not vary in time, since {_OF_TIME}, got {shown(adapted)}")
+    return adapted
 
 
 def _plain(dynamics: AnyDynamics, **allowed: bool) -> Isotropic:
     """Return the attention without matrices that a dynamics is; see `check_attention`."""
     # the discrete layers of a dynamics are not its flow
-    known = _constant(dynamics) if layer_step(dynamics) is None else None
-    return check_attention(known or dynamics, **allowed)
+    adapted = _constant(dynamics) if layer_step(dynamics) is None else None
+    return check_attention(adapted or dynamics, **allowed)
 
 
 def check_attention(
@@ -441,10 +441,10 @@ def check_attention(
         or (attracts and dynamics.sign != 1)
         or has_noise not in (None, dynamics.noise > 0.0)
     ):
-        what = "attractive " * attracts
-        what += "SA, USA or DoublyStochastic" if is_balanced else "SA or USA"
+        adjective = "attractive " * attracts
+        adjective += "SA, USA or DoublyStochastic" if is_balanced else "SA or USA"
         noise = {None: "", True: " with noise > 0", False: " without noise"}[has_noise]
-        raise ValueError(f"dynamics must be {what}{noise}, got {shown(dynamics)}")
+        raise ValueError(f"dynamics must be {adjective}{noise}, got {shown(dynamics)}")
     return dynamics
 
 
@@ -477,9 +477,9 @@ def dobrushin_constant(dynamics: AnyDynamics) -> float:
     >>> dobrushin_constant(USA(0.0))
     2.0
     """
-    known = _plain(dynamics, is_balanced=False, has_noise=False)
-    beta = float(known.beta)
-    if not known.normalised:
+    attention = _plain(dynamics, is_balanced=False, has_noise=False)
+    beta = float(attention.beta)
+    if not attention.normalised:
         return 2.0 * math.exp(beta)
     in_x = beta + 0.25 / beta if beta > 0.5 else 1.0
     return in_x + (1.0 + 2.0 * beta) * (math.exp(2.0 * beta) if beta < 350.0 else math.inf)
@@ -533,8 +533,8 @@ def orthogonal_tokens(dynamics: AnyDynamics, n: int, t: ArrayLike) -> float | Ar
     0.46211715726001
     """
     n = integer("n", n, low=2)
-    known = _plain(dynamics, attracts=True, has_noise=False)
-    return _each("t", lambda time: _orthogonal_tokens(known, n, time), t)
+    attention = _plain(dynamics, attracts=True, has_noise=False)
+    return _each("t", lambda time: _orthogonal_tokens(attention, n, time), t)
 
 
 def _orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
@@ -590,12 +590,12 @@ def orthogonal_arrival(dynamics: AnyDynamics, n: int, delta: float) -> float:
     delta = number("delta", delta)
     if not 1e-15 <= delta < 1.0:
         raise ValueError(f"delta must be in [1e-15, 1), got {delta:g}")
-    known = _plain(dynamics, attracts=True, has_noise=False)
-    time, log_unit = _arrival(known, n, -math.log(delta))
+    attention = _plain(dynamics, attracts=True, has_noise=False)
+    time, log_unit = _arrival(attention, n, -math.log(delta))
     if math.log(time) + log_unit > _LARGEST_LOG:
         raise ValueError(
             f"beta must be such that t*, of order exp(beta)/beta, fits float64, got "
-            f"{known.beta:g} with n = {n} and delta = {delta:g}"
+            f"{attention.beta:g} with n = {n} and delta = {delta:g}"
         )
     # the exponential is in two factors, since it may overflow where the product does not
     half = math.exp(0.5 * log_unit)
@@ -789,10 +789,10 @@ def ott_antonsen(
             gained = -half * np.expm1(-2.0 * rate * times) / rate
             modulus = 1.0 / np.hypot(left / first, np.sqrt(gained))
         elif half >= 0.0:
-            grown = np.expm1(2.0 * rate * times) / rate
-            modulus = first * left / np.sqrt(1.0 + half * first**2 * grown)
+            growth = np.expm1(2.0 * rate * times) / rate
+            modulus = first * left / np.sqrt(1.0 + half * first**2 * growth)
         else:
-            lost = (1.0 - first) * (1.0 + first) - first**2 * width / rate
-            kept = half / rate * first**2
-            modulus = first * left / np.hypot(math.sqrt(lost), math.sqrt(kept) * left)
+            decrease = (1.0 - first) * (1.0 + first) - first**2 * width / rate
+            ratio = half / rate * first**2
+            modulus = first * left / np.hypot(math.sqrt(decrease), math.sqrt(ratio) * left)
     return modulus if times.ndim else float(modulus)

@@ -190,7 +190,7 @@ HOLES = (
     Fault(
         "label error without what is kept",
         "meanfield/equations/meshes.py",
-        "exact = self.law.pdf(labels) * np.exp(stretch) * kept",
+        "exact = self.law.pdf(labels) * np.exp(stretch) * share",
         "exact = self.law.pdf(labels) * np.exp(stretch)",
         LABELS,
     ),
@@ -337,8 +337,8 @@ HOLES = (
     Fault(
         "reach of a cluster's label doubled",
         "meanfield/measures/clusters.py",
-        "bound = (1.0 + _ROUNDING) * distance\n            apart, index",
-        "bound = distance = 2.0 * distance\n            apart, index",
+        "bound = (1.0 + _ROUNDING) * distance\n            distances, index",
+        "bound = distance = 2.0 * distance\n            distances, index",
         (
             "tests/measures/test_clusters.py::test_a_light_token_belongs_to_a_cluster_within_a_radius_of_it",
         ),
@@ -374,8 +374,8 @@ HOLES = (
     Fault(
         "sizes of tokens on the page without weights",
         "meanfield/cli/report/measures.py",
-        "14.0 * np.sqrt(last.weights[kept] / last.weights.max())",
-        "14.0 * np.ones(len(kept))",
+        "14.0 * np.sqrt(last.weights[token_index] / last.weights.max())",
+        "14.0 * np.ones(len(token_index))",
         PAGE,
     ),
     Fault(
@@ -388,8 +388,8 @@ HOLES = (
     Fault(
         "axes of the page swapped",
         "meanfield/cli/report/measures.py",
-        "x, y = axes @ measure.points[kept].T",
-        "y, x = axes @ measure.points[kept].T",
+        "x, y = axes @ measure.points[token_index].T",
+        "y, x = axes @ measure.points[token_index].T",
         PAGE,
     ),
     Fault(
@@ -546,8 +546,8 @@ BOUNDS = (
     Fault(
         "cost of a plan of clouds 1 % smaller",
         "meanfield/functionals/transport/clouds.py",
-        "max(lower, 0.0), upper * (1.0 + _ROUNDING) + lost",
-        "max(lower, 0.0), 0.99 * upper + lost",
+        "max(lower, 0.0), upper * (1.0 + _ROUNDING) + underflow",
+        "max(lower, 0.0), 0.99 * upper + underflow",
         (CLOUDS + "test_tight_clusters_far_apart",),
     ),
     Fault(
@@ -630,8 +630,8 @@ BOUNDS = (
     Fault(
         "blurs of atoms 10 % smaller",
         "meanfield/functionals/transport/sphere_masses.py",
-        "(arc * chords + 2.0 * np.pi * off)[kept]",
-        "0.9 * (arc * chords + 2.0 * np.pi * off)[kept]",
+        "(arc * chords + 2.0 * np.pi * radii)[heavy]",
+        "0.9 * (arc * chords + 2.0 * np.pi * radii)[heavy]",
         (SPHERE_MASSES + "test_blurs_of_atoms_are_nearly_reached",),
     ),
     Fault(
@@ -644,8 +644,8 @@ BOUNDS = (
     Fault(
         "mass below 0 of mu 1 % smaller",
         "meanfield/functionals/transport/sphere_dual.py",
-        "lost = mu.negative * 2.0",
-        "lost = mu.negative * 1.98",
+        "negative_part = mu.negative * 2.0",
+        "negative_part = mu.negative * 1.98",
         (SPHERE + "test_mass_below_zero_widens_both_ends",),
     ),
     Fault(
@@ -658,15 +658,15 @@ BOUNDS = (
     Fault(
         "W_2 of rounding 1 % smaller",
         "meanfield/functionals/transport/sphere.py",
-        "upper = near if p == 1.0 else float(np.sqrt(np.pi * near))",
-        "upper = near if p == 1.0 else 0.99 * float(np.sqrt(np.pi * near))",
+        "if p == 1.0 else float(np.sqrt(np.pi * rounding_distance))",
+        "if p == 1.0 else 0.99 * float(np.sqrt(np.pi * rounding_distance))",
         (SPHERE + "test_the_length_of_a_flow_of_rounding_is_nearly_w1",),
     ),
     Fault(
         "W_1 of rounding 1 % smaller",
         "meanfield/functionals/transport/sphere.py",
-        "upper = near if p == 1.0 else",
-        "upper = 0.99 * near if p == 1.0 else",
+        "upper = rounding_distance if p == 1.0 else",
+        "upper = 0.99 * rounding_distance if p == 1.0 else",
         (SPHERE + "test_the_length_of_a_flow_of_rounding_is_nearly_w1",),
     ),
     Fault(
@@ -731,8 +731,8 @@ INSTRUMENTS = (
     Fault(
         "rows of attention that are pooled",
         "meanfield/trained/temperature.py",
-        "means = kept.sum(axis=-1, keepdims=True) / np.maximum(fitted.sum(axis=-1, ",
-        "means = kept.sum(axis=(-2, -1), keepdims=True) / np.maximum(fitted.sum(axis=(-2, -1), ",
+        "means = entries.sum(axis=-1, keepdims=True) / np.maximum(fitted.sum(axis=-1, ",
+        "means = entries.sum(axis=(-2, -1), keepdims=True) / np.maximum(fitted.sum(axis=(-2, -1), ",
         (
             TEMPERATURE + "test_attention_of_the_paper_gives_its_beta",
             MEASURE + "test_without_sinks_is_the_model_without_them",
@@ -772,15 +772,15 @@ INSTRUMENTS = (
     Fault(
         "a claim that holds though its null does as well",
         "meanfield/trained/measure.py",
-        "return HOLDS if excess > apart * excess_error else AS_NULL",
+        "return HOLDS if excess > quantile * excess_error else AS_NULL",
         "return HOLDS",
         (MEASURE + "test_a_drift_to_the_mean_is_no_more_than_its_null",),
     ),
     Fault(
         "sinks that are not measured",
         "meanfield/trained/measure.py",
-        "np.sort(np.concatenate([np.flatnonzero(sink), others]))",
-        "np.sort(others)",
+        "np.sort(np.concatenate([np.flatnonzero(sink), ordinary]))",
+        "np.sort(ordinary)",
         (MEASURE + "test_of_many_tokens_some_are_measured_with_all_sinks",),
     ),
     Fault(

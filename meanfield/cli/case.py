@@ -240,13 +240,13 @@ def overridden(text: str, settings: Mapping[str, object], name: str) -> str:
         return text
     raw = _parsed(text, name)
     for key, value in settings.items():
-        here, last = _place(raw, key, name)
+        table, last = _place(raw, key, name)
         path = key.rpartition(".")[0]
         if last == "type" and (kind := tables.TYPES.get(str(value))):
-            for unknown in here.keys() - kind.model_fields.keys():
-                if not any(other.startswith(f"{path}.{unknown}") for other in settings):
-                    del here[unknown]
-        here[last] = value
+            for unknown in table.keys() - kind.model_fields.keys():
+                if not any(setting.startswith(f"{path}.{unknown}") for setting in settings):
+                    del table[unknown]
+        table[last] = value
     return tomli_w.dumps(raw)
 
 
@@ -264,19 +264,19 @@ def _place(raw: Any, key: str, name: str) -> tuple[Any, int | str]:
     """
     words = (word or index for index, word in _PART.findall(key))
     # a part of a key that is a number is an index of a list: no key of a case is a number
-    here, parts = raw, [int(word) if word.isdecimal() else word for word in words]
+    table, parts = raw, [int(word) if word.isdecimal() else word for word in words]
     for depth, part in enumerate(parts):
-        allowed, fits = "a table", type(here) is dict
+        allowed, fits = "a table", type(table) is dict
         if type(part) is int:
-            allowed, fits = f"a list of more than {part}", type(here) is list and part < len(here)
+            allowed, fits = f"a list of more than {part}", type(table) is list and part < len(table)
         if not fits:
             # a table that was made for this key is empty, and is called "none" in the message
-            path, content = tables.dotted(parts[:depth]), shown(here) if here != {} else "none"
+            path, content = tables.dotted(parts[:depth]), shown(table) if table != {} else "none"
             raise CaseError(f"{name}: {path} must be {allowed} for {key}, got {content}")
         if depth < len(parts) - 1:
             # a missing table is made, but a list gets no new entries
-            here = here.setdefault(part, {}) if type(here) is dict else here[part]
-    return here, parts[-1]
+            table = table.setdefault(part, {}) if type(table) is dict else table[part]
+    return table, parts[-1]
 
 
 # the measures of all saves may take this share of the memory of the machine
@@ -296,9 +296,9 @@ def check_saves(measure: AnyMeasure, save_at: int | list[float]) -> None:
     # a density has no points of its own: its points are those of the grid
     names = ("coefficients",) if hasattr(measure, "coefficients") else further
     size = sum(getattr(getattr(measure, name, None), "nbytes", 0) for name in names)
-    most = int(SHARE_OF_MEMORY * min(memory_of_machine(), 1e18) / max(size, 1))
-    if count > most:
-        allowed = f"at most {most} saves of {measure}, {size} bytes each, on this machine"
+    most_saves = int(SHARE_OF_MEMORY * min(memory_of_machine(), 1e18) / max(size, 1))
+    if count > most_saves:
+        allowed = f"at most {most_saves} saves of {measure}, {size} bytes each, on this machine"
         raise Fault(f"run.save_at must be {allowed}, got {count}")
 
 
@@ -478,10 +478,10 @@ class Case(Listed):
         where the case file lies in a work tree of git.
         """
         is_drawn = self.tables.measure.made is Particles
-        about: About = {"rng": self.tables.run.rng} if is_drawn else {}
+        provenance: About = {"rng": self.tables.run.rng} if is_drawn else {}
         if digests := token_digests(self.tables, self.folder):
-            about[CLOUD_FILES] = json.dumps(digests)
-        return about | self.origin
+            provenance[CLOUD_FILES] = json.dumps(digests)
+        return provenance | self.origin
 
     def build(self) -> tuple[AnyMeasure, AnyDynamics, dict[str, Any]]:
         """The measure at t = 0, the dynamics, and the keyword arguments of `evolve`.
@@ -520,9 +520,9 @@ class Case(Listed):
         CaseError
             If a value is out of range or the tables don't fit each other.
         """
-        with self.errors("run"), new_checkpoint(checkpoint) as kept:
+        with self.errors("run"), new_checkpoint(checkpoint) as checkpoint_of_run:
             measure, dynamics, keywords = self.build()
-            return solve(measure, dynamics, **keywords | further, checkpoint=kept)
+            return solve(measure, dynamics, **keywords | further, checkpoint=checkpoint_of_run)
 
     def build_monitors(self, measure: AnyMeasure) -> dict[str, DistanceTo]:
         """The monitors of a run that starts with the measure, each tried on it.
@@ -535,10 +535,10 @@ class Case(Listed):
         monitors = self.tables.monitors
         layers = adapt(self.tables.dynamics.build("dynamics")).representatives
         beta = next((layer.beta for layer in layers if hasattr(layer, "beta")), None)
-        taken = taken_names(monitors)
+        reserved = taken_names(monitors)
         with self.errors("monitors"):
             for name in monitors:
-                if not name.isidentifier() or name in taken or name.startswith(PREFIXES):
+                if not name.isidentifier() or name in reserved or name.startswith(PREFIXES):
                     must = "have names of letters, digits and _ that are no variables of a run"
                     must += " or bounds of another monitor"
                     raise Fault(f"monitors must {must}, got {shown(name)}")
@@ -699,15 +699,15 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, object] | Non
     name = f"the case in {path}"
     if not solution.case:
         raise CaseError(f"{name} is missing: it must be of a run from a case file, to be run again")
-    about = solution.dataset.attrs
-    home = Path(str(about.get(CASE_FILE, path))).parent
-    origin = {key: about[key] for key in ORIGIN if key in about}
+    attributes = solution.dataset.attrs
+    home = Path(str(attributes.get(CASE_FILE, path))).parent
+    origin = {key: attributes[key] for key in ORIGIN if key in attributes}
     case = case_from_text(solution.case, name, path.parent, settings, origin=origin)
     folder = home if _has_all(case, home) or not _has_all(case, path.parent) else path.parent
     with case.errors("law"):
         recorded: dict[str, str] = {}
         with suppress(ValueError, TypeError):
-            recorded = dict(json.loads(str(about.get(CLOUD_FILES, "{}"))))
+            recorded = dict(json.loads(str(attributes.get(CLOUD_FILES, "{}"))))
         check_tokens(case.tables, folder, recorded)
     case.folder = folder
     if "output" not in (settings := settings or {}):
@@ -747,8 +747,8 @@ def json_schema() -> JsonSchemaValue:
     ['law', 'measure', 'dynamics', 'run']
     """
     schema = tables.CaseTable.model_json_schema(schema_generator=_Schema)
-    about = "A measure and a dynamics, with how `meanfield run` evolves them."
-    return {"$schema": _DIALECT, **schema, "title": "A case of meanfield", "description": about}
+    header = "A measure and a dynamics, with how `meanfield run` evolves them."
+    return {"$schema": _DIALECT, **schema, "title": "A case of meanfield", "description": header}
 
 
 def json_schema_text() -> str:

@@ -169,10 +169,10 @@ def run(
     key = "--output" if output else f"{chosen.name}: output.file"
     figure_key = "--figure" if figure else f"{chosen.name}: output.figure"
     file, source = output or Path(output_keys.file), chosen.digest()
-    drawn = figure or (Path(output_keys.figure) if output_keys.figure else None)
+    figure_file = figure or (Path(output_keys.figure) if output_keys.figure else None)
     try:
         check_output(file, key, (".nc",), source, force)
-        picture = runs.check_figure(drawn, file, (key, figure_key), source, force)
+        picture = runs.check_figure(figure_file, file, (key, figure_key), source, force)
     except Refusal:
         # a fault of the case is reported before a fault of the output
         chosen.build()
@@ -314,10 +314,10 @@ def plot(
         from meanfield import plot as plots
 
         if kind == "run":
-            drawn = plots.solution(result) if name is None else result.plot(name)
+            axes = plots.solution(result) if name is None else result.plot(name)
         else:
-            drawn = plots.layers(result, name) if kind == "layers" else plots.sweep(result, name)
-        plots.save(drawn, place, source=source)
+            axes = plots.layers(result, name) if kind == "layers" else plots.sweep(result, name)
+        plots.save(axes, place, source=source)
 
 
 @contextmanager
@@ -377,15 +377,15 @@ def compare(
     from meanfield.cli import text
     from meanfield.studies.comparison import compare as compared
 
-    first, other = runs.loaded_run(a), runs.loaded_run(b)
-    source = runs.source_of("compare", first.source, other.source)
+    first, second = runs.loaded_run(a), runs.loaded_run(b)
+    source = runs.source_of("compare", first.source, second.source)
     progress = sys.stderr.isatty() and not quiet
     with (
         runs.claimed(output, "--output", (".nc",), source, force),
         runs.claimed(figure, "--figure", runs.FIGURE_SUFFIXES, source, force),
     ):
         with refusals(), runs.killed_like_ctrl_c():
-            comparison = compared(first, other, save_at=save_at, gap=gap, progress=progress)
+            comparison = compared(first, second, save_at=save_at, gap=gap, progress=progress)
         comparison = comparison.assign_coords(run=_names([a, b]))
         if not quiet:
             lines = [text.table_of_comparison(comparison), *text.missing_of_comparison(comparison)]
@@ -496,9 +496,9 @@ def movie(
 
     solution = runs.loaded_run(file)
     place = figure or file.with_suffix(movies.default_movie_suffix())
-    shown = not quiet and sys.stderr.isatty()
+    has_bar = not quiet and sys.stderr.isatty()
     with _made(place, "--figure", (".mp4", ".gif"), solution.source, force, quiet):
-        movies.movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
+        movies.movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=has_bar)
 
 
 @app.command()
@@ -591,7 +591,7 @@ def layers(
     with ExitStack() as stack:
         try:
             stack.enter_context(runs.claimed(output, "--output", (".nc",), source, force))
-            drawn = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
+            picture = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
         except Refusal:
             # wrong states are told before what lies at the output
             with refusals():
@@ -604,11 +604,11 @@ def layers(
             typer.echo("\n".join([measures.title_of(dataset), *measures.lines_of(dataset)]))
         from meanfield import plot as plots
 
-        with refusals(f"{output} or {drawn}"):
+        with refusals(f"{output} or {picture}"):
             runs.write_dataset(dataset, output, source)
-            plots.save(plots.layers(dataset), drawn, source=source)
+            plots.save(plots.layers(dataset), picture, source=source)
     if not quiet:
-        typer.echo(f"wrote {output}, {drawn}")
+        typer.echo(f"wrote {output}, {picture}")
 
 
 @app.command()
@@ -730,15 +730,15 @@ def validate(context: typer.Context) -> None:
     are not installed, so run this in the folder of the sources. There, `meanfield validate --help`
     shows all options. The scripts test the package that this command belongs to.
     """
-    here = Path.cwd()
-    if not (here / "validation" / "runner.py").is_file():
+    folder = Path.cwd()
+    if not (folder / "validation" / "runner.py").is_file():
         if {"--help", "-h"} & set(context.args):
             typer.echo(context.get_help())
             return
         must = "validate must be run in a checkout, where validation/ lies"
-        raise Refusal(f"{must}, got {str(here)!r}")
-    if str(here) not in sys.path:
+        raise Refusal(f"{must}, got {str(folder)!r}")
+    if str(folder) not in sys.path:
         # the folder comes last in the path, so that it can't hide the package that runs
-        sys.path.append(str(here))
+        sys.path.append(str(folder))
     scripts = import_module("validation.__main__")
     raise typer.Exit(scripts.main(context.args))

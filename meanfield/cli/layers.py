@@ -115,8 +115,8 @@ def measured(file: Path, prompt: int | None, **arguments: Any) -> xr.Dataset:
     # the checks are cheaper than the instruments, and read all layers
     states, checks = checked_states(file, prompt)
     ds = measure_layers(states, **arguments).merge(checks)
-    about = {"format": LAYERS, "format_version": LAYERS_VERSION, "file": file.name}
-    return ds.assign_attrs(about | dict(_conventions(states)) | versions())
+    attributes = {"format": LAYERS, "format_version": LAYERS_VERSION, "file": file.name}
+    return ds.assign_attrs(attributes | dict(_conventions(states)) | versions())
 
 
 def _conventions(states: LayerStates) -> Iterator[tuple[str, str]]:
@@ -126,12 +126,12 @@ def _conventions(states: LayerStates) -> Iterator[tuple[str, str]]:
     is_causal = np.array_equal(allowed, np.tri(len(allowed), dtype=bool))
     yield "mask", "causal" if is_causal else "none" if allowed.all() else "of its own"
     layers = map(states.matrices_at, range(states.n_layers))
-    known = next((matrices for matrices in layers if matrices is not None), None)
-    if known is not None:
-        heads, groups = len(known.query), len(known.key)
+    first = next((matrices for matrices in layers if matrices is not None), None)
+    if first is not None:
+        heads, groups = len(first.query), len(first.key)
         keys = "keys of its own" if heads == groups else f"one of {groups} groups of keys"
-        turned = "no rotary angles" if known.rotary is None else repr(known.rotary)
-        yield "scores", f"scale {known.scale:.6g}, each head with {keys}, {turned}"
+        rotary = "no rotary angles" if first.rotary is None else repr(first.rotary)
+        yield "scores", f"scale {first.scale:.6g}, each head with {keys}, {rotary}"
 
 
 def load_layers(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -188,9 +188,9 @@ def title_of(ds: xr.Dataset) -> str:
 
 def summary_of_layers(ds: xr.Dataset) -> dict[str, str]:
     """The measures of a model in a dozen entries."""
-    about = {"model": title_of(ds), "sinks": sinks_in_words(ds)}
-    about |= {f"{c.name}, {c.subset}": f"{c.verdict}. {c.sentence}" for c in claims(ds)}
-    about |= {f"check {i}": str(text) for i, text in enumerate(ds["finding"].values)}
+    facts = {"model": title_of(ds), "sinks": sinks_in_words(ds)}
+    facts |= {f"{c.name}, {c.subset}": f"{c.verdict}. {c.sentence}" for c in claims(ds)}
+    facts |= {f"check {i}": str(text) for i, text in enumerate(ds["finding"].values)}
     made_by = ", ".join(other_versions(versions_of(ds.attrs)))
-    about["made by"] = made_by or "this code, these libraries"
-    return about | {str(name): f"{value}" for name, value in ds.attrs.items()}
+    facts["made by"] = made_by or "this code, these libraries"
+    return facts | {str(name): f"{value}" for name, value in ds.attrs.items()}

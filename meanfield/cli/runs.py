@@ -243,11 +243,11 @@ def shown_progress(quiet: bool) -> bool | str:
 @contextmanager
 def killed_like_ctrl_c() -> Iterator[None]:
     """Inside, a polite kill (SIGTERM, as batch systems send it) ends a run as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    earlier_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, earlier_handler)
 
 
 _ONLY_INSTALLED = "PYTHONSAFEPATH"

@@ -65,7 +65,7 @@ def _asked(
             case = arguments.pop("case", None)
             source = runs.source_of(name, case and case.digest(), arguments)
             with runs.claimed(output, "--output", (".nc",), source, force):
-                drawn = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
+                picture = runs.check_figure(figure, output, ("--output", "--figure"), source, force)
                 # these imports are slow, so `--help` does without them
                 from meanfield import plot, studies
 
@@ -80,18 +80,18 @@ def _asked(
                 if not quiet:
                     typer.echo(tell(dataset))
                 verdict = dataset.attrs.get("verdict")
-                with refusals(f"{output} or {drawn}", BAD_INPUT if verdict else FAILED_RUN):
-                    about = {"case": case.text} if case else {}
-                    runs.write_dataset(dataset.assign_attrs(about), output, source)
-                    plot.save(getattr(plot, question.__name__)(dataset), drawn, source=source)
+                with refusals(f"{output} or {picture}", BAD_INPUT if verdict else FAILED_RUN):
+                    attributes = {"case": case.text} if case else {}
+                    runs.write_dataset(dataset.assign_attrs(attributes), output, source)
+                    plot.save(getattr(plot, question.__name__)(dataset), picture, source=source)
             if not quiet:
-                typer.echo(f"wrote {output}, {drawn}")
+                typer.echo(f"wrote {output}, {picture}")
             raise typer.Exit(_STATUSES.get(verdict, 0))
 
         parameters = [
             parameter.replace(kind=parameter.KEYWORD_ONLY)
-            for asked in (question, command)
-            for parameter in signature(asked, eval_str=True).parameters.values()
+            for function in (question, command)
+            for parameter in signature(function, eval_str=True).parameters.values()
             if parameter.kind is not parameter.VAR_KEYWORD
             and (parts or parameter.name not in _ELSEWHERE)
         ]
@@ -155,8 +155,8 @@ def _table(*names: str, **headed: str) -> Callable[[xr.Dataset], str]:
     def told(ds: xr.Dataset) -> str:
         last = ds.isel(t=-1, missing_dims="ignore").reset_coords()
         frame = last[[name for name in (*names, *headed) if name in last]].to_dataframe()
-        shown = frame.reset_index().rename(columns=headed)
-        return str(shown.to_string(index=False, na_rep="-"))
+        table = frame.reset_index().rename(columns=headed)
+        return str(table.to_string(index=False, na_rep="-"))
 
     return told
 
@@ -192,8 +192,8 @@ def evidence(ds: xr.Dataset) -> str:
         rows = zip(names, of_beta["status"].values, of_beta["finding"].values, strict=True)
         for name, status, finding in rows:
             heading = f"{name:<{width}}  {status!s:<7}  "
-            below = " " * len(heading)
-            lines += wrap(str(finding), _WIDTH, initial_indent=heading, subsequent_indent=below)
+            indent = " " * len(heading)
+            lines += wrap(str(finding), _WIDTH, initial_indent=heading, subsequent_indent=indent)
     return "\n".join(lines)
 
 

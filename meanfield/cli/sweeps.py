@@ -132,8 +132,8 @@ def dimension_names(keys: Sequence[str], taken: Container[str] = ()) -> dict[str
     last = [re.sub(r"^.*\.(?!\d+(\.|$))", "", key) for key in keys]
     names = {}
     for key, word in zip(keys, last, strict=True):
-        whole = key if key != word else f"grid_{key}"
-        name = word if last.count(word) == 1 and word not in taken else whole
+        dimension = key if key != word else f"grid_{key}"
+        name = word if last.count(word) == 1 and word not in taken else dimension
         names[key] = re.sub(r"\W", "_", name.replace("]", ""))
     return names
 
@@ -179,11 +179,11 @@ def outcome_of(answer: object, terms: Sequence[int] = ()) -> Outcome:
             answers = answer
         case _:
             answers = {"value": answer}
-    plain = {name: unmasked(str(name), variable) for name, variable in answers.items()}
-    if any(variable.ndim > 0 or variable.dtype.kind not in "biufc" for variable in plain.values()):
+    arrays = {name: unmasked(str(name), variable) for name, variable in answers.items()}
+    if any(variable.ndim > 0 or variable.dtype.kind not in "biufc" for variable in arrays.values()):
         must = "return a number, a mapping of numbers, a Solution or a Dataset"
         raise wrong("the function", must, answer)
-    dataset = xr.Dataset({name: ((), variable) for name, variable in plain.items()})
+    dataset = xr.Dataset({name: ((), variable) for name, variable in arrays.items()})
     return Outcome("finished", "", dataset)
 
 
@@ -226,8 +226,8 @@ class Cell:
     def kept(self) -> Outcome | None:
         """The outcome if the run came to its end in an earlier call, else None."""
         with suppress(ValueError):
-            if self.file is not None and (kept := loaded(self.file)).status != "interrupted":
-                return outcome_of(kept, self.terms)
+            if self.file is not None and (outcome := loaded(self.file)).status != "interrupted":
+                return outcome_of(outcome, self.terms)
         return None
 
     def run(self) -> Outcome:
@@ -326,21 +326,21 @@ def assembled(
         "cell": ("result file", files),
     }
     columns: Columns = {
-        name: ((), np.array(column, dtype=object), {"long_name": about})
-        for name, (about, column) in words.items()
+        name: ((), np.array(column, dtype=object), {"long_name": attributes})
+        for name, (attributes, column) in words.items()
         if name != "cell" or any(files)
     }
     numbers, coords = _columns(outcomes)
     columns |= numbers
     names = dimension_names(list(axes), taken | {*_WORDS} | columns.keys() | coords.keys())
-    over, shape = tuple(names.values()), tuple(map(len, axes.values()))
+    grid_dims, shape = tuple(names.values()), tuple(map(len, axes.values()))
     variables = {
-        name: ((*over, *dims), rows.reshape(*shape, *rows.shape[1:]), about)
-        for name, (dims, rows, about) in columns.items()
+        name: ((*grid_dims, *dims), rows.reshape(*shape, *rows.shape[1:]), attributes)
+        for name, (dims, rows, attributes) in columns.items()
     }
     coords |= {names[key]: (names[key], item, {"long_name": key}) for key, item in axes.items()}
-    about = {"format": SWEEP, "format_version": SWEEP_VERSION, **versions()}
-    attrs = {"Conventions": "CF-1.11", "title": "Sweep", **about}
+    attributes = {"format": SWEEP, "format_version": SWEEP_VERSION, **versions()}
+    attrs = {"Conventions": "CF-1.11", "title": "Sweep", **attributes}
     return xr.Dataset(variables, coords=coords, attrs=attrs)
 
 
@@ -387,15 +387,15 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, object]]:
                 kind = np.result_type(item.dtype, float) if is_number else object
                 unset = np.full(shape, np.nan if is_number else "", kind)
                 columns[name] = dims, unset, {**item.attrs}
-            dims, rows, about = columns[name]
+            dims, rows, attrs = columns[name]
             place = row, *np.ix_(*(places[dim] for dim in dims))
             rows[place] = item.transpose(*dims).values.astype(rows.dtype)
             # an attribute that differs between cells is left out
-            _keep_common(about, item.attrs)
-    taken = {*indexes, *_WORDS}
-    for name in sorted(columns.keys() & taken):
+            _keep_common(attrs, item.attrs)
+    reserved = {*indexes, *_WORDS}
+    for name in sorted(columns.keys() & reserved):
         free = f"value_{name}"
-        while free in columns or free in taken:
+        while free in columns or free in reserved:
             free = f"value_{free}"
         columns[free] = columns.pop(name)
     return columns, {name: (name, indexes[name], about_index[name]) for name in indexes}
@@ -533,17 +533,17 @@ def sweep(
     kept_in = None if folder is None else Path(folder).resolve()
     combinations = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     as_word: Callable[[object], str] = repr
-    taken: set[str] = set()
-    about: dict[str, object] = {}
+    reserved: set[str] = set()
+    attributes: dict[str, object] = {}
     if callable(case_or_function):
         tasks = _calls(case_or_function, combinations, overrides or {}, kept_in)
     else:
         base = _base(case_or_function, overrides)
         tasks = [_cell(base, settings, kept_in) for settings in combinations]
-        about = {"case": base.text, "grid": json.dumps(axes, ensure_ascii=False)}
-        about |= base.provenance()
+        attributes = {"case": base.text, "grid": json.dumps(axes, ensure_ascii=False)}
+        attributes |= base.provenance()
         monitors = base.tables.monitors
-        taken = {*taken_names(monitors), *monitors}
+        reserved = {*taken_names(monitors), *monitors}
         as_word = cases.as_toml
     if kept_in is not None:
         _make(kept_in)
@@ -551,8 +551,8 @@ def sweep(
     with file_lock(kept_in, "folder"):
         # a network folder may go on denying a file that was asked for too early, so it is listed
         # first
-        there = set() if kept_in is None else set(kept_in.iterdir())
-        outcomes = [task.kept() if task.file in there else None for task in tasks]
+        existing = set() if kept_in is None else set(kept_in.iterdir())
+        outcomes = [task.kept() if task.file in existing else None for task in tasks]
         missing = [number for number, outcome in enumerate(outcomes) if outcome is None]
         # two cells may be the same case, so results are matched by number; β = 1 and β = 1.0 are
         # different cases
@@ -567,12 +567,12 @@ def sweep(
     finished = [outcome for outcome in outcomes if outcome is not None]
     if callable(case_or_function) and not _have_equal_terms(finished):
         finished = [_totals(outcome) for outcome in finished]
-        about["comment"] = "numbers of terms are left out: runs have different numbers of them"
+        attributes["comment"] = "numbers of terms are left out: runs have different numbers of them"
     files = [task.file.name if task.file else "" for task in tasks]
     coords = {key: _coordinate(values, as_word) for key, values in axes.items()}
-    ds = assembled(finished, files, coords, taken)
+    ds = assembled(finished, files, coords, reserved)
     warn_unfinished([item.status for item in finished], [item.message for item in finished])
-    return ds.assign_attrs(about)
+    return ds.assign_attrs(attributes)
 
 
 def _calls(

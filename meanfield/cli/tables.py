@@ -242,9 +242,9 @@ class Table(pydantic.BaseModel):
         """
         for key, field in type(self).model_fields.items():
             limits: Any = field.json_schema_extra or {}
-            value, most = getattr(self, key), limits.get("maxItems", limits.get("maxProperties"))
-            if most is not None and isinstance(value, (list, dict)) and len(value) > most:
-                raise ValueError(f"{key} must have at most {most} entries, got {len(value)}")
+            value, longest = getattr(self, key), limits.get("maxItems", limits.get("maxProperties"))
+            if longest is not None and isinstance(value, (list, dict)) and len(value) > longest:
+                raise ValueError(f"{key} must have at most {longest} entries, got {len(value)}")
             if key in ("dim", "max_nodes", "save_at") and isinstance(value, int):
                 integer(key, value, low=limits["minimum"], high=limits["maximum"])
             if key == "t_end":
@@ -302,9 +302,9 @@ def _built(value: object, where: str, dim: int | None, folder: Path) -> object:
 
 
 def _check_product(key: str, count: int, numbers: int, what: str) -> None:
-    most = MOST_NUMBERS // numbers
-    if count > most:
-        must = f"{key} must be at most {most} {what} of {numbers} numbers each"
+    most_rows = MOST_NUMBERS // numbers
+    if count > most_rows:
+        must = f"{key} must be at most {most_rows} {what} of {numbers} numbers each"
         raise ValueError(f"{must}, got {count}")
 
 
@@ -396,10 +396,10 @@ def _table(
     base : type, optional
         The class of the table, if it is no other than its arguments ask for.
     """
-    name, about = made.__name__, (made.__doc__ or "").partition("\n")[0]
+    name, summary = made.__name__, (made.__doc__ or "").partition("\n")[0]
     keys: dict[str, Any] = {}
     if default is not None:
-        keys["type"] = (Literal[name], Field(default=default, description=about))
+        keys["type"] = (Literal[name], Field(default=default, description=summary))
     arguments = signature(made).parameters
     base = base or (TokenFileTable if "points" in arguments else MadeTable)
     for field in (field for field in fields(made) if field.init):
@@ -420,7 +420,7 @@ def _table(
     if "unit_mass" in arguments:
         keys["unit_mass"] = bool, told("true where they are to be divided by their mass", False)
     model = pydantic.create_model(
-        f"{name}Table", __base__=base, __module__=__name__, __doc__=about, **keys
+        f"{name}Table", __base__=base, __module__=__name__, __doc__=summary, **keys
     )
     model.made = made
     return model
@@ -456,17 +456,17 @@ class TokenFileTable(MadeTable):
         ValueError
             Naming key, value and what is allowed.
         """
-        beside = fields(self.made)[1].name
+        second_key = fields(self.made)[1].name
         if isinstance(self.points, list):
-            if beside == "values" and getattr(self, beside) is None:
-                must = f"{type(self).model_fields[beside].description}"
-                raise Fault(f"{where}.{beside} is missing: it must be {must}")
+            if second_key == "values" and getattr(self, second_key) is None:
+                must = f"{type(self).model_fields[second_key].description}"
+                raise Fault(f"{where}.{second_key} is missing: it must be {must}")
             return super().build(where, dim, folder)
         arrays: dict[str, Array] = {}
         try:
-            arrays |= read_arrays(self.points, folder, beside)
-            if beside in arrays and getattr(self, beside) is not None:
-                raise ValueError(f"has {beside}: {where}.{beside} must be left out")
+            arrays |= read_arrays(self.points, folder, second_key)
+            if second_key in arrays and getattr(self, second_key) is not None:
+                raise ValueError(f"has {second_key}: {where}.{second_key} must be left out")
             arguments = {name: value for name, value in self if name != "type"}
             return self.made(**arguments | arrays)
         except ValueError as error:
@@ -853,13 +853,13 @@ def nearest(fault: KeyFault, path: str, keys: Iterable[str]) -> str:
     last = {key: key.rpartition(".")[2] for key in keys if "." in key}
     # the nearest key: the same name in another table, else a similar one in this table, else
     # anywhere
-    here = f"{path}.{fault.key}"
-    matches = [key for key in last if last[key] == fault.key and key != here] or [
+    own_key = f"{path}.{fault.key}"
+    matches = [key for key in last if last[key] == fault.key and key != own_key] or [
         f"{path}.{name}".lstrip(".") for name in get_close_matches(fault.key, fault.here, 1)
     ]
     if not matches and not path:
-        near = get_close_matches(fault.key, last.values(), 1)
-        matches = [key for key in last if last[key] in near]
+        similar = get_close_matches(fault.key, last.values(), 1)
+        matches = [key for key in last if last[key] in similar]
     return _meant(matches)
 
 
@@ -875,9 +875,9 @@ def _type_fault(value: dict[str, object], types: str) -> str:
         return f".type is missing: it must be one of {known}"
     # the type may be written in lower case or with dashes
     plain = {word.lower(): word for word in known.split(", ")}
-    near = get_close_matches(re.sub(r"\W|_", "", str(value["type"])).lower(), plain, 1)
+    matches = get_close_matches(re.sub(r"\W|_", "", str(value["type"])).lower(), plain, 1)
     got = shown(value["type"])
-    return f".type must be one of {known}, got {got}{_meant(plain[word] for word in near)}"
+    return f".type must be one of {known}, got {got}{_meant(plain[word] for word in matches)}"
 
 
 def schema_fault(error: pydantic.ValidationError, raw: object) -> str:
@@ -907,12 +907,12 @@ def schema_fault(error: pydantic.ValidationError, raw: object) -> str:
 def _path(loc: Iterable[int | str], raw: object) -> str:
     """Return law.laws[1].kappa for ('law', 'Mixture', 'laws', 1, 'VonMisesFisher', 'kappa')."""
     parts: list[int | str] = []
-    here = raw
+    table = raw
     for part in loc:
-        match here:
+        match table:
             # pydantic adds the name of a member of a union, which is no key
-            case dict() if part in here and here.get("type") != part:
-                parts, here = [*parts, part], here[part]
+            case dict() if part in table and table.get("type") != part:
+                parts, table = [*parts, part], table[part]
             case list() if type(part) is int:
-                parts, here = [*parts, part], here[part]
+                parts, table = [*parts, part], table[part]
     return dotted(parts)

@@ -51,7 +51,7 @@ def table(solution: Solution) -> str:
     data = solution.numbers
     columns = {"t": [f"{t:.5g}" for t in solution.t]}
     # at some times a measure may have no such number
-    further = {
+    further_columns = {
         **{name: (name, ".10g") for name in with_role(data, "energy", "share")[:1]},
         **{name: (name, ".4e") for name in with_role(data, "order", "rate", "speed")[:1]},
         "term_energy": ("energy", ".6g"),
@@ -61,7 +61,7 @@ def table(solution: Solution) -> str:
         "size": (_size_name(solution), ".0f"),
         "n_clusters": ("clusters", ".0f"),
     }
-    for name, (heading, form) in further.items():
+    for name, (heading, form) in further_columns.items():
         if name in data:
             values = data[name].values
             if values.ndim > 1:
@@ -92,8 +92,8 @@ def table_of_comparison(data: xr.Dataset) -> str:
     for name in [name for name in ("energy", "energy_share") if name in data][:1]:
         for run in data["run"].values:
             columns[f"{name} {run}"] = [f"{v:.10g}" for v in data[name].sel(run=run).values]
-    further = {"mean_difference": "means", "mmd": "mmd", "w1": "W_1"}
-    for name, heading in further.items():
+    headings = {"mean_difference": "means", "mmd": "mmd", "w1": "W_1"}
+    for name, heading in headings.items():
         if name in data:
             ends = [data[f"{name}_{end}"].values for end in ("lower", "upper") if name == "w1"]
             rows = [_cells(values, ".3e") for values in ends or [data[name].values]]
@@ -108,8 +108,8 @@ def missing_of_comparison(data: xr.Dataset) -> list[str]:
         if name.endswith(_MISSING):
             lacking.setdefault(data.attrs[name], []).append(name.removesuffix(_MISSING))
     return [
-        f"{', '.join(names)} {'are' if names[1:] else 'is'} missing: {why}"
-        for why, names in lacking.items()
+        f"{', '.join(names)} {'are' if names[1:] else 'is'} missing: {reason}"
+        for reason, names in lacking.items()
     ]
 
 
@@ -117,11 +117,11 @@ def _columns(columns: Mapping[str, Sequence[str]], left_out: str) -> str:
     """Return a table of which about ten rows are shown, with a note on where the others are."""
     saves = len(columns["t"])
     widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
-    kept = [*range(0, saves - 1, -(-(saves - 1) // (_ROWS - 1)) or 1), saves - 1]
-    rows = [list(columns), *([cells[i] for cells in columns.values()] for i in kept)]
+    rows_kept = [*range(0, saves - 1, -(-(saves - 1) // (_ROWS - 1)) or 1), saves - 1]
+    rows = [list(columns), *([cells[i] for cells in columns.values()] for i in rows_kept)]
     lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
-    if len(kept) < saves:
-        lines.append(left_out.format(len(kept), saves))
+    if len(rows_kept) < saves:
+        lines.append(left_out.format(len(rows_kept), saves))
     return "\n".join(lines)
 
 
@@ -138,19 +138,19 @@ def closing(solution: Solution) -> str:
     """How the run ended, if it finished, and how well its energy identity holds."""
     lines = [one_line(solution.message)] if solution.success else []
     if (error := defect(solution)) is not None:
-        what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
-        of = "/|E(δ)|" if with_role(solution.numbers, "share") else ""
+        name = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
+        divisor = "/|E(δ)|" if with_role(solution.numbers, "share") else ""
         whose, size = "", ""
         energy = adapt(solution.dynamics).energy_functional
-        if of and energy is not None and energy.potential is not None:
-            of = "/Σ|ω_j| max|φ_j|"
+        if divisor and energy is not None and energy.potential is not None:
+            divisor = "/Σ|ω_j| max|φ_j|"
         if "term_balance_error" in solution.numbers.variables:
-            whose, of = "of each term ", "/size"
+            whose, divisor = "of each term ", "/size"
             size = ", and size |w E(δ)|, of a potential |w| Σ|ω_j| max|φ_j|"
-        identity = f"{whose}|E(t) - E(0) - work|{of} <= {error:.1e}"
-        lines.append(f"{identity}, where work is the integral of {what}{size}")
-    elif solution.success and (why := why_no_energy(solution.dynamics, solution.energy)):
-        lines.append(f"no energy of {why}")
+        identity = f"{whose}|E(t) - E(0) - work|{divisor} <= {error:.1e}"
+        lines.append(f"{identity}, where work is the integral of {name}{size}")
+    elif solution.success and (reason := why_no_energy(solution.dynamics, solution.energy)):
+        lines.append(f"no energy of {reason}")
     return "\n".join(lines)
 
 
@@ -234,8 +234,8 @@ def summary_of_sweep(data: xr.Dataset, file: Path) -> dict[str, str]:
             ends = f"{float(np.nanmin(values)):.12g} to {float(np.nanmax(values)):.12g}"
             entries[name.replace("_", " ")] = ends
     lines = len(str(data.attrs.get("case", "")).splitlines())
-    about = {str(name): f"{value}" for name, value in data.attrs.items() if name != "grid"}
-    return entries | about | {"case": f"{lines} lines"}
+    facts = {str(name): f"{value}" for name, value in data.attrs.items() if name != "grid"}
+    return entries | facts | {"case": f"{lines} lines"}
 
 
 def machine() -> dict[str, str]:

@@ -65,8 +65,8 @@ _LARGEST_EXPONENT = 700.0
 
 
 def _matrix(name: str, shape: str) -> dict[str, object]:
-    about = f"the {name} matrix {shape}, a list of rows, or a number"
-    return in_time(key(about, float | list[list[float]]))
+    description = f"the {name} matrix {shape}, a list of rows, or a number"
+    return in_time(key(description, float | list[list[float]]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,10 +190,10 @@ class Head(Record, Listed):
 
     def matrix_slope(self, t: float) -> Array | float:
         """d/dt of KᵀQ at a time."""
-        then = schedule.at_time(self, t)
+        now = schedule.at_time(self, t)
         slopes = (
-            Head(Q=schedule.derivative_of(self.Q, t), K=then.K),
-            Head(Q=then.Q, K=schedule.derivative_of(self.K, t)),
+            Head(Q=schedule.derivative_of(self.Q, t), K=now.K),
+            Head(Q=now.Q, K=schedule.derivative_of(self.K, t)),
         )
         return slopes[0].matrix + slopes[1].matrix
 
@@ -373,16 +373,16 @@ class Attention(HeadsDynamics):
         knots = np.unique(np.clip(np.concatenate(each), first, last))
         knots = knots[np.isfinite(knots)]
         for t in np.append(knots, 0.5 * (knots[1:] + knots[:-1])):
-            then = self.at(float(t))
-            if (form := then._form_alone) is not None and then._has_sign(form):
+            attention_at_t = self.at(float(t))
+            if (form := attention_at_t._form_alone) is not None and attention_at_t._has_sign(form):
                 return int(form.sign)
         return 1
 
     def at(self, t: float) -> Attention:
-        then = schedule.at_time(self, t)
-        if then is not self:
-            freeze(then, _whole=self)
-        return then
+        attention_at_t = schedule.at_time(self, t)
+        if attention_at_t is not self:
+            freeze(attention_at_t, _whole=self)
+        return attention_at_t
 
     @property
     def is_gradient(self) -> bool:

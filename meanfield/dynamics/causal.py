@@ -204,8 +204,8 @@ class Masked(Dynamics):
             return self._output_of_tokens(tokens.points, tokens.weights)
         positions, output = np.broadcast_to(position, len(points)), np.empty_like(points)
         for place in np.unique(positions):
-            here = positions == place
-            output[here] = self.plain.output(self.mask._seen(tokens, place), points[here])
+            is_here = positions == place
+            output[is_here] = self.plain.output(self.mask._seen(tokens, place), points[is_here])
         return output
 
     def _output_of_tokens(self, points: Array, masses: Array) -> Array:
@@ -240,5 +240,5 @@ class Maskable(Dynamics):
     def under_mask(self) -> Dynamics:
         if self.mask is None:
             return self
-        whole: Any = self
-        return Masked(replace(whole, mask=None), self.mask)
+        dynamics: Any = self
+        return Masked(replace(dynamics, mask=None), self.mask)

@@ -310,8 +310,8 @@ class Dynamics(ShownFields, ABC):
         _checks.check_measure("measure", measure)
         check_dim(self, measure.dim)
         points = _checks.unit_rows("at", at, measure.dim)
-        then = self.at(number("t", t, low=0)).under_mask
-        return then.tangents(measure, points, then._checked_position(position, len(points)))
+        now = self.at(number("t", t, low=0)).under_mask
+        return now.tangents(measure, points, now._checked_position(position, len(points)))
 
     def _checked_position(self, position: ArrayLike, count: int) -> Array:
         """Return positions in (0, 1], one number or one for each of so many places.
@@ -553,9 +553,9 @@ def _may_be_term(other: object) -> TypeGuard[OwnDynamics]:
 
 def _single(terms: Sequence[object], weights: Sequence[float] | None = None) -> Dynamics:
     """Return the sum of terms, or its only term if that has weight 1."""
-    whole = Sum(terms, weights=weights)
-    (weight, term), *others = whole.weighted_terms
-    return whole if others or weight != 1.0 else term
+    total = Sum(terms, weights=weights)
+    (weight, term), *others = total.weighted_terms
+    return total if others or weight != 1.0 else term
 
 
 class Several(Dynamics):
@@ -690,12 +690,12 @@ class Sum(Several):
         is_constant = all(map(operator.is_, terms, self.terms))
         if is_constant and not self.weights_vary:
             return self
-        then: Sum = object.__new__(Sum)
+        sum_at_t: Sum = object.__new__(Sum)
         # a term of weight 0 is dropped, and the terms must be the same at all times
         values = np.asarray(at_time(self.weights, t)).tolist()
         weights = tuple(weight or _NO_WEIGHT for weight in values)
-        then._keep(terms, weights, self.noise)
-        return then
+        sum_at_t._keep(terms, weights, self.noise)
+        return sum_at_t
 
     @property
     def weights_vary(self) -> bool:

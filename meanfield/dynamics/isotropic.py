@@ -58,13 +58,13 @@ class KernelDynamics(Maskable):
 
     def opposite(self) -> Self:
         # mypy can't see that every subclass is a dataclass with a sign
-        whole: Any = self
-        return replace(whole, sign=-self.sign)  # type: ignore[no-any-return]
+        dynamics: Any = self
+        return replace(dynamics, sign=-self.sign)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         # the mask is shown only if there is one
-        whole: Any = self
-        names = [f.name for f in fields(whole) if f.name != "mask" or self.mask is not None]
+        dynamics: Any = self
+        names = [f.name for f in fields(dynamics) if f.name != "mask" or self.mask is not None]
         return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in names)})"
 
     def output(self, measure: Summable, points: Array) -> Array:

@@ -249,10 +249,10 @@ class FeedForward(Record, Dynamics):
 
         Where a_j = 0 at all times it is d/dt of σ(b_j) <w_j, x>.
         """
-        then: FeedForward = schedule.at_time(self, t)
-        outer, inner, shift = np.asarray(then.W).T, np.asarray(then.A), np.asarray(then.b)
+        now: FeedForward = schedule.at_time(self, t)
+        outer, inner, shift = np.asarray(now.W).T, np.asarray(now.A), np.asarray(now.b)
         of_outer, of_inner = schedule.derivative_of(self.W, t).T, schedule.derivative_of(self.A, t)
-        of_shift, (omega, _) = schedule.derivative_of(self.b, t), then.coefficients
+        of_shift, (omega, _) = schedule.derivative_of(self.b, t), now.coefficients
         squares = np.einsum("ij,ij->i", inner, inner)
         is_constant = squares == 0.0
         gains = np.einsum("ij,ij->i", of_outer, inner) + np.einsum("ij,ij->i", outer, of_inner)
@@ -263,12 +263,12 @@ class FeedForward(Record, Dynamics):
         )
         of_constant = activation(shift)[:, None] * of_outer
         of_constant += (derivative(shift) * of_shift)[:, None] * outer
-        turned = np.where(is_constant[:, None], of_constant, 0.0).sum(axis=0)
+        constant_slopes = np.where(is_constant[:, None], of_constant, 0.0).sum(axis=0)
 
         def potential(points: Array) -> Array:
             z = points @ inner.T + shift
             moved = activation(z) * (points @ of_inner.T + of_shift)
-            return np.asarray(primitive(z) @ of_omega + moved @ omega + points @ turned)
+            return np.asarray(primitive(z) @ of_omega + moved @ omega + points @ constant_slopes)
 
         return potential
 
@@ -376,8 +376,8 @@ class InTurn(Dynamics):
             If t is beyond the last.
         """
         if t > self.depth * (1.0 + _ROUNDING):
-            got, depth = _checks.tell_apart(t, self.depth)
-            raise ValueError(f"t must be <= {depth}, the depth of {shown(self)}, got {got}")
+            t_text, depth = _checks.tell_apart(t, self.depth)
+            raise ValueError(f"t must be <= {depth}, the depth of {shown(self)}, got {t_text}")
         return super().at(t)
 
     def layer_number(self, t: float) -> int:
@@ -438,13 +438,13 @@ class Layers(InTurn):
         if not layers:
             raise ValueError(f"layers must hold at least one layer, got {shown(self.layers)}")
         for layer in layers:
-            known = adapt_any(layer) if layer_step(layer) is None else None
-            if known is None or known.noise > 0.0 or known.all_layers[0] is not known:
+            adapted = adapt_any(layer) if layer_step(layer) is None else None
+            if adapted is None or adapted.noise > 0.0 or adapted.all_layers[0] is not adapted:
                 raise ValueError(
                     f"layers must be dynamics but Layers and LayerMap, without noise, in a "
                     f"sequence, got {shown(layer)}"
                 )
-            if known.varies:
+            if adapted.varies:
                 raise ValueError(
                     f"layers must not vary in time, since each acts for a time of its own, got "
                     f"{shown(layer)}"
@@ -466,8 +466,8 @@ class Layers(InTurn):
     @cached_property
     def all_layers(self) -> Sequence[Dynamics]:
         """The layers that act one after the other, as equations know them: one for each object."""
-        known = {id(layer): adapt(layer) for layer in self.layers}
-        return tuple(known[id(layer)] for layer in self.layers)
+        adapted_layers = {id(layer): adapt(layer) for layer in self.layers}
+        return tuple(adapted_layers[id(layer)] for layer in self.layers)
 
     @property
     def representatives(self) -> Sequence[Dynamics]:
@@ -685,24 +685,24 @@ class LayerMap(Dynamics):
     has_mask = facts.fact_of("simplest.has_mask")
 
     def __post_init__(self) -> None:
-        known = None if isinstance(self.dynamics, LayerMap) else adapt_any(self.dynamics)
-        if known is None or known.noise > 0.0:
+        adapted = None if isinstance(self.dynamics, LayerMap) else adapt_any(self.dynamics)
+        if adapted is None or adapted.noise > 0.0:
             raise ValueError(
                 f"dynamics must be one without noise, and no LayerMap, got {shown(self.dynamics)}"
             )
-        if known.varies:
+        if adapted.varies:
             raise ValueError(
                 f"dynamics of a LayerMap must not vary in time, since it has no flow: take Layers, "
                 f"whose weights are those of each layer, got {shown(self.dynamics)}"
             )
         step = number("step", self.step, above=0)
-        if isinstance(known, RandomLayers) and abs(step - known.step) > _ROUNDING * step:
-            got, needed = _checks.tell_apart(step, known.step)
+        if isinstance(adapted, RandomLayers) and abs(step - adapted.step) > _ROUNDING * step:
+            step_text, needed = _checks.tell_apart(step, adapted.step)
             raise ValueError(
                 f"step must be that of the random layers, {needed}, on which the scale of their "
-                f"values hangs, got {got}"
+                f"values hangs, got {step_text}"
             )
-        freeze(self, step=step, layer_step=step, dim=known.dim)
+        freeze(self, step=step, layer_step=step, dim=adapted.dim)
 
     @cached_property
     def simplest(self) -> Dynamics:

@@ -206,12 +206,12 @@ class Adapted(Dynamics):
         vectors = [self._asked(name, measure, points, points.shape) for name in names]
         if axis is not None:
             turn = turn_about(axis)
-            for name, here in zip(names, vectors, strict=True):
-                turned = points @ turn.T
-                there = self._asked(name, measure, turned, points.shape)
-                expected = _along_meridian(points, project(points, here), axis) @ turn.T
-                gap = float(np.abs(project(turned, there) - expected).max())
-                if gap > max(_EVEN * float(np.abs(here).max()), _ROUNDING):
+            for name, vectors_here in zip(names, vectors, strict=True):
+                rotated_points = points @ turn.T
+                rotated_vectors = self._asked(name, measure, rotated_points, points.shape)
+                expected = _along_meridian(points, project(points, vectors_here), axis) @ turn.T
+                gap = float(np.abs(project(rotated_points, rotated_vectors) - expected).max())
+                if gap > max(_EVEN * float(np.abs(vectors_here).max()), _ROUNDING):
                     raise AsymmetryError(
                         f"{name} of {self.name} must be symmetric about the axis of "
                         f"{shown(measure)}, whose points lie on one meridian, but it differs by "
@@ -239,10 +239,10 @@ class Adapted(Dynamics):
         divergence, dim = self.divergence_at(measure, points), points.shape[1]
         # the field is continued along rays from 0 and stays tangential
         steps = _STEP * np.concatenate([np.eye(dim), -np.eye(dim)])
-        near = (points[:, None] + steps).reshape(-1, dim)
-        near /= np.linalg.norm(near, axis=1, keepdims=True)
-        output = self.output(measure, near)
-        field = project(near, output).reshape(len(points), 2, dim, dim)
+        neighbours = (points[:, None] + steps).reshape(-1, dim)
+        neighbours /= np.linalg.norm(neighbours, axis=1, keepdims=True)
+        output = self.output(measure, neighbours)
+        field = project(neighbours, output).reshape(len(points), 2, dim, dim)
         change = np.einsum("nsii,s->n", field, [0.5 / _STEP, -0.5 / _STEP])
         gap = float(np.abs(divergence - change).max())
         if gap > _ALIKE * (np.abs(divergence).max() + dim * np.abs(output).max()):
@@ -320,20 +320,20 @@ def adapt(dynamics: object) -> Dynamics:
     >>> adapt(Square())
     Interaction(kernel=(1.0, 2.0, 1.0), normalised=False, sign=1, noise=0.0)
     """
-    known = _as_told(dynamics)
-    if known.mover is not known:
+    adapted = _as_told(dynamics)
+    if adapted.mover is not adapted:
         # if an energy is followed, the dynamics and the energy are adapted already
-        return known
-    if isinstance(known, Sum):
+        return adapted
+    if isinstance(adapted, Sum):
         # terms of a sum that varies in time are not adapted further: each keeps its kind at all
         # times
-        terms = [_as_told(term) for term in known.terms]
-        known = Sum(terms, weights=known.weights)
-        if not known.varies:
-            known = Sum([adapt(term) for term in terms], weights=known.weights)
-    if known.varies:
-        return known if isinstance(known, Varying) else Varying(known)
-    return known.simplest
+        terms = [_as_told(term) for term in adapted.terms]
+        adapted = Sum(terms, weights=adapted.weights)
+        if not adapted.varies:
+            adapted = Sum([adapt(term) for term in terms], weights=adapted.weights)
+    if adapted.varies:
+        return adapted if isinstance(adapted, Varying) else Varying(adapted)
+    return adapted.simplest
 
 
 def _as_told(dynamics: Any) -> Dynamics:
@@ -364,12 +364,12 @@ def _as_told(dynamics: Any) -> Dynamics:
         return Interaction(kernel, noise=noise, **attributes)
     if callable(heads):
         normalised = boolean("normalised", attributes.get("normalised", True))
-        known = Attention(1.0, heads(), normalised=normalised, noise=noise)
-        if any(isinstance(each, FunctionOfTime) for each in schedules(known)):
+        attention = Attention(1.0, heads(), normalised=normalised, noise=noise)
+        if any(isinstance(each, FunctionOfTime) for each in schedules(attention)):
             raise ValueError(
                 f"heads() of {shown(dynamics)} must have a Schedule where they vary, got a function"
             )
-        return known
+        return attention
     raise ValueError(
         f"dynamics must have a kernel, heads() or output(measure, points), got {shown(dynamics)}"
     )

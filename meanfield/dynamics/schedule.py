@@ -120,8 +120,8 @@ class TimeDependent(Record, Listed, ABC):
         first, last = float(times[0]), float(times[-1])
         slack = _checks.time_tolerance(self.times) * max(abs(first), abs(last))
         if not first - slack <= t <= last + slack:
-            got = _checks.tell_apart(t, first if t < first else last)[0]
-            raise ValueError(f"t must be in [{first:g}, {last:g}], the times of {self}, got {got}")
+            text = _checks.tell_apart(t, first if t < first else last)[0]
+            raise ValueError(f"t must be in [{first:g}, {last:g}], the times of {self}, got {text}")
         return min(max(t, first), last)
 
     def _single(self, value: Array) -> float | Array:
@@ -225,8 +225,8 @@ class Schedule(TimeDependent):
             raise ValueError(f"values must be numbers to have extrema, got {self}")
         stationary = self._spline.derivative().roots(discontinuity=False, extrapolate=False)
         inside = stationary[np.isfinite(stationary)]
-        at = np.concatenate([np.asarray(self.values), self._spline(inside)])
-        return float(at.min()), float(at.max())
+        values_at = np.concatenate([np.asarray(self.values), self._spline(inside)])
+        return float(values_at.min()), float(values_at.max())
 
     @cached_property
     def largest(self) -> float:
@@ -356,8 +356,8 @@ class FunctionOfTime(TimeDependent):
             size, noise = np.abs(values).max(), sizes[count // 2 :].max()
             if noise <= _CLOSE * size:
                 last = np.flatnonzero(sizes > max(noise, np.finfo(float).eps * size))
-                kept = coefficients[: last.max(initial=0) + 1]
-                series = ChebyshevSeries(read_only(kept), (start, end))
+                leading = coefficients[: last.max(initial=0) + 1]
+                series = ChebyshevSeries(read_only(leading), (start, end))
                 if self._is_near(series, _ALIKE * size):
                     return series
             count *= 2
@@ -516,9 +516,9 @@ def _with(thing: object, change: Callable[[TimeDependent], object]) -> Any:
         return thing if all(map(operator.is_, parts, thing)) else parts
     if not is_dataclass(thing) or next(schedules(thing), None) is None:
         return thing
-    kept = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}
-    values = {name: _with(value, change) for name, value in kept.items()}
-    is_same = all(map(operator.is_, values.values(), kept.values()))
+    arguments = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}
+    values = {name: _with(value, change) for name, value in arguments.items()}
+    is_same = all(map(operator.is_, values.values(), arguments.values()))
     return thing if is_same else replace(thing, **values)  # type: ignore[type-var]
 
 
@@ -541,12 +541,12 @@ def at_time(thing: _Thing, t: float) -> _Thing:
     ValueError
         If what varies does not know the time.
     """
-    then: _Thing = _with(thing, lambda each: each(t))
-    if is_dataclass(then) and then is not thing:
+    thing_at_t: _Thing = _with(thing, lambda each: each(t))
+    if is_dataclass(thing_at_t) and thing_at_t is not thing:
         # a spline near 0 has rounding errors of the size of its largest values
         sizes = [0.0, *(each.largest for each in schedules(thing))]
-        freeze(then, rounding_size=float(np.nanmax(sizes)))
-    return then
+        freeze(thing_at_t, rounding_size=float(np.nanmax(sizes)))
+    return thing_at_t
 
 
 def derivative_of(weight: object, t: float) -> Array:

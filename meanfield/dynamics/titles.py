@@ -34,16 +34,16 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
         return dynamics.title
     if isinstance(dynamics, LayerMap):
         return f"{dynamics_title(dynamics.dynamics)}, layers of {dynamics.step:g}"
-    known, parts = adapt(dynamics), list(walk_fields(dynamics))
+    adapted, parts = adapt(dynamics), list(walk_fields(dynamics))
     varying = [name for name, part in parts if isinstance(part, TimeDependent)]
-    further = [f"{_SYMBOLS.get(name, name)}(t)" for name in varying]
-    further += ["varies in time"] * (known.varies and not varying)
-    further += [_mask_title(part) for _, part in parts if isinstance(part, Causal)]
-    if all(isinstance(layer, FeedForward) for layer in known.representatives):
-        return heading(dynamics.name, further=further)
-    beta = getattr(known, "beta", getattr(dynamics, "beta", None))
+    varying_names = [f"{_SYMBOLS.get(name, name)}(t)" for name in varying]
+    varying_names += ["varies in time"] * (adapted.varies and not varying)
+    varying_names += [_mask_title(part) for _, part in parts if isinstance(part, Causal)]
+    if all(isinstance(layer, FeedForward) for layer in adapted.representatives):
+        return heading(dynamics.name, further=varying_names)
+    beta = getattr(adapted, "beta", getattr(dynamics, "beta", None))
     beta = beta if is_number(beta) else None
-    return heading(dynamics.name, beta, known.sign, dynamics.noise, further)
+    return heading(dynamics.name, beta, adapted.sign, dynamics.noise, varying_names)
 
 
 def _mask_title(mask: Causal) -> str:

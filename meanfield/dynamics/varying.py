@@ -166,14 +166,17 @@ class Varying(Several):
 
     def _largest_energy(self, samples: Sequence[Dynamics]) -> Energy | None:
         energies = [sample.energy_functional for sample in samples]
-        known = [energy for energy in energies if energy is not None]
-        if len(known) < len(energies) or len({energy.sign for energy in known}) > 1:
+        energies_known = [energy for energy in energies if energy is not None]
+        if (
+            len(energies_known) < len(energies)
+            or len({energy.sign for energy in energies_known}) > 1
+        ):
             return None
-        first = known[0]
+        first = energies_known[0]
         if not first.parts:
-            return max(known, key=lambda energy: _log_largest(1.0, energy))
+            return max(energies_known, key=lambda energy: _log_largest(1.0, energy))
         # each part is taken at the knot where it is largest
-        each = zip(*(energy.parts for energy in known), strict=True)
+        each = zip(*(energy.parts for energy in energies_known), strict=True)
         parts = [max(same_part, key=lambda part: _log_largest(*part)) for same_part in each]
         if not self.weights_vary:
             return energy_of(parts, first.sign, first.symbol, first.formula)

@@ -147,10 +147,10 @@ def why_no_energy(dynamics: object, energy: object = None) -> str:
     >>> print(why_no_energy(FeedForward([[1.0], [0.0]], [[0.0, 1.0]], [0.0])))
     FeedForward(...): each column of W must ...; follow one with energy=, in a case run.energy
     """
-    known = adapt_with(dynamics, energy)
-    if known.energy_functional is not None:
+    field = adapt_with(dynamics, energy)
+    if field.energy_functional is not None:
         return ""
-    return f"{shown(known)}: {known.why_no_energy}; follow one with energy=, in a case run.energy"
+    return f"{shown(field)}: {field.why_no_energy}; follow one with energy=, in a case run.energy"
 
 
 def adapt_with(dynamics: object, energy: object) -> Dynamics:
@@ -167,10 +167,10 @@ def adapt_with(dynamics: object, energy: object) -> Dynamics:
     >>> adapt_with(SA(1.0), SA(2.0)).energy_functional.symbol
     'E_β'
     """
-    known = adapt(dynamics)
+    adapted = adapt(dynamics)
     if energy is None:
-        return known
-    return WithEnergy(known, adapt(energy))
+        return adapted
+    return WithEnergy(adapted, adapt(energy))
 
 
 def adapt_energy(name: str, given: object) -> Dynamics:
@@ -186,8 +186,8 @@ def adapt_energy(name: str, given: object) -> Dynamics:
     >>> adapt_energy("energy", 2.0)
     SA(beta=2.0, sign=1, noise=0.0)
     """
-    if (known := adapt_any(given)) is not None:
-        return known
+    if (adapted := adapt_any(given)) is not None:
+        return adapted
     if callable(given) and not isinstance(given, type):
         raise ValueError(
             f"{name} must be a finite number >= 0, got {shown(given)}: where it varies in time "

@@ -36,24 +36,24 @@ def collapsed(flow: LineFlowMap, divergence: Array, radius: float) -> LineFlowMa
     owners, atoms = _with_new_atoms(flow, divergence, owners, atoms, radius)
     if np.array_equal(owners, flow.owners):
         return flow
-    held = owners != FREE
-    masses = np.bincount(owners[held], flow.weights[held], minlength=len(atoms))
-    offsets, turns = _offsets(flow, flow.angles[held], atoms[owners[held]])
-    shifts = np.bincount(owners[held], flow.weights[held] * offsets, minlength=len(atoms))
+    is_owned = owners != FREE
+    masses = np.bincount(owners[is_owned], flow.weights[is_owned], minlength=len(atoms))
+    offsets, turns = _offsets(flow, flow.angles[is_owned], atoms[owners[is_owned]])
+    shifts = np.bincount(owners[is_owned], flow.weights[is_owned] * offsets, minlength=len(atoms))
     atoms = atoms + shifts / np.maximum(masses, np.finfo(np.float64).tiny)
     if flow.axis is not None:
         # the mean of a cap about the axis lies on the axis
         atoms = np.where(atoms < radius, 0.0, np.where(atoms > np.pi - radius, np.pi, atoms))
     angles = flow.angles.copy()
-    angles[held] = atoms[owners[held]] + turns
+    angles[is_owned] = atoms[owners[is_owned]] + turns
     return flow.moved_to(angles=angles, owners=owners, atoms=atoms)
 
 
 def _offsets(flow: LineFlowMap, angles: Array, places: Array) -> tuple[Array, Array]:
     """Angles relative to places, on the circle the short way round, and the whole turns between."""
-    apart = angles - places
-    turns = np.zeros_like(apart) if flow.axis is not None else _TURN * np.round(apart / _TURN)
-    return apart - turns, turns
+    gaps = angles - places
+    turns = np.zeros_like(gaps) if flow.axis is not None else _TURN * np.round(gaps / _TURN)
+    return gaps - turns, turns
 
 
 def _merged(flow: LineFlowMap, radius: float) -> tuple[Integers, Array]:
@@ -61,9 +61,9 @@ def _merged(flow: LineFlowMap, radius: float) -> tuple[Integers, Array]:
     owners, atoms = flow.owners, flow.atom_angles
     for first in range(len(atoms) - 1, 0, -1):
         offsets, _ = _offsets(flow, atoms[:first], np.full(first, atoms[first]))
-        near = int(np.argmin(np.abs(offsets)))
-        if abs(offsets[near]) < radius:
-            owners = np.where(owners == first, near, owners)
+        nearest = int(np.argmin(np.abs(offsets)))
+        if abs(offsets[nearest]) < radius:
+            owners = np.where(owners == first, nearest, owners)
             owners = np.where(owners > first, owners - 1, owners)
             atoms = np.delete(atoms, first)
     return owners, atoms
@@ -146,19 +146,19 @@ def compressed(points: Array, masses: Array, reach: float, tol: float) -> tuple[
     >>> compressed(points, np.ones(2), 1.0, 1e-12)
     (array([[0., 0., 1.]]), array([2.]))
     """
-    kept = masses > 0.0
-    points, masses = points[kept], masses[kept]
+    has_mass = masses > 0.0
+    points, masses = points[has_mass], masses[has_mass]
     if len(points) < 2:
         return points, masses
     mean = masses @ points
     centre = mean / np.linalg.norm(mean)
-    apart = np.linalg.norm(points - centre, axis=1)
-    degree = _degree(points, masses, apart, reach, tol)
+    distances = np.linalg.norm(points - centre, axis=1)
+    degree = _degree(points, masses, distances, reach, tol)
     if degree <= 1:
         return centre[None], np.array([masses.sum()])
     first = perpendicular(centre)
     frame = np.stack([first, np.cross(centre, first)], axis=1)
-    local = points @ frame / apart.max()
+    local = points @ frame / distances.max()
     basis = _polynomials(local, degree)
     if len(points) <= basis.shape[1]:
         return points, masses
@@ -269,20 +269,20 @@ def absorbed_particles(
     points, masses = atoms
     if not len(absorption.centres):
         return points, masses
-    apart = np.linalg.norm(points[:, None] - absorption.centres, axis=2)
-    nearest = np.argmin(apart, axis=1)
-    close = apart.min(axis=1) < 2.0 * absorption.radius
+    distances = np.linalg.norm(points[:, None] - absorption.centres, axis=2)
+    nearest = np.argmin(distances, axis=1)
+    close = distances.min(axis=1) < 2.0 * absorption.radius
     remaining = [(points[~close], masses[~close])]
     for j in range(len(absorption.centres)):
-        taken = mesh.weights * mesh.values[1 + j]
-        near = (taken > 0.0) & (
+        absorbed_masses = mesh.weights * mesh.values[1 + j]
+        is_near = (absorbed_masses > 0.0) & (
             np.linalg.norm(mesh.points - absorption.centres[j], axis=1) < 2.0 * absorption.radius
         )
-        own = close & (nearest == j)
+        is_member = close & (nearest == j)
         remaining.append(
             compressed(
-                np.concatenate([mesh.points[near], points[own]]),
-                np.concatenate([taken[near], masses[own]]),
+                np.concatenate([mesh.points[is_near], points[is_member]]),
+                np.concatenate([absorbed_masses[is_near], masses[is_member]]),
                 reach,
                 tol,
             )
@@ -317,9 +317,9 @@ def gathered(points: Array, masses: Array, densities: Array, atoms: Array, radiu
     left = np.ones(len(atoms), dtype=bool)
     while left.any():
         centre = _settled(atoms, np.where(left, 1.0, 0.0), atoms[int(np.argmax(left))], radius)
-        near = np.linalg.norm(atoms - centre, axis=1) < 1.5 * radius
-        near[int(np.argmax(left))] = True
-        left &= ~near
+        is_near = np.linalg.norm(atoms - centre, axis=1) < 1.5 * radius
+        is_near[int(np.argmax(left))] = True
+        left &= ~is_near
         centres.append(centre)
     free = masses > 0.0
     for centre in centres:
@@ -331,21 +331,21 @@ def gathered(points: Array, masses: Array, densities: Array, atoms: Array, radiu
         rows = np.flatnonzero(free)
         start = points[rows[int(np.argmax(densities[rows]))]]
         centre = _settled(points, np.where(free, masses, 0.0), start, radius)
-        apart = np.linalg.norm(points - centre, axis=1)
+        distances = np.linalg.norm(points - centre, axis=1)
         apart_from_start = np.linalg.norm(points - start, axis=1)
-        core = float(masses[apart < 0.5 * radius].sum())
-        around = float(masses[apart < 2.0 * radius].sum())
-        if core > _LEAST_MASS * total and around - core < _LARGEST_HALO * core:
+        core = float(masses[distances < 0.5 * radius].sum())
+        mass_around = float(masses[distances < 2.0 * radius].sum())
+        if core > _LEAST_MASS * total and mass_around - core < _LARGEST_HALO * core:
             centres.append(centre)
-        free &= (apart > 2.0 * radius) & (apart_from_start > 2.0 * radius)
+        free &= (distances > 2.0 * radius) & (apart_from_start > 2.0 * radius)
     return np.array(centres).reshape(-1, 3)
 
 
 def _settled(points: Array, masses: Array, centre: Array, radius: float) -> Array:
     """Return the fixed point near a first guess: the mean of the mass within a radius of itself."""
     for _ in range(20):
-        near = np.linalg.norm(points - centre, axis=1) < radius
-        mean = masses[near] @ points[near]
+        is_near = np.linalg.norm(points - centre, axis=1) < radius
+        mean = masses[is_near] @ points[is_near]
         size = float(np.linalg.norm(mean))
         if size == 0.0:
             break

@@ -171,18 +171,18 @@ class HeadsBatch(_PointsBatch):
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         points, total = state.reshape(self._shape), out.reshape(self._shape)
-        matrix, mean, turned = self._matrix, self._mean, self._turned
+        matrix, mean, outputs = self._matrix, self._mean, self._turned
         total.fill(0.0)
         for bilinear, value in self._heads:
-            _times(points, bilinear, turned)
-            np.matmul(turned, points.transpose(0, 2, 1), out=matrix)
+            _times(points, bilinear, outputs)
+            np.matmul(outputs, points.transpose(0, 2, 1), out=matrix)
             if self._normalise:
                 matrix -= matrix.max(axis=2, keepdims=True)
             np.exp(matrix, out=matrix)
             matrix /= matrix.sum(axis=2, keepdims=True) if self._normalise else len(matrix[0])
             np.matmul(matrix, points, out=mean)
-            _times(mean, value, turned)
-            total += turned
+            _times(mean, value, outputs)
+            total += outputs
         along = np.einsum("rij,rij->ri", total, points)
         along /= np.einsum("rij,rij->ri", points, points)
         np.multiply(points, along[:, :, None], out=mean)
@@ -218,8 +218,8 @@ def batch_tendency(points: Array, dynamics: OwnDynamics, form: str = "auto") -> 
             raise ValueError(f"form must be 'points' for {shown(dynamics)}, got {shown(form)}")
         return HeadsBatch(points, facts)
     if facts.has_kernel_unit and facts.pair_kernel.beta > LARGEST_BETA:
-        got, largest = tell_apart(facts.pair_kernel.beta, LARGEST_BETA)
-        raise ValueError(f"beta must be <= {largest} for USA, got {got}")
+        beta_text, largest = tell_apart(facts.pair_kernel.beta, LARGEST_BETA)
+        raise ValueError(f"beta must be <= {largest} for USA, got {beta_text}")
     _, n, dim = points.shape
     if form == "gram" or (form == "auto" and n <= dim):
         return GramBatch(points, facts)

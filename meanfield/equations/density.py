@@ -285,15 +285,15 @@ def unseen_share(density: Density, dynamics: Dynamics) -> float:
     except ValueError:
         return 0.0
     weights, terms = zip(*smooth, strict=True)
-    here, whole = (GridTendency(f, Sum(terms, weights=weights)) for f in (density, finer))
+    coarse, fine_field = (GridTendency(f, Sum(terms, weights=weights)) for f in (density, finer))
     rates = []
-    for equation in (here, whole):
+    for equation in (coarse, fine_field):
         rates.append(np.empty_like(equation.initial_state))
         equation(equation.initial_state, rates[-1])
-    fine = whole._coefficients(rates[1])
-    apart = fine - here.space.embed(here._coefficients(rates[0]), whole.space)
-    degrees = np.maximum(np.unique(whole.space.degrees), 1.0)
-    missed, whole_rate = (
-        float(np.sqrt(whole.space.power(part) @ degrees**-2.0)) for part in (apart, fine)
+    fine = fine_field._coefficients(rates[1])
+    difference = fine - coarse.space.embed(coarse._coefficients(rates[0]), fine_field.space)
+    degrees = np.maximum(np.unique(fine_field.space.degrees), 1.0)
+    missed_norm, whole_rate = (
+        float(np.sqrt(fine_field.space.power(part) @ degrees**-2.0)) for part in (difference, fine)
     )
-    return missed / max(whole_rate, _SLOWEST)
+    return missed_norm / max(whole_rate, _SLOWEST)

@@ -232,13 +232,13 @@ class HeadsOnGrid(FieldOnGrid):
             if not self._normalise:
                 mean *= np.exp(scores.log_unit)
             else:
-                lost = LOST.settle(potential, scale, "sum", "scale")
+                small = LOST.settle(potential, scale, "sum", "scale")
                 mean /= potential
                 log_g = np.log(potential) + scores.log_unit
-                if len(lost):
-                    log_g[lost], mean[:, lost] = self._summed(coefficients, matrix, lost)
+                if len(small):
+                    log_g[small], mean[:, small] = self._summed(coefficients, matrix, small)
                     with np.errstate(under="ignore"):
-                        self._potentials[-1][lost] = np.exp((log_g - scores.log_unit)[lost])
+                        self._potentials[-1][small] = np.exp((log_g - scores.log_unit)[small])
             velocity += np.einsum("cjr,rj->cj", along, mean)
         if self._energy is None:
             return Rates(velocity)
@@ -260,8 +260,8 @@ class HeadsOnGrid(FieldOnGrid):
                 ratios = values[counted] * uniform[counted] / divisors
                 worst = max(worst, float(ratios.max(initial=0.0)))
             else:
-                most = float((values * potential).max())
-                worst = max(worst, largest * float((values * uniform).max()) / most)
+                largest_product = float((values * potential).max())
+                worst = max(worst, largest * float((values * uniform).max()) / largest_product)
         return worst
 
     def _summed(

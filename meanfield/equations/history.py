@@ -38,11 +38,11 @@ def between(values: Coefficients, share: float) -> Coefficients:
     >>> between(step_times(0.0, 1.0)[:, None] ** 7, 0.5).round(12)
     array([0.0078125])
     """
-    apart = share - _LOBATTO
-    nearest = int(np.argmin(np.abs(apart)))
-    if abs(apart[nearest]) < 1e-15:
+    differences = share - _LOBATTO
+    nearest = int(np.argmin(np.abs(differences)))
+    if abs(differences[nearest]) < 1e-15:
         return np.asarray(values[nearest])
-    shares = _BARYCENTRIC / apart
+    shares = _BARYCENTRIC / differences
     return np.asarray(shares @ values / shares.sum())
 
 
@@ -94,8 +94,8 @@ class Absorption:
         return left
 
     def _eighth(self, points: Array, centre: Array) -> Array:
-        apart = (points - centre) / self.radius
-        squared = np.einsum("ij,ij->i", apart, apart)
+        offsets = (points - centre) / self.radius
+        squared = np.einsum("ij,ij->i", offsets, offsets)
         with np.errstate(over="ignore"):
             return np.asarray(np.minimum(squared, 1e3) ** 4)
 
@@ -173,8 +173,8 @@ class History:
 
     def arrays(self) -> dict[str, AnyArray]:
         """All of it as arrays, to be saved."""
-        taken, maps = self.absorptions, self.labels
-        centres = [np.zeros((0, 3)), *(each.centres for each in taken)]
+        absorptions, maps = self.absorptions, self.labels
+        centres = [np.zeros((0, 3)), *(each.centres for each in absorptions)]
         squares = [np.zeros((0, 4), dtype=np.int64), *(each.patches.squares for each in maps)]
         values = [np.zeros((0, 5, PER_LEAF)), *(each.patches.values for each in maps)]
 
@@ -185,8 +185,8 @@ class History:
         return {
             "edges": np.asarray(self.edges),
             "moments": np.asarray(self.pieces),
-            "absorption_times": repeated((each.time for each in taken), centres),
-            "absorption_radii": repeated((each.radius for each in taken), centres),
+            "absorption_times": repeated((each.time for each in absorptions), centres),
+            "absorption_radii": repeated((each.radius for each in absorptions), centres),
             "absorption_centres": np.concatenate(centres),
             "label_times": repeated((each.time for each in maps), squares),
             "label_squares": np.concatenate(squares),
@@ -212,8 +212,8 @@ def _by_time(
     """Yield each time at which rows of this kind exist, with its rows of two arrays."""
     times = arrays.get(f"{what}_times", np.zeros(0))
     for time in np.unique(times):
-        here = times == time
-        yield float(time), arrays[f"{what}_{one}"][here], arrays[f"{what}_{other}"][here]
+        is_now = times == time
+        yield float(time), arrays[f"{what}_{one}"][is_now], arrays[f"{what}_{other}"][is_now]
 
 
 AnyField = KernelOnSphere | LayersOnSphere
@@ -259,7 +259,7 @@ def follow(
         The product of 1 - χ over the absorptions passed, 1 unless `absorbed`.
     """
     state = np.column_stack([points, np.zeros(len(points))])
-    kept = np.ones(len(points))
+    shares_kept = np.ones(len(points))
     steps = _steps(history, start, end)
     share = -(-len(points) // _WORKERS)
     parts = list(blocks(len(points), 1, min(_BLOCK, max(_LEAST, share))))
@@ -270,8 +270,8 @@ def follow(
     # blocks are independent, so the order in which they end changes no bit
     with ThreadPoolExecutor(_WORKERS) as pool:
         for part, (moved, left) in zip(parts, pool.map(block, parts), strict=True):
-            state[part], kept[part] = moved, left
-    return state[:, :3], state[:, 3], kept
+            state[part], shares_kept[part] = moved, left
+    return state[:, :3], state[:, 3], shares_kept
 
 
 def _steps(history: History, start: float, end: float) -> list[tuple[int, float, float]]:
@@ -292,7 +292,7 @@ def _follow_block(
     steps: list[tuple[int, float, float]],
     absorbed: bool,
 ) -> tuple[Array, Array]:
-    state, kept = state.copy(), np.ones(len(state))
+    state, shares_kept = state.copy(), np.ones(len(state))
     live = np.arange(len(state))
     at_time = {a.time: a for a in history.absorptions}
     for piece, a, b in steps:
@@ -301,9 +301,9 @@ def _follow_block(
         _step(field.at_shares(a, b, DOP853.C), moments, moving, b - a, absorbed)
         state[live] = moving
         if absorbed and b in at_time:
-            kept[live] *= at_time[b].kept(moving[:, :3])
-            live = live[kept[live] > 0.0]
-    return state, kept
+            shares_kept[live] *= at_time[b].kept(moving[:, :3])
+            live = live[shares_kept[live] > 0.0]
+    return state, shares_kept
 
 
 def _step(
@@ -316,18 +316,18 @@ def _step(
     """Make one step of length h in place, and put the positions back on the sphere."""
     start = state[:, :3].copy()
     velocities: list[Array] = []
-    at, part = np.empty_like(start), np.empty_like(start)
+    stage_points, part = np.empty_like(start), np.empty_like(start)
     stages = zip(DOP853.A, DOP853.B, fields, moments, strict=False)
-    for row, weight, field, known in stages:
-        at[:] = start
+    for row, weight, field, known_velocities in stages:
+        stage_points[:] = start
         for coefficient, velocity in zip(row, velocities, strict=False):
             if coefficient != 0.0:
-                at += np.multiply(h * coefficient, velocity, out=part)
-        places = Places.of(at)
+                stage_points += np.multiply(h * coefficient, velocity, out=part)
+        places = Places.of(stage_points)
         if weight == 0.0:
-            velocities.append(field.velocity(known, places, loose))
+            velocities.append(field.velocity(known_velocities, places, loose))
             continue
-        velocity, divergence, _ = field.rates(known, places, None, loose)
+        velocity, divergence, _ = field.rates(known_velocities, places, None, loose)
         velocities.append(velocity)
         state[:, :3] += np.multiply(h * weight, velocity, out=part)
         state[:, 3] += (h * weight) * divergence
@@ -352,11 +352,11 @@ def origins(
     if not history.labels:
         return follow(field, history, points, t, history.edges[0], absorbed=True)
     last = history.labels[-1]
-    feet, stretch, kept = follow(field, history, points, t, last.time, absorbed=True)
+    feet, stretch, shares_kept = follow(field, history, points, t, last.time, absorbed=True)
     *labels, earlier, left = last.patches.at(feet)
     labels_of_points = np.stack(labels, axis=1)
     labels_of_points /= np.linalg.norm(labels_of_points, axis=1, keepdims=True)
-    return labels_of_points, stretch + earlier, kept * np.maximum(left, 0.0)
+    return labels_of_points, stretch + earlier, shares_kept * np.maximum(left, 0.0)
 
 
 def transported(

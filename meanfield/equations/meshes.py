@@ -166,25 +166,27 @@ class Meshes:
         n, (masses, particle_masses) = flow.n_nodes, split_mass(flow)
         nodes, atoms = flow.points[:n], (flow.points[n:], particle_masses)
         smooth_mass, left = float(masses.sum()), self._left(flow, absorption)
-        within = self._mesh_tol(smooth_mass)
+        mesh_tol = self._mesh_tol(smooth_mass)
         # the allowed errors: first of the mass that stays, in which the next mesh is compared with
         # this one, then of each absorbed mass
-        errors = np.full(1 + len(absorption.centres), _LEAF_SHARE * within)
+        errors = np.full(1 + len(absorption.centres), _LEAF_SHARE * mesh_tol)
         if left >= self.tol:
             errors[0] = _LEAF_SHARE * self._mesh_tol(left)
             if self.has_maps:
                 self._lay_labels(flow, absorption, history, errors)
 
         def shares(points: Array) -> Array:
-            labels, stretch, kept = origins(self.field, history, points, flow.t)
+            labels, stretch, share = origins(self.field, history, points, flow.t)
             with np.errstate(under="ignore"):
-                now = self.law.pdf(labels) * np.exp(stretch) * kept
-            taken = [now * absorption.taken(points, j) for j in range(len(absorption.centres))]
-            return np.stack([now * absorption.kept(points), *taken])
+                now = self.law.pdf(labels) * np.exp(stretch) * share
+            absorbed = [now * absorption.taken(points, j) for j in range(len(absorption.centres))]
+            return np.stack([now * absorption.kept(points), *absorbed])
 
         def log_left(points: Array) -> Array:
-            labels, stretch, kept = origins(self.field, history, points, flow.t)
-            return checked_logpdf(self.law, labels) + stretch + logs(kept * absorption.kept(points))
+            labels, stretch, share = origins(self.field, history, points, flow.t)
+            return (
+                checked_logpdf(self.law, labels) + stretch + logs(share * absorption.kept(points))
+            )
 
         def laid() -> Mesh:
             # a finer mesh is tried if the mass of this one differs from that of the nodes
@@ -194,7 +196,7 @@ class Meshes:
                         shares,
                         finer * errors,
                         mass=smooth_mass,
-                        within=within,
+                        within=mesh_tol,
                         seeds=(nodes, masses),
                         coarsest=self._coarsest,
                         limit=self.limit,
@@ -210,7 +212,7 @@ class Meshes:
                 error = self._label_error(mesh, flow.t, history)
             except ArithmeticError:
                 error = np.inf
-            if error <= within:
+            if error <= mesh_tol:
                 self.label_error = max(self.label_error, error)
             else:
                 # characteristics are followed back to the start again
@@ -248,19 +250,19 @@ class Meshes:
             # the rate at which f_0 changes with the label
             steepness = pdf_change / np.maximum(np.max(label_changes, axis=0), 1e-300)
             with np.errstate(under="ignore"):
-                grown = weights * np.exp(stretch)
-            left, masses = absorption.kept(points), grown * kept * first_pdf
+                masses_now = weights * np.exp(stretch)
+            left, masses = absorption.kept(points), masses_now * kept * first_pdf
 
             def on_leaves(part: Array) -> Array:
-                both = np.stack([left * part, (1.0 - left) * part])
-                return np.asarray(both.reshape(2, -1, PER_LEAF).sum(axis=2))
+                both_parts = np.stack([left * part, (1.0 - left) * part])
+                return np.asarray(both_parts.reshape(2, -1, PER_LEAF).sum(axis=2))
 
-            error = steepness * np.max(of_labels, axis=0) * on_leaves(grown * kept)
-            error += of_stretch * on_leaves(masses) + of_kept * on_leaves(grown * first_pdf)
+            error = steepness * np.max(of_labels, axis=0) * on_leaves(masses_now * kept)
+            error += of_stretch * on_leaves(masses) + of_kept * on_leaves(masses_now * first_pdf)
             remaining = np.maximum(on_leaves(masses)[0], _NEGLIGIBLE * self.tol)
-            within = np.full_like(error, _LABEL_SHARE * errors[-1])
-            within[0] = np.minimum(_LABEL_SHARE * errors[0], _LABEL_DIGITS * remaining)
-            split = (error > within).any(axis=0)
+            allowed_errors = np.full_like(error, _LABEL_SHARE * errors[-1])
+            allowed_errors[0] = np.minimum(_LABEL_SHARE * errors[0], _LABEL_DIGITS * remaining)
+            split = (error > allowed_errors).any(axis=0)
             return split | is_missed(leaves, masses, seeds, errors[-1]), error.sum(axis=0)
 
         limit = _LABEL_NODES * flow.n_nodes
@@ -280,10 +282,10 @@ class Meshes:
         masses = np.cumsum(mesh.weights * density)
         shares = (np.arange(_CHECKED) + 0.5) / _CHECKED
         chosen = np.searchsorted(masses, shares * masses[-1])
-        labels, stretch, kept = follow(
+        labels, stretch, share = follow(
             self.field, history, mesh.points[chosen], t, history.edges[0], absorbed=True
         )
-        exact = self.law.pdf(labels) * np.exp(stretch) * kept
+        exact = self.law.pdf(labels) * np.exp(stretch) * share
         return float(masses[-1] * np.mean(np.abs(exact / density[chosen] - 1.0)))
 
 

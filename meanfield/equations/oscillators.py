@@ -54,8 +54,8 @@ class OscillatorDensityTendency(Tendency[OscillatorDensity]):
 
     def at_rest(self, state: Array) -> Array:
         """The state in frames that are at rest, those of the coefficients."""
-        turned = self._parts(state) * np.exp(-self.elapsed * self._turn_rates)
-        return np.asarray(turned.ravel().view(np.float64))
+        parts = self._parts(state) * np.exp(-self.elapsed * self._turn_rates)
+        return np.asarray(parts.ravel().view(np.float64))
 
     def measure(self, state: Array) -> OscillatorDensity:
         """The density of a real vector."""
@@ -75,17 +75,17 @@ class OscillatorDensityTendency(Tendency[OscillatorDensity]):
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        turn, turned = np.exp(self.elapsed * self._turn_rates), self._parts(state)
-        parts, reach, wide = turned * np.conj(turn), self._reach, self._wide
+        turn, rotated = np.exp(self.elapsed * self._turn_rates), self._parts(state)
+        parts, reach, padded = rotated * np.conj(turn), self._reach, self._wide
         count = len(self._divergence)
         field = self._multipliers * (self.density.frequency_weights @ parts[:, : reach + 1])
-        wide[:, :reach] = np.conj(parts[:, reach:0:-1])
-        wide[:, reach : reach + count] = parts
+        padded[:, :reach] = np.conj(parts[:, reach:0:-1])
+        padded[:, reach : reach + count] = parts
         total = self._parts(out)
         total[:] = 0.0
         for k in range(1, reach + 1):
-            total += field[k] * wide[:, reach - k : reach - k + count]
-            total += np.conj(field[k]) * wide[:, reach + k : reach + k + count]
+            total += field[k] * padded[:, reach - k : reach - k + count]
+            total += np.conj(field[k]) * padded[:, reach + k : reach + k + count]
         total *= self._divergence
         total *= turn
-        total -= self._decay * turned
+        total -= self._decay * rotated

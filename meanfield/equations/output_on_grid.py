@@ -45,9 +45,9 @@ class ScaledSums:
         transforms, grid = self._transforms, self._grid
         transforms.evaluate(coefficients)
         potential = transforms.potential.copy()
-        lost = LOST.settle(potential, float(potential.max()), "sum", "maximum")
+        small = LOST.settle(potential, float(potential.max()), "sum", "maximum")
         along = grid.synthesis(self._along * coefficients) / potential
-        return np.log(potential) + self._log_unit, along, transforms.gradient / potential, lost
+        return np.log(potential) + self._log_unit, along, transforms.gradient / potential, small
 
 
 class DensityOnGrid(Density):
@@ -78,10 +78,10 @@ class DensityOnGrid(Density):
         points = z / beta
         if (tangents := self._tangents_at(points)) is None:
             return super().log_moment_at(z)
-        log_g, along, across, lost = self._scaled(beta)(self.coefficients)
+        log_g, along, across, lost_places = self._scaled(beta)(self.coefficients)
         mean = along[:, None] * points + np.einsum("cij,ci->ij", tangents, across)
-        if len(lost):
-            log_g[lost], mean[lost] = super().log_moment_at(z[lost])
+        if len(lost_places):
+            log_g[lost_places], mean[lost_places] = super().log_moment_at(z[lost_places])
         return log_g, mean
 
     def _tangents_at(self, points: Array) -> Array | None:

@@ -31,9 +31,9 @@ def check_finite(velocity: Array) -> None:
     ArithmeticError
         Saying what may help, and how many numbers are lost.
     """
-    lost = velocity.size - np.count_nonzero(np.isfinite(velocity))
-    if lost:
-        raise ArithmeticError(f"{NOT_FINITE}; {lost} of {velocity.size} numbers of X are lost")
+    n_lost = velocity.size - np.count_nonzero(np.isfinite(velocity))
+    if n_lost:
+        raise ArithmeticError(f"{NOT_FINITE}; {n_lost} of {velocity.size} numbers of X are lost")
 
 
 class Rates(NamedTuple):
@@ -131,9 +131,9 @@ def added(parts: Iterable[tuple[float, Rates]]) -> Rates:
             if is_following:
                 continue
         for gradient in rates.energy_gradients:
-            wide = np.zeros_like(widest)
-            wide[rows] = gradient
-            gradients.append(wide)
+            total = np.zeros_like(widest)
+            total[rows] = gradient
+            gradients.append(total)
     return Rates(velocity, divergence, tuple(gradients))
 
 

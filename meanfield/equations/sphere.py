@@ -569,8 +569,8 @@ class SphereTendency(Tendency[SphereFlowMap]):
         return self._moments(Places.of(points), masses)
 
     def _moments(self, places: Places, masses: Array) -> Coefficients:
-        at = self._field.at
-        parts = [at.moments(places, row) for row in np.atleast_2d(masses)]
+        basis = self._field.at
+        parts = [basis.moments(places, row) for row in np.atleast_2d(masses)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def divergence(self, state: Array, points: Array) -> Array:

@@ -137,12 +137,12 @@ def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
     ValueError
         Naming what does not fit.
     """
-    known = adapt(dynamics)
-    check_dim(known, measure.dim)
-    for _, term in _terms_of(known):
+    adapted = adapt(dynamics)
+    check_dim(adapted, measure.dim)
+    for _, term in _terms_of(adapted):
         _check_moved(measure, term)
     if isinstance(measure, LineFlowMap | SphereFlowMap):
-        check_carried(measure, known)
+        check_carried(measure, adapted)
 
 
 def check_carried(measure: AnyMeasure, dynamics: Dynamics) -> None:

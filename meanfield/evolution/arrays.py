@@ -189,13 +189,13 @@ class Column(NamedTuple):
             raise ValueError(f"{self.name} must have {ends[-1]} rows, got {len(values)}")
         blocks = ends[:-1] * math.prod(values.shape[1:]) // BLOCK
         for _, group in groupby(range(len(blocks))[times], lambda i: blocks[i]):
-            here = list(group)
-            start = ends[here[0]]
-            block = self.read(stored, slice(start, ends[here[-1] + 1]))
-            for i in here:
+            arrays = list(group)
+            start = ends[arrays[0]]
+            block = self.read(stored, slice(start, ends[arrays[-1] + 1]))
+            for i in arrays:
                 array = block[ends[i] - start : ends[i + 1] - start]
                 # without a copy, a part would keep its whole block in memory
-                array = array if len(here) == 1 else array.copy()
+                array = array if len(arrays) == 1 else array.copy()
                 yield array[0] if self.first == "t" else array
 
     def _checked(self, values: Numbers) -> Numbers:
@@ -276,8 +276,8 @@ class Form:
                 _check_same(column.name, [each.tolist() for each in arrays])
             variables[column.name] = column.variable(array)
         if history is not None and self.history:
-            kept = history.arrays()
-            variables |= {column.name: column.variable(kept[column.key]) for column in self.history}
+            past = history.arrays()
+            variables |= {column.name: column.variable(past[column.key]) for column in self.history}
         return variables
 
     def saves(self, stored: Contents, times: slice) -> Iterator[Table]:
@@ -642,9 +642,9 @@ def measure_variables(
     Where flow maps follow densities, coefficients at their times are 0.
     """
     forms = [_form(measure) for measure in measures]
-    for (form, here), (other_form, other) in pairwise(zip(forms, measures, strict=True)):
+    for (form, here), (other_form, other_measure) in pairwise(zip(forms, measures, strict=True)):
         if form not in _DENSITIES or other_form not in _FLOWS:
-            _check_kinds(here, other)
+            _check_kinds(here, other_measure)
     variables: dict[str, Variable] = {}
     for form in dict.fromkeys(reversed(forms)):
         alike = [m for m, its in zip(measures, forms, strict=True) if its is form]
@@ -827,8 +827,8 @@ def _record(dynamics: AnyDynamics) -> dict[str, object]:
     except ValueError:
         # a dynamics that a user wrote, or a part of one, is kept in words only
         words = description(dynamics), float(dynamics.noise), dynamics_title(dynamics)
-        kept = ForgottenDynamics(dynamics.name, *words, has_mask=has_mask(dynamics))
-        return to_record(kept, _DYNAMICS)
+        forgotten = ForgottenDynamics(dynamics.name, *words, has_mask=has_mask(dynamics))
+        return to_record(forgotten, _DYNAMICS)
 
 
 def description(dynamics: AnyDynamics) -> str:

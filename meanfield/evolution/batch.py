@@ -107,9 +107,9 @@ def evolve_batch(
             chunk = batch_tendency(starts[first : first + size], dynamics, form)
             rows.append(_follow(chunk, times, rtol, atol, observe or np.asarray, settled))
     except KeyboardInterrupt:
-        done = sum(row.shape[1] for row in rows)
+        n_done = sum(row.shape[1] for row in rows)
         raise Interrupted(
-            f"interrupted: {done} of {count} repeats were finished",
+            f"interrupted: {n_done} of {count} repeats were finished",
             np.concatenate(rows, axis=1) if rows else None,
         ) from None
     return np.concatenate(rows, axis=1)
@@ -157,13 +157,13 @@ def _follow(
 
 def _seen(observe: Callable[[Array], object], gram: Array) -> Observed:
     """Return a copy of the observation, since states between steps are overwritten."""
-    seen = np.array(observe(gram))
-    if seen.shape[:1] != gram.shape[:1]:
+    observation = np.array(observe(gram))
+    if observation.shape[:1] != gram.shape[:1]:
         raise ValueError(
             f"observe must give an array whose first axis is that of the inner products it is "
-            f"given, {gram.shape}, got shape {seen.shape}"
+            f"given, {gram.shape}, got shape {observation.shape}"
         )
-    return seen
+    return observation
 
 
 def _states_at(times: Array, solver: ExplicitSteps | LooseSteps, buffer: Array) -> Iterator[Array]:

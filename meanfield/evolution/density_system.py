@@ -57,8 +57,8 @@ class DensitySystem(System[Density]):
             If the largest space does not resolve it.
         """
         density = self.measure()
-        while (missed := self._missed()) > self.tail_tol:
-            self._refine(missed)
+        while (missed_share := self._missed()) > self.tail_tol:
+            self._refine(missed_share)
         self._see_all()
         grows = density.max_size is None and not isinstance(density.space, Sphere)
         if grows and self.settings.on_unresolved == FLOW_MAP:
@@ -153,8 +153,8 @@ class DensitySystem(System[Density]):
 
     def _remedy(self, text: str) -> str:
         """Return the text if the user chose to stop and may choose otherwise; "" if not."""
-        asked = self.settings.on_unresolved
-        if asked == choose_on_unresolved(self.measure(), self.dynamics, None):
+        choice = self.settings.on_unresolved
+        if choice == choose_on_unresolved(self.measure(), self.dynamics, None):
             return ""
         return text.format(f"`on_unresolved='{FLOW_MAP}'`")
 
@@ -248,7 +248,7 @@ class NoisyDensitySystem(DensitySystem):
             space = self.equation.space
             power = space.power(state[: self._size].view(space.coefficient_type))
             losses = self._losses(self._energies_at(t)) if varies else self._energies_lost
-            heats = np.array([-float(lost @ power) for lost in losses])
+            heats = np.array([-float(loss @ power) for loss in losses])
         else:
             heats = self.equation.at(t).heating(state[: self._size])
         if varies:

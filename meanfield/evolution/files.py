@@ -44,10 +44,10 @@ def whole_file(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         raise OSError("it is there already, and is not a file")
     with TemporaryDirectory(prefix=_beside(path), dir=path.parent) as folder:
-        beside = Path(folder, path.name)
-        yield beside
-        _flush(beside, os.O_RDWR)
-        beside.replace(path)
+        draft = Path(folder, path.name)
+        yield draft
+        _flush(draft, os.O_RDWR)
+        draft.replace(path)
     # some systems can't open a folder
     with suppress(PermissionError):
         _flush(path.parent, os.O_RDONLY)
@@ -59,9 +59,9 @@ def set_aside(*paths: Path) -> Iterator[None]:
 
     An error brings them back. A kill does not: what is at `paths` is then never of an earlier run.
     """
-    there = [path for path in paths if path.is_file()]
+    existing = [path for path in paths if path.is_file()]
     try:
-        folder = there and TemporaryDirectory(prefix=_beside(paths[0]), dir=paths[0].parent)
+        folder = existing and TemporaryDirectory(prefix=_beside(paths[0]), dir=paths[0].parent)
     except OSError:
         # a folder that can't be made lets no file be written either, which is reported then
         folder = None
@@ -69,15 +69,15 @@ def set_aside(*paths: Path) -> Iterator[None]:
         yield
         return
     with folder as name:
-        away = {path: Path(name, path.name) for path in there}
+        away = {path: Path(name, path.name) for path in existing}
         try:
-            for path, other in away.items():
-                path.replace(other)
+            for path, temporary in away.items():
+                path.replace(temporary)
             yield
         except BaseException:
-            for path, other in away.items():
-                if other.exists():
-                    other.replace(path)
+            for path, temporary in away.items():
+                if temporary.exists():
+                    temporary.replace(path)
             raise
 
 

@@ -65,8 +65,8 @@ def system_for(flow: FlowMap, dynamics: Dynamics, settings: Settings) -> AnySyst
         if line.dim != 3 or not line.is_at_labels:
             raise
     # the law has an axis, but the dynamics will not keep it
-    whole = SphereFlowMap(line.law, tol=max(line.tol, _TOL_ON_S2), **line.run_limits)
-    return SphereSystem(whole, dynamics, settings)
+    sphere_map = SphereFlowMap(line.law, tol=max(line.tol, _TOL_ON_S2), **line.run_limits)
+    return SphereSystem(sphere_map, dynamics, settings)
 
 
 def moments_of_step(stepper: Any, moments: Callable[[float, Array], Array], size: int) -> Array:

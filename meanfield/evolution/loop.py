@@ -223,7 +223,7 @@ def evolve(
     >>> sol.status, round(float(sol.dataset.energy[-1]), 10)
     ('finished', 0.716683516)
     """
-    with new_checkpoint(checkpoint) as kept:
+    with new_checkpoint(checkpoint) as checkpoint_of_run:
         solution = solve(
             measure,
             dynamics,
@@ -237,7 +237,7 @@ def evolve(
             rng=rng,
             monitors=monitors,
             progress=progress,
-            checkpoint=kept,
+            checkpoint=checkpoint_of_run,
             energy=energy,
         )
     if not solution.success:
@@ -273,14 +273,14 @@ def solve(
     span = times[0], times[-1]
     dynamics, energy = (within(each, *span) for each in (dynamics, asked.get("energy")))
     followed = settings.checked_energy(measure, energy)
-    known = settings.check_start(measure, dynamics, times, rng=rng, energy=followed)
+    adapted = settings.check_start(measure, dynamics, times, rng=rng, energy=followed)
     if (step := layer_step(dynamics)) is not None:
         times = settings.layer_times(times, step)
-    choice = settings.choose_on_unresolved(measure, known, asked.get("on_unresolved"))
+    choice = settings.choose_on_unresolved(measure, adapted, asked.get("on_unresolved"))
     chosen = settings.checked({**vars(Settings()), **asked, "on_unresolved": choice})
     monitors = checked_monitors(asked.get("monitors"))
-    tolerances = {} if step or known.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
-    settings.check_float32(measure, known, tolerances)
+    tolerances = {} if step or adapted.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
+    settings.check_float32(measure, adapted, tolerances)
     plan = Plan(dynamics, times, chosen, monitors, followed, case, settings.checked_about(about))
     run = Run(plan, plan.system(measure, rng))
     return complete(run, checkpoint or Checkpoint(None), progress)

@@ -110,8 +110,8 @@ def compare_digests(digest: str, known: object) -> None:
 
 def _end_of_hdf5(start: bytes) -> int | None:
     """How many bytes HDF5 has in a file with this start, None if the start does not say it."""
-    at = _END_AT.get(start[_VERSION_AT]) if len(start) > _VERSION_AT else None
-    return None if at is None else int.from_bytes(start[at : at + 8], "little")
+    position = _END_AT.get(start[_VERSION_AT]) if len(start) > _VERSION_AT else None
+    return None if position is None else int.from_bytes(start[position : position + 8], "little")
 
 
 class Variable(NamedTuple):
@@ -159,8 +159,8 @@ class Contents:
         from xarray.conventions import encode_dataset_coordinates
 
         variables, attrs = encode_dataset_coordinates(given)
-        kept = {str(n): Variable(v.dims, v.values, v.attrs) for n, v in variables.items()}
-        return cls(kept, dict(attrs))
+        kept_variables = {str(n): Variable(v.dims, v.values, v.attrs) for n, v in variables.items()}
+        return cls(kept_variables, dict(attrs))
 
     def dataset(self) -> xr.Dataset:
         """The dataset, all in memory."""

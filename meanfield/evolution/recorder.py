@@ -226,9 +226,9 @@ class Recorder:
         name, sign = level, float(np.copysign(1.0, energy.dirac))
         if "energy_share" in row:
             name, sign = "energy", energy.relative(1.0, 0.0)
-        known = (r[name] for r in self._rows if np.isfinite(r.get(name, np.nan)))
+        finite = (r[name] for r in self._rows if np.isfinite(r.get(name, np.nan)))
         value = numbers.get(name, np.inf)
-        gained = sign * (value - next(known, value))
+        gained = sign * (value - next(finite, value))
         error = gained - energy.relative(row["work"], self._log_unit)
         size = 1.0 if energy.has_size else self._largest("energy", numbers["energy"])
         return float(error / size)
@@ -245,8 +245,8 @@ class Recorder:
             return np.array([part.relative(v, u) / abs(factor) for ((factor, part), u), v in each])
 
         shares, gains = shares_of(row["term_energy"]), shares_of(row["term_work"])
-        known = (r["term_energy_share"] for r in self._rows if "term_energy_share" in r)
-        first = next((share for share in known if np.isfinite(share).all()), shares)
+        rows = (r["term_energy_share"] for r in self._rows if "term_energy_share" in r)
+        first = next((share for share in rows if np.isfinite(share).all()), shares)
         has_size = [part.has_size for (_, part), _ in parts]
         largest_so_far = self._largest("term_energy_share", shares)
         errors = (shares - first - gains) / np.where(has_size, 1.0, largest_so_far)
@@ -341,23 +341,23 @@ class Recorder:
 
     def _about(self) -> dict[str, dict[str, str]]:
         """Return the attributes of every possible variable, in the order of a dataset."""
-        about: dict[str, dict[str, str]] = {}
+        table: dict[str, dict[str, str]] = {}
         for name, (role, *texts) in VARIABLES.items():
             long_name, comment = map(self._worded, texts)
-            about[name] = {"long_name": long_name, "comment": comment, "role": role}
+            table[name] = {"long_name": long_name, "comment": comment, "role": role}
             if name in _UNITS:
-                about[name]["units"] = _UNITS[name]
+                table[name]["units"] = _UNITS[name]
             if role in (*_IN_UNIT_ROLES, "share", "error"):
                 symbol = "{free}" if name.startswith("free_") else "{E}"
-                about[name]["symbol"] = self._worded("{E}/{E}(δ)" if role == "share" else symbol)
+                table[name]["symbol"] = self._worded("{E}/{E}(δ)" if role == "share" else symbol)
         for name, monitor in self._monitors.items():
-            what = str(getattr(monitor, "long_name", name))
+            title = str(getattr(monitor, "long_name", name))
             units = {"units": str(monitor.units)} if hasattr(monitor, "units") else {}
-            about[name] = {"long_name": what, "role": "monitor"} | units
+            table[name] = {"long_name": title, "role": "monitor"} | units
             for end, text in _OF_BRACKET.items():
-                further = {"comment": _PROVED_COMMENT} if end == PROVED else units
-                about[f"{name}{end}"] = {"long_name": text.format(what), "role": "bound"} | further
-        return about
+                notes = {"comment": _PROVED_COMMENT} if end == PROVED else units
+                table[f"{name}{end}"] = {"long_name": text.format(title), "role": "bound"} | notes
+        return table
 
     def _worded(self, text: str) -> str:
         """Return a text with the symbols of this energy filled in."""
@@ -399,7 +399,7 @@ def _rate_of(energy: Energy) -> str:
 def with_role(data: Contents | xr.Dataset, *roles: str) -> list[str]:
     """The variables over t that have one of these roles, those of the first role first."""
     over_t = [(str(name), v.attrs) for name, v in data.variables.items() if v.dims == ("t",)]
-    return [name for role in roles for name, about in over_t if about.get("role") == role]
+    return [name for role in roles for name, attributes in over_t if attributes.get("role") == role]
 
 
 # the density may leave double precision while its measure is still represented
@@ -436,9 +436,9 @@ def checked_monitors(monitors: Monitors | None) -> Monitors:
             f'monitors must map names to callables, as {{"name": monitor}}, got {shown(monitors)}'
         )
     named = dict(monitors or {})
-    taken = taken_names(named)
+    reserved = taken_names(named)
     for name, monitor in named.items():
-        is_new = isinstance(name, str) and is_name(name) and name not in taken
+        is_new = isinstance(name, str) and is_name(name) and name not in reserved
         if not is_new or name.startswith(arrays.PREFIXES) or not callable(monitor):
             raise ValueError(
                 f"monitors must map new names (of no variable or dimension of a file, without '/') "

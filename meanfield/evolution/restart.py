@@ -161,12 +161,12 @@ def restart(saved: Solution, path: str | os.PathLike[str], **supplied: Unpack[Su
     """The run of a solution as it was at its last checkpoint."""
     if saved.resumption is None:
         raise ValueError(f"{path} can't be resumed: its run was {saved.status}")
-    known = _monitors(saved.resumption, checked_monitors(supplied.get("monitors")))
+    monitors_of_run = _monitors(saved.resumption, checked_monitors(supplied.get("monitors")))
     dynamics, energy = supplied.get("dynamics"), supplied.get("energy")
     saved.dynamics = _kept_or_given("dynamics", saved.dynamics, saved, dynamics)
     saved.energy = _kept_or_given("energy", saved.energy, saved, energy)
     try:
-        plan = _plan(saved, saved.resumption, known)
+        plan = _plan(saved, saved.resumption, monitors_of_run)
         return _run(plan, saved, saved.resumption, supplied.get("law"))
     except _FAULTS as error:
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
@@ -191,10 +191,10 @@ def loaded(path: str | os.PathLike[str]) -> Solution:
 
 def _monitors(resumption: Resumption, given: Monitors) -> Monitors:
     """Return the monitors of the run in its own order."""
-    known = resumption.numbers.get("records", {}).get("monitors", [])
-    if sorted(known) != sorted(given):
-        raise ValueError(f"monitors must be those of the run, {known}, got {sorted(given)}")
-    return {name: given[name] for name in known}
+    names = resumption.numbers.get("records", {}).get("monitors", [])
+    if sorted(names) != sorted(given):
+        raise ValueError(f"monitors must be those of the run, {names}, got {sorted(given)}")
+    return {name: given[name] for name in names}
 
 
 def _kept_or_given(name: str, kept: D, saved: Solution, given: OwnDynamics | None) -> D:
@@ -208,11 +208,11 @@ def _kept_or_given(name: str, kept: D, saved: Solution, given: OwnDynamics | Non
                 f"{name} must be None, since the file has {shown(kept)}, got {shown(given)}"
             )
         return kept
-    what = None if given is None else description(given)
-    if what != kept.text:
+    words = None if given is None else description(given)
+    if words != kept.text:
         raise ValueError(
             f"{name} must be that of the run, {kept.text}, which no file can keep: hand it in as "
-            f"{name}= of mf.resume, got {what}"
+            f"{name}= of mf.resume, got {words}"
         )
     start, end = (saved.dataset.attrs[f"t_{which}"] for which in ("start", "end"))
     supplied: D = within(given, start, end)

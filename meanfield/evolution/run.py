@@ -305,10 +305,10 @@ def _plain(value: object) -> object:
 
 def check_library(first: AnyMeasure, resumption: Resumption) -> None:
     """Check that a density on S^2 has the library of its run, ducc0 if the file names none."""
-    asked, here = resumption.numbers.get("library", "ducc0"), _library(first)
-    if here is not None and here != asked:
+    run_library, own = resumption.numbers.get("library", "ducc0"), _library(first)
+    if own is not None and own != run_library:
         raise ValueError(
-            f"library of its transforms must be {asked!r:.80}, as it was, got {here!r}: "
+            f"library of its transforms must be {run_library!r:.80}, as it was, got {own!r}: "
             f'pip install "meanfield-attention[shtns]" if that is missing'
         )
 

@@ -71,17 +71,17 @@ def checked_energy(measure: AnyMeasure, given: Any) -> OwnDynamics | None:
     check_measure("measure", measure)
     if given is None:
         return None
-    known = adapt_energy("energy, if it is no dynamics,", given)
+    adapted = adapt_energy("energy, if it is no dynamics,", given)
     rule = f"energy must be beta >= 0 or a dynamics that has one for {shown(measure)}"
-    if known.energy_functional is None:
-        raise ValueError(f"{rule}, got {shown(given)}: {known.why_no_energy}")
-    if known.dim not in (None, measure.dim):
-        raise ValueError(f"{rule}, got {shown(given)} of dim = {known.dim}")
+    if adapted.energy_functional is None:
+        raise ValueError(f"{rule}, got {shown(given)}: {adapted.why_no_energy}")
+    if adapted.dim not in (None, measure.dim):
+        raise ValueError(f"{rule}, got {shown(given)} of dim = {adapted.dim}")
     if measure.natural_frequencies is not None:
         allowed = "None where phases have frequencies, since these change it, too"
         raise ValueError(f"energy must be {allowed}, got {shown(given)}")
     # a dynamics that varies in time is kept as it was given, since a file stores it so
-    return given if known.varies else known
+    return given if adapted.varies else adapted
 
 
 def check_start(

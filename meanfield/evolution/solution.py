@@ -66,10 +66,10 @@ class _OnDemand:
     def __get__(self, sol: Solution | None, kind: type) -> xr.Dataset:
         """Return the dataset, made once; None of the class, for a dataclass the default."""
         with _MAKING:
-            kept: Any = None if sol is None else vars(sol)["dataset"]
-            if isinstance(kept, Contents):
-                kept = vars(sol)["dataset"] = kept.dataset()
-        dataset: xr.Dataset = kept
+            made: Any = None if sol is None else vars(sol)["dataset"]
+            if isinstance(made, Contents):
+                made = vars(sol)["dataset"] = made.dataset()
+        dataset: xr.Dataset = made
         return dataset
 
     def __set__(self, sol: Solution, given: xr.Dataset | Contents | None) -> None:
@@ -401,16 +401,22 @@ class Solution(ShownRun, Generic[M_co]):
     def _to_file(self) -> Contents:
         records = self.records()
         variables = arrays.measure_variables(self.measures, self.history) | records.variables
-        kept = Contents.of(self.numbers)
-        clash = sorted(variables.keys() & kept.variables.keys() - {"size"})
+        kept_numbers = Contents.of(self.numbers)
+        clash = sorted(variables.keys() & kept_numbers.variables.keys() - {"size"})
         if clash:
             raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
-        about = kept.variables["t"].attrs if "t" in kept.variables else arrays.TIME
-        if "size" in variables.keys() & kept.variables.keys():
-            variables["size"] = variables["size"]._replace(attrs=kept.variables["size"].attrs)
-        contents = Contents(kept.variables | {"t": Variable(("t",), self.t, about)} | variables)
+        t_attributes = (
+            kept_numbers.variables["t"].attrs if "t" in kept_numbers.variables else arrays.TIME
+        )
+        if "size" in variables.keys() & kept_numbers.variables.keys():
+            variables["size"] = variables["size"]._replace(
+                attrs=kept_numbers.variables["size"].attrs
+            )
+        contents = Contents(
+            kept_numbers.variables | {"t": Variable(("t",), self.t, t_attributes)} | variables
+        )
         contents.check_numbers()
-        contents.attrs = kept.attrs | self.attributes() | records.attrs
+        contents.attrs = kept_numbers.attrs | self.attributes() | records.attrs
         contents.attrs["checksum"] = contents.checksum()
         return contents
 
@@ -440,8 +446,8 @@ class Solution(ShownRun, Generic[M_co]):
 
 def versions() -> dict[str, str]:
     """Versions here of the packages that numbers depend on, as attributes of a dataset."""
-    here = {f"{name}{_VERSION}": version_of(name) for name in _PACKAGES}
-    return {f"{name}{_VERSION}": text for name, text in versions_of(here).items()}
+    packages = {f"{name}{_VERSION}": version_of(name) for name in _PACKAGES}
+    return {f"{name}{_VERSION}": text for name, text in versions_of(packages).items()}
 
 
 def versions_of(attributes: Mapping[str, object]) -> dict[str, str]:
@@ -452,8 +458,8 @@ def versions_of(attributes: Mapping[str, object]) -> dict[str, str]:
 
 def other_versions(versions: Mapping[str, str]) -> list[str]:
     """The packages whose versions are other ones here, each with both versions."""
-    here = {name: version_of(name) for name in versions}
-    return [f"{k} {v} (here {here[k]})" for k, v in versions.items() if v != here[k]]
+    present = {name: version_of(name) for name in versions}
+    return [f"{k} {v} (here {present[k]})" for k, v in versions.items() if v != present[k]]
 
 
 @cache
@@ -513,7 +519,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
 
 
 def _from_file(stored: Contents) -> Solution:
-    about = stored.attrs
+    attributes = stored.attrs
     dynamics, energy = arrays.read_dynamics(stored)
     stored.check_numbers()
     beside = arrays.names_beside_numbers(stored)
@@ -523,33 +529,33 @@ def _from_file(stored: Contents) -> Solution:
         for key, word in notes.items():
             if key in _WORDS_OF_NUMBERS and not isinstance(word, str):
                 raise ValueError(f"{key} of {name} must be a word, got {_checks.shown(word)}")
-        over: tuple[str, ...] = ("t",)
+        time_dims: tuple[str, ...] = ("t",)
         if name.startswith(arrays.COLLAPSE):
-            over = (arrays.COLLAPSE,)
+            time_dims = (arrays.COLLAPSE,)
         elif name.startswith(f"{arrays.TERM}_"):
-            over = ("t", arrays.TERM)
-        if "role" in notes and dims != over:
+            time_dims = ("t", arrays.TERM)
+        if "role" in notes and dims != time_dims:
             raise ValueError(
-                f"{name} must be numbers over {' and '.join(over)}, got dimensions {dims}"
+                f"{name} must be numbers over {' and '.join(time_dims)}, got dimensions {dims}"
             )
     solution = Solution(
         t=arrays.TIMES.read(stored),
         measures=arrays.read_measures(stored),
         dynamics=dynamics,
-        status=_checks.one_of("attribute status", about.get("status"), get_args(Status)),
+        status=_checks.one_of("attribute status", attributes.get("status"), get_args(Status)),
         message=text_of(stored, "message"),
         dataset=Contents(kept),
         energy=energy,
         case=text_of(stored, "case"),
         history=arrays.read_history(stored),
         resumption=arrays.read_resumption(stored),
-        versions=versions_of(about),
+        versions=versions_of(attributes),
     )
-    netcdf.compare_digests(stored.checksum(), about.get("checksum"))
+    netcdf.compare_digests(stored.checksum(), attributes.get("checksum"))
     ours = {*solution.attributes(), *solution.records().attrs, "checksum"}
     attrs = {
         name: value.item() if isinstance(value, np.generic) else value
-        for name, value in about.items()
+        for name, value in attributes.items()
         if name not in ours
     }
     solution.dataset = Contents(kept, attrs)

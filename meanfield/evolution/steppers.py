@@ -223,8 +223,8 @@ class ExplicitSteps(_Pair, DOP853):  # type: ignore[misc]
     def _estimate(self, errors: Array) -> float:
         """Return e_5² / (n (e_5² + e_3²/100))^{1/2}."""
         fifth, third = np.einsum("ij,ij->i", errors, errors).tolist()
-        both = fifth + 0.01 * third
-        return fifth / math.sqrt(both * self.n) if both != 0.0 else 0.0
+        combined = fifth + 0.01 * third
+        return fifth / math.sqrt(combined * self.n) if combined != 0.0 else 0.0
 
     def interpolant(self) -> Array:
         """The coefficients of the dense output of the last step, shape (8, n); overwritten later.
@@ -337,12 +337,12 @@ def phi_functions(z: Array) -> tuple[Array, Array, Array, Array]:
     >>> [float(phi[0].round(12)) for phi in phi_functions(np.zeros(1))]
     [1.0, 1.0, 0.5, 0.166666666667]
     """
-    near = np.maximum(z, -1.0)
+    clipped = np.maximum(z, -1.0)
     third = np.zeros_like(z)
     for power in range(_TERMS, -1, -1):
-        third = third * near + 1.0 / factorial(power + 3)
-    second = 0.5 + near * third
-    first = 1.0 + near * second
+        third = third * clipped + 1.0 / factorial(power + 3)
+    second = 0.5 + clipped * third
+    first = 1.0 + clipped * second
     far = np.nonzero(z < -1.0)[0]
     first[far] = np.expm1(z[far]) / z[far]
     second[far] = (first[far] - 1.0) / z[far]
@@ -356,7 +356,7 @@ def _tableau(decay: Array, h: float) -> tuple[Array, Array, list[list[Array]]]:
     e^{-λh}, e^{-λh/2}, and h times the weights of the rates in the second stage, in the third to
     the fifth and at the end, those that are not 0.
     """
-    whole, phi_one, two, three = phi_functions(-h * decay)
+    full, phi_one, two, three = phi_functions(-h * decay)
     half, half_one, half_two, half_three = phi_functions(-0.5 * h * decay)
     a52 = 0.5 * half_two - three + 0.25 * two - 0.5 * half_three
     a54 = 0.25 * half_two - a52
@@ -367,7 +367,7 @@ def _tableau(decay: Array, h: float) -> tuple[Array, Array, list[list[Array]]]:
         (0.5 * half_one - 2.0 * a52 - a54, a52, a54),
         (phi_one - 3.0 * two + 4.0 * three, 4.0 * three - two, 4.0 * two - 8.0 * three),
     )
-    return whole, half, [[h * weight for weight in stage] for stage in stages]
+    return full, half, [[h * weight for weight in stage] for stage in stages]
 
 
 class ExponentialSteps(_FittedSteps):
@@ -456,15 +456,15 @@ class ExponentialSteps(_FittedSteps):
     def _try(self, end: float, h: float) -> tuple[float, Array, Array]:
         # a step that leaves double precision was too long, and is rejected
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            whole, half, (a2, a3, a4, a5, b) = _tableau(self._decay, h)
+            full, half, (a2, a3, a4, a5, b) = _tableau(self._decay, h)
             rate, first, centre = self._rate, self.f, end - 0.5 * h
             second = rate(centre, self._sum(half, a2, first))
             third = rate(centre, self._sum(half, a3, first, second))
             second += third
-            fourth = rate(end, self._sum(whole, a4, first, second))
+            fourth = rate(end, self._sum(full, a4, first, second))
             self.middle = self._sum(half, a5, first, second, fourth)
             last = rate(centre, self.middle)
-            y = self._sum(whole, b, first, fourth, last)
+            y = self._sum(full, b, first, fourth, last)
             f = rate(end, y)
             fourth -= f
             fourth *= b[1][self._which]
@@ -537,9 +537,9 @@ class FlowSteps(_FittedSteps):
         second = field(centre, middle)
         third = field(centre, flow(self.y, second, half))
         fourth = field(end, flow(middle, 2.0 * third - first, half))
-        both = 2.0 * (second + third)
-        y = flow(self.y, (3.0 * first + both - fourth) / 6.0, half)
-        y = flow(y, (3.0 * fourth + both - first) / 6.0, half)
+        middle_rates = 2.0 * (second + third)
+        y = flow(self.y, (3.0 * first + middle_rates - fourth) / 6.0, half)
+        y = flow(y, (3.0 * fourth + middle_rates - first) / 6.0, half)
         last = field(end, y)
         error = h / 6.0 * abs(first - second - third + last) / self._tolerance
         if error < 1.0:

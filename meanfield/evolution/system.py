@@ -336,8 +336,8 @@ class System(Generic[M]):
 
     def failed(self, why: str) -> Stop:
         """The message of a run that ends because there is no next step."""
-        what = f"failed at t = {self.t:.6g} (step size {self.step_size:.1e})"
-        return Stop("failed", f"{what}: {why.rstrip('.')}")
+        reason = f"failed at t = {self.t:.6g} (step size {self.step_size:.1e})"
+        return Stop("failed", f"{reason}: {why.rstrip('.')}")
 
     def out_of_room(self, what: str, limits: str, remedy: str = "") -> Stop:
         """The message of a run that ends because its space, mesh or tolerance may not grow."""

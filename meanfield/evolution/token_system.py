@@ -266,9 +266,9 @@ class LayerSystem(TokenSystem):
         return self._particles
 
     def _stepper(self, start: float, end: float) -> Stepper:  # noqa: ARG002 (layers are counted)
-        done = round(self.settings.t_start / self.step) + self.steps
-        last, lost = round(end / self.step), "a token is no longer finite, or is 0"
-        return EqualSteps(self._pass, self.state, 0.0, self.step, done, last, lost)
+        layers_done = round(self.settings.t_start / self.step) + self.steps
+        last, failure = round(end / self.step), "a token is no longer finite, or is 0"
+        return EqualSteps(self._pass, self.state, 0.0, self.step, layers_done, last, failure)
 
     def count(self, stepper: Stepper) -> None:
         """Be where a layer has come to."""
@@ -322,20 +322,20 @@ class NoisyTokenSystem(TokenSystem):
         self.step_size = (end - start) / count
         if count > MOST_STEPS:
             raise self.too_far(float(count))
-        lost = "a token is no longer finite"
-        return EqualSteps(self._split, self.state, start, self.step_size, 0, count, lost)
+        failure = "a token is no longer finite"
+        return EqualSteps(self._split, self.state, start, self.step_size, 0, count, failure)
 
     def _split(self, state: Array, h: float) -> Array | None:
         """Return the state after noise for half a step, the midpoint rule, and noise again."""
-        here = self._diffuse(state, 0.5 * h)
+        diffused = self._diffuse(state, 0.5 * h)
         if self._has_flow:
-            middle = self._flow(here, self._pull(self.t, here), 0.5 * h)
-            here = self._flow(here, self._pull(self.t + 0.5 * h, middle), h)
-            return self._diffuse(here, 0.5 * h) if np.isfinite(here).all() else None
-        rate = self.rate(self.t, here)
-        self.rate(self.t + 0.5 * h, here + 0.5 * h * rate, rate)
-        here += h * rate
-        return self._diffuse(here, 0.5 * h) if np.isfinite(here).all() else None
+            middle = self._flow(diffused, self._pull(self.t, diffused), 0.5 * h)
+            diffused = self._flow(diffused, self._pull(self.t + 0.5 * h, middle), h)
+            return self._diffuse(diffused, 0.5 * h) if np.isfinite(diffused).all() else None
+        rate = self.rate(self.t, diffused)
+        self.rate(self.t + 0.5 * h, diffused + 0.5 * h * rate, rate)
+        diffused += h * rate
+        return self._diffuse(diffused, 0.5 * h) if np.isfinite(diffused).all() else None
 
     def _diffuse(self, state: Array, h: float) -> Array:
         """Return the state after Brownian motion for the time h."""

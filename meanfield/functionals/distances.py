@@ -78,10 +78,10 @@ def sobolev_tail(dim: int, s: float, kmax: int) -> float:
     1.289868133696
     """
     far = max(_FAR, 2 * kmax)
-    near = np.exp(log_sobolev_terms(dim, s, np.arange(kmax + 1.0, far + 1.0))).sum()
+    near_terms = np.exp(log_sobolev_terms(dim, s, np.arange(kmax + 1.0, far + 1.0))).sum()
     start = far + 0.5
     last = np.exp(log_sobolev_terms(dim, s, np.array(start)))
-    return float(near + last * (start + 0.5 * dim - 1.0) / -(dim - 1.0 + 2.0 * s))
+    return float(near_terms + last * (start + 0.5 * dim - 1.0) / -(dim - 1.0 + 2.0 * s))
 
 
 def sobolev_kernel(dim: int, s: float, kmax: int) -> Kernel:
@@ -123,13 +123,13 @@ def sobolev_circle(mu: AnyMeasure, nu: AnyMeasure) -> float:
     D has Fourier coefficients Δ_k/(2πik), hence Σ_{k≠0} |Δ_k|²/k² = (2π)² Var D. D² is integrated
     by Gauss nodes between the breaks of both, tokens or ends of panels: no series is cut.
     """
-    first, other = distribution(mu), distribution(nu)
-    breaks = np.concatenate([[0.0], first.breaks, other.breaks])
+    first, second = distribution(mu), distribution(nu)
+    breaks = np.concatenate([[0.0], first.breaks, second.breaks])
     starts = np.unique(breaks)
     lengths = np.diff(starts, append=TURN)
-    waves = np.maximum(_after(first, starts), _after(other, starts)) * lengths
+    waves = np.maximum(_after(first, starts), _after(second, starts)) * lengths
     angles, shares = _gauss(starts, lengths, waves)
-    difference = first.at(angles) - other.at(angles)
+    difference = first.at(angles) - second.at(angles)
     shares /= TURN
     difference -= shares @ difference
     return TURN * float(np.sqrt(shares @ difference**2))
@@ -375,10 +375,10 @@ def common_basis(mu: AnyMeasure, nu: AnyMeasure, kmax: int) -> Harmonics | None:
 
 def _kernel_degree(mu: AnyMeasure, nu: AnyMeasure, beta: float) -> int:
     """Return the degree up to which moments of the measures are compared in the kernel."""
-    known, has_basis = _degrees(mu, nu), common_basis(mu, nu, 1) is not None
-    if len(known) == 2 or (known and not has_basis):
+    degrees_known, has_basis = _degrees(mu, nu), common_basis(mu, nu, 1) is not None
+    if len(degrees_known) == 2 or (degrees_known and not has_basis):
         # beyond the degree of the density only pairs of tokens count
-        return max(known)
+        return max(degrees_known)
     kmax = bandwidth(beta, mu.dim, _NEGLIGIBLE)
     by_degrees = has_basis or mu.has_density or nu.has_density
     if by_degrees and _within_double(mu.dim, kmax) < kmax:
@@ -391,14 +391,14 @@ def _kernel_degree(mu: AnyMeasure, nu: AnyMeasure, beta: float) -> int:
 
 def _largest_degree(mu: AnyMeasure, nu: AnyMeasure) -> int:
     """Return the degree up to which the measures are compared in H^s."""
-    known, basis = _degrees(mu, nu), common_basis(mu, nu, 1)
-    if len(known) == 2:
-        return max(known)
+    degrees_known, basis = _degrees(mu, nu), common_basis(mu, nu, 1)
+    if len(degrees_known) == 2:
+        return max(degrees_known)
     if basis is None:
-        return max([_within_double(mu.dim, _PAIRS), *known])
+        return max([_within_double(mu.dim, _PAIRS), *degrees_known])
     if basis.axis is not None:
-        return max([_within_double(mu.dim, _AXIS), *known])
-    return max([_CIRCLE if mu.dim == 2 else _SPHERE, *known])
+        return max([_within_double(mu.dim, _AXIS), *degrees_known])
+    return max([_CIRCLE if mu.dim == 2 else _SPHERE, *degrees_known])
 
 
 def _within_double(dim: int, kmax: int) -> int:
@@ -425,8 +425,8 @@ def _difference(mu: AnyMeasure, nu: AnyMeasure, multipliers: Array) -> tuple[flo
 
 def _signed_atoms(mu: AnyMeasure, nu: AnyMeasure) -> tuple[Array, Array]:
     """Return the distinct points at which mu or nu has an atom, and the masses of mu - nu there."""
-    (here, masses), (there, others) = mu.point_masses, nu.point_masses
-    return merged(np.concatenate([here, there]), np.concatenate([masses, -others]))
+    (mu_points, masses), (nu_points, nu_masses) = mu.point_masses, nu.point_masses
+    return merged(np.concatenate([mu_points, nu_points]), np.concatenate([masses, -nu_masses]))
 
 
 def _by_pairs(
@@ -449,9 +449,9 @@ def _by_pairs(
             f"and {nu} with axes {mu.axis} and {nu.axis}"
         )
     basis = ZonalAt(axis, len(multipliers) - 1)
-    about, _ = tokens.harmonic_moments(basis, multipliers)
+    token_moments, _ = tokens.harmonic_moments(basis, multipliers)
     theirs, _ = other.harmonic_moments(basis, multipliers)
     pairs = pair_sum(*tokens.point_masses, kernel) - offset
-    pairs -= float(multipliers[1:] @ (about**2)[1:])
-    alone = float(multipliers[1:] @ ((about - theirs) ** 2)[1:])
+    pairs -= float(multipliers[1:] @ (token_moments**2)[1:])
+    alone = float(multipliers[1:] @ ((token_moments - theirs) ** 2)[1:])
     return alone + max(0.0, pairs) + tail * float(masses @ masses)

@@ -118,11 +118,11 @@ def _settled(
                 f"{shown(density)}, where numbers still change by {change:.1e}"
             )
         finer = finer.embed(space.double())
-        before, last, value = change, value, value_on(finer)
+        last_change, last, value = change, value, value_on(finer)
         change, size = abs(value - last), abs(value)
         if change <= max(_CONVERGED * size, _ROUNDING * unit):
             return value
-        if change >= before and change <= near * max(size, unit):
+        if change >= last_change and change <= near * max(size, unit):
             return value
 
 
@@ -233,14 +233,14 @@ def energy_drifts(
 
 
 def _drift(measure: AnyMeasure, dynamics: Any, t: float) -> tuple[float, float]:
-    then = dynamics.at(t)
-    energy: Energy | None = then.energy_functional
-    if then is dynamics or energy is None:
+    functional_at_t = dynamics.at(t)
+    energy: Energy | None = functional_at_t.energy_functional
+    if functional_at_t is dynamics or energy is None:
         return 0.0, 0.0
     if energy.potential is not None:
         part = replace(energy, potential=dynamics.potential_slope(t))
         return _potential_energy(measure, part), 0.0
-    beta, beta_rate = then.beta, float(derivative_of(dynamics.beta, t))
+    beta, beta_rate = functional_at_t.beta, float(derivative_of(dynamics.beta, t))
     if energy.form is None:
         return _drift_of_beta(measure, energy, beta, beta_rate)
     (head,) = dynamics.heads
@@ -489,9 +489,9 @@ def energy(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0
     >>> energy(Particles([[0.0, 1.0]]), Kuramoto(3.0))
     1.5
     """
-    known, stated = with_energy(measure, dynamics, t)
+    adapted, stated = with_energy(measure, dynamics, t)
     value, log_unit = energy_in_unit(measure, stated)
-    return whole("energy", known, value, log_unit, ": energy_share does not")
+    return whole("energy", adapted, value, log_unit, ": energy_share does not")
 
 
 def energy_share(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0) -> float:
@@ -537,9 +537,9 @@ def with_energy(
     """
     check_measure("measure", measure)
     known = adapt_energy("beta, or a dynamics,", given)
-    then = known.at(number("t", t, low=0))
+    dynamics_at_t = known.at(number("t", t, low=0))
     # the sign of a sum may change with its weights
-    known = then if known.weights_vary else adapt(then)
+    known = dynamics_at_t if known.weights_vary else adapt(dynamics_at_t)
     stated = _required(known, known.energy_at_any_size)
     check_dim(known, measure.dim)
     return known, stated
@@ -586,8 +586,8 @@ def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -
     >>> dissipation(Particles([[1.0, 0.0]]), SA(2.0))
     0.0
     """
-    known, _ = with_flow(measure, dynamics, t)
-    return whole("dissipation", known, *dissipation_in_unit(measure, known))
+    adapted, _ = with_flow(measure, dynamics, t)
+    return whole("dissipation", adapted, *dissipation_in_unit(measure, adapted))
 
 
 def with_flow(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dynamics, Energy]:
@@ -606,14 +606,14 @@ def with_flow(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dyn
             f"measure must have no frequencies, since with them no energy drives its phases, got "
             f"{shown(measure)}"
         )
-    known, stated = with_energy(measure, dynamics, t)
-    check_moved(measure, known)
-    if known.energy_functional is None:
+    adapted, stated = with_energy(measure, dynamics, t)
+    check_moved(measure, adapted)
+    if adapted.energy_functional is None:
         raise ValueError(
             f"dynamics must have, lest |X|² overflow, beta |D| <= {LARGEST_EXPONENT:g}, got "
-            f"{shown(known)}"
+            f"{shown(adapted)}"
         )
-    return known, stated
+    return adapted, stated
 
 
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:

@@ -52,8 +52,8 @@ def rms_velocity(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
     >>> round(rms_velocity(mu, turned), 12)  # I_1(1)/I_0(1)
     0.446389965897
     """
-    known = _moving(measure, dynamics, t)
-    return energies.whole("rms velocity", known, _rms_velocity(measure, known), 0.0)
+    adapted = _moving(measure, dynamics, t)
+    return energies.whole("rms velocity", adapted, _rms_velocity(measure, adapted), 0.0)
 
 
 def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
@@ -103,28 +103,28 @@ def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) 
     >>> round(metric_speed(mu, SA(0.0)), 12)
     0.176776695297
     """
-    known = _moving(measure, dynamics, t)
-    if not has_metric_speed(measure, known):
-        why = known.why_no_gradient
+    adapted = _moving(measure, dynamics, t)
+    if not has_metric_speed(measure, adapted):
+        reason = adapted.why_no_gradient
         if measure.natural_frequencies is not None:
-            why = "phases of different frequencies pass each other"
+            reason = "phases of different frequencies pass each other"
         raise ValueError(
             f"dynamics must have a gradient for its velocity, so that {shown(measure)} has a speed "
-            f"in W_2, got {shown(known)}: {why}; rms_velocity is a bound from above"
+            f"in W_2, got {shown(adapted)}: {reason}; rms_velocity is a bound from above"
         )
     if measure.is_ordered:
-        velocity = with_frequencies(known.tangents(measure, measure.points), measure)
+        velocity = with_frequencies(adapted.tangents(measure, measure.points), measure)
         value = root_mean_square(velocity, measure.weights)
-    elif known.noise == 0.0:
-        value = _rms_velocity(measure, known)
+    elif adapted.noise == 0.0:
+        value = _rms_velocity(measure, adapted)
     elif measure.degree is not None:
-        value = energies.resolved(measure, known, lambda part: _noisy_speed(part, known), 1.0)
+        value = energies.resolved(measure, adapted, lambda part: _noisy_speed(part, adapted), 1.0)
     else:
         raise ValueError(
-            f"noise must be 0 for {shown(measure)}, got {known.noise:g}: take a Density or "
+            f"noise must be 0 for {shown(measure)}, got {adapted.noise:g}: take a Density or "
             f"Particles"
         )
-    return energies.whole("metric speed", known, value, 0.0)
+    return energies.whole("metric speed", adapted, value, 0.0)
 
 
 def has_metric_speed(measure: AnyMeasure, dynamics: Dynamics) -> bool:
@@ -173,8 +173,8 @@ def slope(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> floa
     >>> bool(np.isclose(slope(mu, SA(3.0)) ** 2, dissipation(mu, SA(3.0))))
     True
     """
-    known, energy = _without_noise(measure, dynamics, t)
-    return energies.whole("slope", known, *slope_in_unit(measure, known, energy))
+    adapted, energy = _without_noise(measure, dynamics, t)
+    return energies.whole("slope", adapted, *slope_in_unit(measure, adapted, energy))
 
 
 def slope_in_unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tuple[float, float]:
@@ -226,26 +226,26 @@ def _moving(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> Dynamics:
         If there is none, or it does not move the measure.
     """
     check_measure("measure", measure)
-    known = adapt_any(dynamics)
-    if known is None:
+    adapted = adapt_any(dynamics)
+    if adapted is None:
         raise ValueError(f"dynamics must be a dynamics, got {shown(dynamics)}")
-    known = adapt(known.at(number("t", t, low=0)))
-    check_moved(measure, known)
-    return known
+    adapted = adapt(adapted.at(number("t", t, low=0)))
+    check_moved(measure, adapted)
+    return adapted
 
 
 def _without_noise(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dynamics, Energy]:
-    known, energy = energies.with_flow(measure, dynamics, t)
+    adapted, energy = energies.with_flow(measure, dynamics, t)
     if (len(energy.parts) > 1 or energy.functional) and not energy.in_w2:
         raise ValueError(
-            f"dynamics must be a gradient flow in one metric that is known, got {shown(known)}"
+            f"dynamics must be a gradient flow in one metric that is known, got {shown(adapted)}"
         )
-    if known.noise > 0.0:
+    if adapted.noise > 0.0:
         raise ValueError(
             f"dynamics must be without noise, since with it the energy alone drives no measure, "
-            f"got {shown(known)}"
+            f"got {shown(adapted)}"
         )
-    return known, energy
+    return adapted, energy
 
 
 def _root_of_dissipation(

@@ -65,14 +65,14 @@ def legendre(lmax: int, cosines: Array, sines: Array) -> Array:
     for m in range(lmax + 1):
         if m > 0:
             diagonal = -np.sqrt((2 * m + 1) / (2 * m)) * sines * diagonal
-        here = values[start : start + lmax + 1 - m]
-        here[0] = diagonal
+        rows = values[start : start + lmax + 1 - m]
+        rows[0] = diagonal
         if m < lmax:
-            here[1] = np.sqrt(2 * m + 3) * cosines * diagonal
+            rows[1] = np.sqrt(2 * m + 3) * cosines * diagonal
         for l in range(m + 2, lmax + 1):
-            grown = np.sqrt((4 * l * l - 1) / (l * l - m * m))
+            growth = np.sqrt((4 * l * l - 1) / (l * l - m * m))
             shrunk = np.sqrt(((l - 1) ** 2 - m * m) / (4 * (l - 1) ** 2 - 1))
-            here[l - m] = grown * (cosines * here[l - m - 1] - shrunk * here[l - m - 2])
+            rows[l - m] = growth * (cosines * rows[l - m - 1] - shrunk * rows[l - m - 2])
         start += lmax + 1 - m
     return values
 
@@ -94,24 +94,24 @@ class Coordinates:
     def __init__(self, lmax: int) -> None:
         self.degrees, self.orders = layout(lmax)
         l, m = self.degrees, self.orders
-        wide = lmax + 1
-        self._here = positions(l, m, wide)
+        top = lmax + 1
+        self._here = positions(l, m, top)
         # a product with a coordinate has the two neighbouring degrees. Each has a factor, and the
         # index of its moment; where the factor is 0, the index does not matter
         below, above = np.maximum(l - 1, 0), l + 1
         self._polar = (
-            (np.sqrt((l * l - m * m) / (4.0 * l * l - 1.0)), positions(below, m, wide)),
-            (np.sqrt((above**2 - m * m) / (4.0 * above**2 - 1.0)), positions(above, m, wide)),
+            (np.sqrt((l * l - m * m) / (4.0 * l * l - 1.0)), positions(below, m, top)),
+            (np.sqrt((above**2 - m * m) / (4.0 * above**2 - 1.0)), positions(above, m, top)),
         )
         up, down = m + 1, np.abs(m - 1)
         inner, outer = np.abs(4.0 * l * l - 1.0), (2.0 * l + 1.0) * (2.0 * l + 3.0)
         self._raised = (
-            (np.sqrt((l - m) * (l - m - 1.0) / inner), positions(below, up, wide)),
-            (-np.sqrt((l + m + 1.0) * (l + m + 2.0) / outer), positions(above, up, wide)),
+            (np.sqrt((l - m) * (l - m - 1.0) / inner), positions(below, up, top)),
+            (-np.sqrt((l + m + 1.0) * (l + m + 2.0) / outer), positions(above, up, top)),
         )
         self._lowered = (
-            (-np.sqrt((l + m) * (l + m - 1.0) / inner), positions(below, down, wide)),
-            (np.sqrt((l - m + 1.0) * (l - m + 2.0) / outer), positions(above, down, wide)),
+            (-np.sqrt((l + m) * (l + m - 1.0) / inner), positions(below, down, top)),
+            (np.sqrt((l - m + 1.0) * (l - m + 2.0) / outer), positions(above, down, top)),
         )
 
     def __call__(self, moments: Coefficients) -> Coefficients:
@@ -246,9 +246,9 @@ class CircleBilinear(Bilinear):
         ndarray, shape (3, degree + 1)
             In the same layout.
         """
-        both = np.concatenate([np.conj(moments[:0:-1]), moments])
-        before, after = both[:-2], both[2:]
-        sources = np.stack([both[1:-1], 0.5 * (before + after), 0.5j * (after - before)])
+        two_sided = np.concatenate([np.conj(moments[:0:-1]), moments])
+        lower, higher = two_sided[:-2], two_sided[2:]
+        sources = np.stack([two_sided[1:-1], 0.5 * (lower + higher), 0.5j * (higher - lower)])
         return np.asarray(sources @ self._kernel.T)
 
     def mean_potential(self, moments: Coefficients) -> float:
@@ -378,8 +378,8 @@ class SphereBilinear(Bilinear):
         ndarray, shape (4, (degree + 1)(degree + 2)/2)
             In the same layout.
         """
-        turned = ducc0.sht.rotate_alm(moments, self.source_degree, *self._to_axes)
-        sources = self._coordinates(turned)
+        rotated = ducc0.sht.rotate_alm(moments, self.source_degree, *self._to_axes)
+        sources = self._coordinates(rotated)
         series = np.zeros_like(sources)
         for (index, is_sine), kernel in zip(self._blocks, self._kernels, strict=True):
             part = sources[:, index]

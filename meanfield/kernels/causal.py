@@ -52,14 +52,16 @@ def _triangle(masses: Array, decay: float, rows: Indices) -> Iterator[tuple[slic
     """
     places = positions(masses)
     for part in blocks(len(rows), len(masses), _PAIRS):
-        here = rows[part]
-        seen = slice(0, int(here[-1]) + 1)
-        columns = np.arange(seen.stop)
-        shares = np.where(columns <= here[:, None], masses[seen], 0.0)
+        part_rows = rows[part]
+        seen_slice = slice(0, int(part_rows[-1]) + 1)
+        columns = np.arange(seen_slice.stop)
+        shares = np.where(columns <= part_rows[:, None], masses[seen_slice], 0.0)
         if decay:
             with np.errstate(under="ignore"):
-                shares *= np.exp(-decay * np.maximum(places[here, None] - places[seen], 0.0))
-        yield part, here, shares
+                shares *= np.exp(
+                    -decay * np.maximum(places[part_rows, None] - places[seen_slice], 0.0)
+                )
+        yield part, part_rows, shares
 
 
 def kernel_means(
@@ -97,18 +99,18 @@ def kernel_means(
            [0.5, 0. ]]), array([1. , 0.5]))
     """
     rows = np.arange(len(points)) if rows is None else rows
-    potential, own = np.empty(len(rows)), np.empty(len(rows))
+    potential, seen_mass = np.empty(len(rows)), np.empty(len(rows))
     pull = np.empty((len(rows), points.shape[1]))
-    for part, here, shares in _triangle(masses, decay, rows):
+    for part, part_rows, shares in _triangle(masses, decay, rows):
         shares /= shares.sum(axis=1)[:, None]
-        sources, itself = points[: shares.shape[1]], (np.arange(len(here)), here)
-        own[part] = shares[itself]
+        sources, itself = points[: shares.shape[1]], (np.arange(len(part_rows)), part_rows)
+        seen_mass[part] = shares[itself]
         with np.errstate(under="ignore"):
-            shares *= kernel.values(points[here] @ sources.T)
+            shares *= kernel.values(points[part_rows] @ sources.T)
             shares[itself] = 0.0
-            potential[part] = shares.sum(axis=1) + kernel.at_one * own[part]
+            potential[part] = shares.sum(axis=1) + kernel.at_one * seen_mass[part]
             pull[part] = shares @ sources
-    return potential, pull, own
+    return potential, pull, seen_mass
 
 
 def log_moment(points: Array, masses: Array, decay: float, z: Array) -> tuple[Array, Array]:
@@ -135,9 +137,9 @@ def log_moment(points: Array, masses: Array, decay: float, z: Array) -> tuple[Ar
            [0.5, 0.5]]))
     """
     log_g, mean = np.empty(len(z)), np.empty(z.shape)
-    for part, here, shares in _triangle(masses, decay, np.arange(len(z))):
+    for part, part_rows, shares in _triangle(masses, decay, np.arange(len(z))):
         sources = points[: shares.shape[1]]
-        exponents = z[here] @ sources.T
+        exponents = z[part_rows] @ sources.T
         with np.errstate(divide="ignore", under="ignore"):
             exponents += np.log(shares)
             largest = exponents.max(axis=1)
@@ -189,16 +191,16 @@ class CausalMeans(ABC):
     def __call__(self, places: Array, masses: Array, decay: float) -> tuple[Array, Array]:
         """Means of s (n,) and of P_x s y over what tokens see, along the circle (n,) or (n, 3)."""
         potential, pull = np.empty(len(places)), np.empty_like(places)
-        before = Before(self._moments)
+        carried = Before(self._moments)
         for start in range(0, len(places), self._chunk):
             part = slice(start, start + self._chunk)
             shares, growth = masses[part], 1.0
             if decay:
-                grown = np.exp(decay * positions(shares))
-                shares, growth = shares * grown, float(grown[-1])
-            potential[part], pull[part] = self._means(places[part], shares, before)
-            before.moments /= growth
-            before.mass /= growth
+                growth_factors = np.exp(decay * positions(shares))
+                shares, growth = shares * growth_factors, float(growth_factors[-1])
+            potential[part], pull[part] = self._means(places[part], shares, carried)
+            carried.moments /= growth
+            carried.mass /= growth
         small = _LOST.places(potential, self._kernel.largest, len(places))
         if len(small) and self._kernel.least_share > 0.0:
             rows, points = np.sort(small), self._points(places)
@@ -262,11 +264,11 @@ class CircleMeans(CausalMeans):
         degree, count = self._moments, len(places) // _BLOCK
         powers = self._powers[:, : len(places)]
         powers[0].real, powers[0].imag = np.cos(places), np.sin(places)
-        done = 1
-        while done < degree:
-            more = min(done, degree - done)
-            np.multiply(powers[:more], powers[done - 1], out=powers[done : done + more])
-            done += more
+        n_done = 1
+        while n_done < degree:
+            more = min(n_done, degree - n_done)
+            np.multiply(powers[:more], powers[n_done - 1], out=powers[n_done : n_done + more])
+            n_done += more
         modes = powers.reshape(degree, count, _BLOCK).transpose(1, 0, 2)
         each = masses.reshape(count, _BLOCK)
         # row i has the moments of e^{ikθ} of all tokens before block i, the conjugates of c_k
@@ -289,9 +291,9 @@ class CircleMeans(CausalMeans):
         sources = np.empty((count, _BLOCK, 3))
         sources[..., 0] = each
         np.multiply(points, each[..., None], out=sources[..., 1:])
-        near = np.matmul(terms, sources)
-        sums[:, 0] += near[..., 0] + self._kernel.at_one * each
-        sums[:, 1] += points[..., 0] * near[..., 2] - points[..., 1] * near[..., 1]
+        block_sums = np.matmul(terms, sources)
+        sums[:, 0] += block_sums[..., 0] + self._kernel.at_one * each
+        sums[:, 1] += points[..., 0] * block_sums[..., 2] - points[..., 1] * block_sums[..., 1]
         potential, pull = (sums.transpose(1, 0, 2).reshape(2, -1) / mass)[:, :n]
         return potential, pull
 
@@ -326,16 +328,16 @@ class SphereMeans(CausalMeans):
         return project(points, vectors)
 
     def _means(self, places: Array, masses: Array, before: Before) -> tuple[Array, Array]:
-        near, pull, _ = kernel_means(self._kernel, places, masses, 0.0)
+        chunk_potential, pull, _ = kernel_means(self._kernel, places, masses, 0.0)
         in_chunk = np.cumsum(masses)
-        mass, there = in_chunk + before.mass, Places.of(places)
-        far = self._unit * self._sums.potential(before.moments, there)
-        far_pull = self._unit * self._sums.pull(before.moments, there)
-        before.moments += self._sums.at.moments(there, masses)
+        mass, sphere_places = in_chunk + before.mass, Places.of(places)
+        far = self._unit * self._sums.potential(before.moments, sphere_places)
+        far_pull = self._unit * self._sums.pull(before.moments, sphere_places)
+        before.moments += self._sums.at.moments(sphere_places, masses)
         before.mass = float(mass[-1])
         shares = (in_chunk / mass)[:, None]
         pull = shares * pull + far_pull / mass[:, None]
-        return shares[:, 0] * near + far / mass, project(places, pull)
+        return shares[:, 0] * chunk_potential + far / mass, project(places, pull)
 
 
 def causal_means(kernel: Exponential | SmoothKernel, dim: int) -> CausalMeans:

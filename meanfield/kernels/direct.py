@@ -69,12 +69,12 @@ class Lost(NamedTuple):
 
     def places(self, potential: Array, scale: float | Array, sources: int = 0) -> Indices:
         """The places where G (n,) is lost; `sources` terms would be summed for each."""
-        lost = np.flatnonzero(potential < self.below * scale)
-        if len(lost) * sources > self.most_pairs:
-            lost = lost[np.argsort(potential[lost], kind="stable")]
-            least = int(np.count_nonzero(potential[lost] < self.always * scale))
-            lost = lost[: max(int(self.most_pairs // sources), least)]
-        return lost
+        below = np.flatnonzero(potential < self.below * scale)
+        if len(below) * sources > self.most_pairs:
+            below = below[np.argsort(potential[below], kind="stable")]
+            least = int(np.count_nonzero(potential[below] < self.always * scale))
+            below = below[: max(int(self.most_pairs // sources), least)]
+        return below
 
     def settle(self, potential: Array, scale: float | Array, then: str, where: str) -> Indices:
         """Make the potential one to divide by, and return the places where G is lost.
@@ -97,14 +97,14 @@ class Lost(NamedTuple):
         if then == "floor":
             np.maximum(potential, _NO_DIGITS * scale, out=potential)
             return np.zeros(0, dtype=np.intp)
-        lost = self.places(potential, scale)
-        if len(lost) and then == "refuse":
+        places = self.places(potential, scale)
+        if len(places) and then == "refuse":
             raise ArithmeticError(
-                f"at {len(lost)} points G is down to {np.min(potential / scale):.3g} of its "
+                f"at {len(places)} points G is down to {np.min(potential / scale):.3g} of its "
                 f"{where}: give the measure itself as sources"
             )
-        potential[lost] = 1.0
-        return lost
+        potential[places] = 1.0
+        return places
 
 
 def logs(masses: Array) -> Array:
@@ -220,9 +220,9 @@ def _log_moment(
 
     The masses may be too small for a float.
     """
-    kept = log_masses > -np.inf
-    if not kept.all():
-        sources, log_masses = sources[kept], log_masses[kept]
+    has_mass = log_masses > -np.inf
+    if not has_mass.all():
+        sources, log_masses = sources[has_mass], log_masses[has_mass]
     # |<z, y>| is at most this
     largest = float(np.abs(z).max(initial=0.0)) * float(np.abs(sources).sum(axis=1).max())
     # the mean of a single token is the token itself, to the last bit
@@ -292,25 +292,25 @@ def _shifted_sums(
     of_nothing = np.exp(np.full(1, nothing))
     for rows in blocks(len(z), 1, _SIDE):
         queries: Reals = z[rows].astype(precision, copy=False)
-        before = log_unit[rows]
+        earlier_unit = log_unit[rows]
         for part in blocks(len(sources), 1, _SIDE):
             keys: Reals = sources[part].astype(precision, copy=False)
             terms = _products(queries, keys)
             terms += log_shares[part]
             if of_others and part == rows:
                 np.fill_diagonal(terms, -np.inf)
-            largest = np.maximum(before, terms.max(axis=1))
+            largest = np.maximum(earlier_unit, terms.max(axis=1))
             terms -= largest[:, None].astype(precision)
             np.maximum(terms, nothing, out=terms)
             with np.errstate(under="ignore"):
                 np.exp(terms, out=terms)
                 terms -= of_nothing
-                shrunk = np.exp(before - largest)
+                shrunk = np.exp(earlier_unit - largest)
                 totals[rows] = shrunk * totals[rows] + terms.sum(axis=1, dtype=np.float64)
                 if (shrunk != 1.0).any():
                     sums[rows] *= shrunk[:, None]
                 sums[rows] += terms @ keys
-            before[:] = largest
+            earlier_unit[:] = largest
     # no other token has mass beside this one
     log_unit[log_unit == _NO_EXPONENT] = 0.0
     return sums, totals, log_unit + log_largest
@@ -326,11 +326,11 @@ def _symmetric_sums(
     sums, totals = np.zeros(points.shape), np.zeros(len(points))
     shares: Reals = (masses / masses.max()).astype(precision)
     for rows in blocks(len(points), 1, _SIDE):
-        here: Reals = points[rows].astype(precision, copy=False)
+        row_points: Reals = points[rows].astype(precision, copy=False)
         queries: Reals = (beta * points[rows]).astype(precision, copy=False)
         for part in blocks(rows.stop, 1, _SIDE):
-            there: Reals = points[part].astype(precision, copy=False)
-            terms = _products(queries, there)
+            part_points: Reals = points[part].astype(precision, copy=False)
+            terms = _products(queries, part_points)
             terms -= precision(beta)
             np.exp(terms, out=terms)
             if part == rows:
@@ -338,10 +338,10 @@ def _symmetric_sums(
             else:
                 weighted = terms.T * shares[rows]
                 totals[part] += weighted.sum(axis=1, dtype=np.float64)
-                sums[part] += weighted @ here
+                sums[part] += weighted @ row_points
             terms *= shares[part]
             totals[rows] += terms.sum(axis=1, dtype=np.float64)
-            sums[rows] += terms @ there
+            sums[rows] += terms @ part_points
     return sums, totals
 
 
@@ -400,9 +400,9 @@ def pull_of_others(
             pull, totals, log_unit = _shifted_sums(
                 points, log_masses, beta * points, of_others=True, precision=precision
             )
-        others = log_unit + np.log(totals)
+        log_of_others = log_unit + np.log(totals)
     pull -= np.vecdot(pull, points)[:, None] * points
-    return pull, log_unit, np.logaddexp(others, beta + log_masses)
+    return pull, log_unit, np.logaddexp(log_of_others, beta + log_masses)
 
 
 # a table of up to so many pairs is kept
@@ -456,9 +456,9 @@ class PairSums:
         with np.errstate(under="ignore"):
             for part, rows in self._blocks():
                 potential[part] = rows @ masses
-                others = rows.copy()
-                others[np.arange(len(rows)), np.arange(part.start, part.stop)] = 0.0
-                pull[part] = others @ weighted
+                rows_of_others = rows.copy()
+                rows_of_others[np.arange(len(rows)), np.arange(part.start, part.stop)] = 0.0
+                pull[part] = rows_of_others @ weighted
         return potential, project(self._points, pull)
 
 
@@ -535,8 +535,8 @@ class Latitudes:
 
 def means(z: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
     """Means of y (n, d) and of y yᵀ (n, d, d) under p ∝ m e^{<z,y>} at rows z, by positive sums."""
-    kept = sources[1] > 0.0
-    y, log_masses = sources[0][kept], np.log(sources[1][kept])
+    has_mass = sources[1] > 0.0
+    y, log_masses = sources[0][has_mass], np.log(sources[1][has_mass])
     dim = y.shape[1]
     pairs = np.einsum("ij,ik->ijk", y, y).reshape(-1, dim * dim)
     features = np.column_stack([np.ones(len(y)), y, pairs])

@@ -329,13 +329,13 @@ class SmoothKernel(PotentialKernel):
     @cached_property
     def least(self) -> tuple[float, float]:
         """The t of the least s beside its rounding, and s there: 0 if not known to 1e-10."""
-        at = self._turns(self.derivative)
-        values = self(at)
+        candidates = self._turns(self.derivative)
+        values = self(candidates)
         # values within their rounding are neither positive nor negative for certain
-        unknown = (values > 0.0) & (values * _RELATIVE <= self._rounding(at))
+        unknown = (values > 0.0) & (values * _RELATIVE <= self._rounding(candidates))
         values[unknown] = 0.0
         worst = int(values.argmin())
-        return float(at[worst]), float(values[worst])
+        return float(candidates[worst]), float(values[worst])
 
     @cached_property
     def least_share(self) -> float:  # type: ignore[override]
@@ -374,8 +374,8 @@ class SmoothKernel(PotentialKernel):
         return line.latitude_line(dim, self.reach, partial(self._between_latitudes, dim), name)
 
     def _on_circle(self, targets: Array, sources: Array) -> Array:
-        apart = targets - sources
-        sine, cosine = np.sin(apart), np.cos(apart)
+        differences = targets - sources
+        sine, cosine = np.sin(differences), np.cos(differences)
         value, derivative = self(cosine), self.derivative(cosine)
         divergence = sine * sine * derivative - cosine * value
         pull, along = -sine * value, -sine * derivative
@@ -614,8 +614,8 @@ class Sampled(tuple[Function, Function], SmoothKernel):
                 counted = np.flatnonzero(np.abs(series) > 0.05 * _TAIL * largest)
                 leading = np.asarray(series[: counted.max(initial=0) + 1])
                 # nodes of all powers of 2 may miss the same detail
-                missed = np.abs(between - chebyshev.chebval(_BETWEEN, leading)).max()
-                if missed < _SAME * largest:
+                largest_miss = np.abs(between - chebyshev.chebval(_BETWEEN, leading)).max()
+                if largest_miss < _SAME * largest:
                     return leading
             count *= 2
         share = float(np.abs(series[-(len(series) // 4) :]).max()) / largest
@@ -656,17 +656,17 @@ class Sampled(tuple[Function, Function], SmoothKernel):
                 f"kernel must be given by Taylor coefficients in dim = {dim}, got {self!r}, of "
                 f"degree {self.highest}: rounding of its sums makes {rounding:.1e} of a potential"
             )
-        both = np.zeros((2, kmax + 1))
+        multipliers = np.zeros((2, kmax + 1))
         if dim == 2:
-            for row, waves in zip(both, (self._series, self._integral), strict=True):
+            for row, waves in zip(multipliers, (self._series, self._integral), strict=True):
                 row[: len(waves)] = 0.5 * waves[: kmax + 1]
                 row[0] *= 2.0
-            return Series(*both)
+            return Series(*multipliers)
         nodes, weights = gauss_gegenbauer(dim, self.highest + 2)
         polynomials = gegenbauer(dim, count, nodes) * weights
-        for row, values in zip(both, (self(nodes), self.primitive(nodes)), strict=True):
+        for row, values in zip(multipliers, (self(nodes), self.primitive(nodes)), strict=True):
             row[: count + 1] = polynomials @ values
-        return Series(*both)
+        return Series(*multipliers)
 
 
 def _values(name: str, function: Function, t: Array) -> Array:
@@ -719,9 +719,9 @@ class Phases(Kernel):
 
     def series(self, dim: int, kmax: int) -> Series:  # noqa: ARG002
         """c_k/(ik), since a space multiplies by ik."""
-        factors, turned = np.array(self.multipliers[: kmax + 1]), np.zeros(kmax + 1, np.complex128)
-        turned[1 : len(factors)] = factors[1:] / (1j * np.arange(1, len(factors)))
-        return Series(np.eye(1, kmax + 1)[0], turned)
+        factors, odd = np.array(self.multipliers[: kmax + 1]), np.zeros(kmax + 1, np.complex128)
+        odd[1 : len(factors)] = factors[1:] / (1j * np.arange(1, len(factors)))
+        return Series(np.eye(1, kmax + 1)[0], odd)
 
     @property
     def _powers(self) -> Array:

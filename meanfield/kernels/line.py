@@ -89,8 +89,8 @@ def circle_kernel(beta: float, targets: Array, sources: Array) -> Array:
     >>> circle_kernel(2.0, np.array(0.0), np.array(0.0)) + 0.0
     array([ 1.,  0., -1.])
     """
-    apart = targets - sources
-    sine, half = np.sin(apart), np.sin(0.5 * apart)
+    differences = targets - sources
+    sine, half = np.sin(differences), np.sin(0.5 * differences)
     with np.errstate(under="ignore"):
         kernel = np.exp(-2.0 * beta * half * half)
         laplacian = (beta * sine * sine - 1.0 + 2.0 * half * half) * kernel
@@ -213,8 +213,8 @@ def zonal_head_kernel(
     >>> zonal_head_kernel(one, one, 1.0, 3, np.array(0.0), np.array(0.0)) + 0.0
     array([ 1.,  0., -2.,  0.])
     """
-    n, (k, across), (p, turned) = dim - 1, query, value
-    rho, squared = float((turned * across).real), float(abs(across) ** 2)
+    n, (k, across), (p, value_across) = dim - 1, query, value
+    rho, squared = float((value_across * across).real), float(abs(across) ** 2)
     cos_t, sin_t, cos_s, sin_s = np.cos(targets), np.sin(targets), np.cos(sources), np.sin(sources)
     s = sin_t * sin_s
     x = float(abs(across)) * s
@@ -406,8 +406,8 @@ class DenseLine(Line):
 
     def fields(self, charges: Array, tables: int | None = None) -> Array:
         """See `Line`."""
-        kept = self._tables if tables is None else self._tables[: tables * self.size]
-        return np.asarray((kept @ charges).reshape(-1, self.size).T)
+        tables_used = self._tables if tables is None else self._tables[: tables * self.size]
+        return np.asarray((tables_used @ charges).reshape(-1, self.size).T)
 
 
 def _no_kernel(targets: Array, sources: Array) -> Array:
@@ -495,8 +495,8 @@ class Interpolation:
 
     def __init__(self, cells: Line, angles: Array) -> None:
         self._cells, self._angles = cells, angles
-        few = len(angles) <= _MOST_ANGLES
-        self._kept = list(self._made(np.empty(NODES * len(angles)))) if few else None
+        is_small = len(angles) <= _MOST_ANGLES
+        self._kept = list(self._made(np.empty(NODES * len(angles)))) if is_small else None
 
     def _made(self, room: Array) -> Iterator[_Block]:
         """Yield the angles block by block.
@@ -571,36 +571,36 @@ class LineSums:
 
         The answer is None for too many atoms.
         """
-        few = len(self._angles) * len(self._places) <= _MOST_KEPT
-        return self._cells.kernel(self._angles[:, None], self._places) if few else None
+        is_small = len(self._angles) * len(self._places) <= _MOST_KEPT
+        return self._cells.kernel(self._angles[:, None], self._places) if is_small else None
 
     @classmethod
     def repeated(cls, cells: Line, angles: Array, gathered: int | None = None) -> Self:
         """The sums for many sets of masses: one by one where that is less work."""
         # a table of pairs takes as long as some ten sums through the nodes of cells for this many
         # angles
-        few = 2 * len(angles) <= cells.size and len(angles) ** 2 <= _MOST_KEPT
-        if few and cells.dim == 2:
+        is_small = 2 * len(angles) <= cells.size and len(angles) ** 2 <= _MOST_KEPT
+        if is_small and cells.dim == 2:
             return cls(cells, angles, 0)
         many = gathered is not None and len(angles) * (len(angles) - gathered) > _MOST_KEPT
         return cls(cells, angles, None if many else gathered)
 
     def gather(self, masses: Array) -> Array:
         """Charges (size,) at the nodes, of the masses (n,) that act through them."""
-        near = masses[: self._gathered]
-        return self._nodes.gather(near) if len(near) else np.zeros(self._cells.size)
+        mass = masses[: self._gathered]
+        return self._nodes.gather(mass) if len(mass) else np.zeros(self._cells.size)
 
     def evaluate(self, charges: Array, masses: Array, tables: int | None = None) -> Array:
         """The (first) tables (tables, n) summed at the angles, over charges and single masses."""
         tables = self._cells.tables if tables is None else tables
-        near, sums = self._gathered, np.zeros((tables, len(masses)))
-        if near and tables:
+        n_gathered, sums = self._gathered, np.zeros((tables, len(masses)))
+        if n_gathered and tables:
             sums = self._nodes.evaluate(self._cells.fields(charges, tables))
-        if near == len(masses) or not tables:
+        if n_gathered == len(masses) or not tables:
             return sums
         if self._kept is not None:
-            return np.asarray(sums + self._kept[:tables] @ masses[near:])
-        for place, mass in zip(self._places, masses[near:], strict=True):
+            return np.asarray(sums + self._kept[:tables] @ masses[n_gathered:])
+        for place, mass in zip(self._places, masses[n_gathered:], strict=True):
             sums += mass * self._cells.kernel(self._angles, place)[:tables]
         return sums
 

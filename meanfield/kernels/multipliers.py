@@ -93,8 +93,8 @@ def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, Intege
     last, growth = counted(beta, dim, kmax)
     ratios = _eigenvalue_ratios(beta, dim, last)
     term, total, sum_exponent = 1.0, 1.0, 0
-    for ratio, grown in zip(ratios, growth.tolist(), strict=True):
-        term *= ratio * grown
+    for ratio, growth_factor in zip(ratios, growth.tolist(), strict=True):
+        term *= ratio * growth_factor
         total += term
         if total > 1e200:
             term, total, sum_exponent = term * 2.0**-512, total * 2.0**-512, sum_exponent + 512

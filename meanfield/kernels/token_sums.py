@@ -189,8 +189,8 @@ def _tables(line: Line, points: Array, masses: Array, at: Array) -> Array:
     They are returned at other points, shape (tables, m).
     """
     nodes = Interpolation(line, circle_angles(points))
-    there = nodes if at is points else Interpolation(line, circle_angles(at))
-    return there.evaluate(line.fields(nodes.gather(masses)))
+    targets = nodes if at is points else Interpolation(line, circle_angles(at))
+    return targets.evaluate(line.fields(nodes.gather(masses)))
 
 
 def _scores(
@@ -210,11 +210,11 @@ def _scores(
 
 def _kernel(beta: float, targets: Array, sources: Array) -> Array:
     """K = e^{β(cos a - 1)}, -sin(a) K and cos(a) K, a = target - source: they give G and ∇G."""
-    apart = targets - sources
-    half = np.sin(0.5 * apart)
+    differences = targets - sources
+    half = np.sin(0.5 * differences)
     with np.errstate(under="ignore"):
         kernel = np.exp(-2.0 * beta * half * half)
-        return np.stack([kernel, -np.sin(apart) * kernel, np.cos(apart) * kernel])
+        return np.stack([kernel, -np.sin(differences) * kernel, np.cos(differences) * kernel])
 
 
 class FourierSums:

@@ -195,8 +195,8 @@ def checked_pdf(law: Law, points: Array) -> NDArray[Any]:
             f"law must have a pdf of shape (n,) = ({len(points)},), got {shown(law)} with shape "
             f"{values.shape} of {values.dtype}"
         )
-    lowest, off = float(values.min(initial=0.0)), max(_ROUNDING, _checks.rounding(values, 1))
-    if not np.isfinite(values).all() or lowest < -off * float(values.max(initial=0.0)):
+    lowest, tolerance = float(values.min(initial=0.0)), max(_ROUNDING, _checks.rounding(values, 1))
+    if not np.isfinite(values).all() or lowest < -tolerance * float(values.max(initial=0.0)):
         raise ValueError(
             f"law must have a finite pdf >= 0, got {shown(law)} with values from {lowest:.6g} to "
             f"{float(values.max()):.6g}"
@@ -219,13 +219,13 @@ def checked_logpdf(law: Law, points: Array) -> Array:
         If the pdf is none, or a law of a user's own has the logpdf of another law.
     """
     density = np.asarray(checked_pdf(law, points), dtype=np.float64)
-    log_density, held = logs(density), density > LEAST_HELD
-    if held.all() or not hasattr(law, "logpdf"):
+    log_density, is_held = logs(density), density > LEAST_HELD
+    if is_held.all() or not hasattr(law, "logpdf"):
         return log_density
     exact = np.asarray(law.logpdf(points))
-    if not np.all(np.abs(exact - log_density)[held] <= _LOG_TOLERANCE) or np.isnan(exact).any():
+    if not np.all(np.abs(exact - log_density)[is_held] <= _LOG_TOLERANCE) or np.isnan(exact).any():
         raise ValueError(f"law must have a logpdf that is log of its pdf, got {shown(law)}")
-    return np.where(held, log_density, exact)
+    return np.where(is_held, log_density, exact)
 
 
 def brief(array: Array) -> str:

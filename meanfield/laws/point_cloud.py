@@ -121,16 +121,16 @@ def likelihood_bandwidth(points: Array, weights: Array) -> float:
             f"> 0, got {count}"
         )
     chosen = np.random.default_rng(0).permutation(order)[:_MOST_COMPARED]
-    kept, weights = points[chosen], weights[chosen] / weights[chosen].sum()
-    least, first, second = least_bandwidth(dim), *np.triu_indices(len(kept), 1)
-    angles = np.arccos(np.clip((kept @ kept.T)[first, second], -1.0, 1.0))
+    points_chosen, weights = points[chosen], weights[chosen] / weights[chosen].sum()
+    least, first, second = least_bandwidth(dim), *np.triu_indices(len(points_chosen), 1)
+    angles = np.arccos(np.clip((points_chosen @ points_chosen.T)[first, second], -1.0, 1.0))
 
     def misfit(log_bandwidth: float) -> float:
         kernel = heat_kernel(math.exp(log_bandwidth), dim)(angles)
         # the mass 1 - w_i of f_{-i} does not depend on the bandwidth, so it is left out
         with np.errstate(under="ignore"):
-            left = np.bincount(first, kernel * weights[second], len(kept))
-            left += np.bincount(second, kernel * weights[first], len(kept))
+            left = np.bincount(first, kernel * weights[second], len(points_chosen))
+            left += np.bincount(second, kernel * weights[first], len(points_chosen))
             return -float(weights @ np.log(np.maximum(left, _TINY)))
 
     tried: list[float] = []
@@ -145,7 +145,7 @@ def likelihood_bandwidth(points: Array, weights: Array) -> float:
         ends = grid[best + 1], grid[max(best - 1, 0)]
         search, to = scipy.optimize.minimize_scalar, {"xatol": 1e-3}
         within = search(misfit, bounds=ends, method="bounded", options=to)
-        bandwidth: float = math.exp(within.x) * (len(kept) / count) ** (2.0 / (dim + 3.0))
+        bandwidth: float = math.exp(within.x) * (len(points_chosen) / count) ** (2.0 / (dim + 3.0))
         if bandwidth >= least:
             return bandwidth
     raise ValueError(

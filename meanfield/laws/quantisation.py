@@ -106,10 +106,10 @@ def resolved(
         new = Pieces(line, middle, half, values)
         tails = np.abs(values @ TO_COEFFICIENTS[-_LAST:].T).max(axis=1) * 2.0 * half
         split = tails > _SHARE * (_LITTLE + totals + new.totals(lines))[line]
-        kept = Pieces(line[~split], middle[~split], half[~split], values[~split])
-        totals += kept.totals(lines)
-        done.append(kept)
-        count += len(kept.line) + 2 * int(split.sum())
+        pieces_kept = Pieces(line[~split], middle[~split], half[~split], values[~split])
+        totals += pieces_kept.totals(lines)
+        done.append(pieces_kept)
+        count += len(pieces_kept.line) + 2 * int(split.sum())
         if not split.any() or count > _MOST_PANELS:
             break
         line = np.repeat(line[split], 2)
@@ -275,10 +275,10 @@ def _quantiles(density: Callable[[Array], Array], end: float, levels: Array) -> 
     # each column has the Legendre coefficients of the mass from the left end of a panel
     slopes: Array = TO_COEFFICIENTS @ values.T
     shares: Array = np.asarray(legint(slopes, lbnd=-1.0), dtype=np.float64)
-    before = np.append(0.0, np.cumsum(shares.sum(axis=0)))
-    wanted = levels * before[-1]
-    panel = np.clip(np.searchsorted(before, wanted, side="right") - 1, 0, _PANELS - 1)
-    place = invert(shares[:, panel], slopes[:, panel], wanted - before[panel])
+    cumulative = np.append(0.0, np.cumsum(shares.sum(axis=0)))
+    wanted = levels * cumulative[-1]
+    panel = np.clip(np.searchsorted(cumulative, wanted, side="right") - 1, 0, _PANELS - 1)
+    place = invert(shares[:, panel], slopes[:, panel], wanted - cumulative[panel])
     return np.asarray(middles[panel] + half * place)
 
 

@@ -163,9 +163,9 @@ def _coefficients(name: str, values: ArrayLike) -> Array:
     large = np.abs(array) > _LARGEST
     if large.any():
         first = int(np.argmax(large))
-        got, _ = _checks.tell_apart(array[first], np.copysign(_LARGEST, array[first]))
+        value_text, _ = _checks.tell_apart(array[first], np.copysign(_LARGEST, array[first]))
         raise ValueError(
-            f"{name} must be <= {_LARGEST:g} in absolute value, got {got} at index {first}"
+            f"{name} must be <= {_LARGEST:g} in absolute value, got {value_text} at index {first}"
         )
     return array
 

@@ -78,20 +78,20 @@ class _Line:
             masses = 0.5 * (self.gaps + np.roll(self.gaps, 1)) / _TURN
             gram = CircleAt(2 * degree + 1).moments(self.angles, masses)[:-1]
             right = CircleAt(degree + 1).moments(self.angles, masses * self.values)[:-1]
-            whole = np.concatenate([right[:0:-1].conj(), right])
-            modes = scipy.linalg.solve_toeplitz(gram, whole)[degree:]
+            two_sided = np.concatenate([right[:0:-1].conj(), right])
+            modes = scipy.linalg.solve_toeplitz(gram, two_sided)[degree:]
             modes[1:] *= 2.0
         return np.asarray(modes if self.axis is None else modes.real + 0j)
 
     def take(self, coefficients: Coefficients) -> None:
         """Evaluate this series from now on."""
-        first, others = coefficients[0].real - 1.0, coefficients[1:]
-        self.kmax = len(others)
+        first, higher = coefficients[0].real - 1.0, coefficients[1:]
+        self.kmax = len(higher)
 
         def series(rows: Array) -> Array:
             # rows of half a turn are one half of a whole row
-            whole = rows if self.axis is None else np.hstack([rows, rows + np.pi])
-            return np.asarray(first + fourier_rows(others, whole)[:, : rows.shape[1]])
+            full_rows = rows if self.axis is None else np.hstack([rows, rows + np.pi])
+            return np.asarray(first + fourier_rows(higher, full_rows)[:, : rows.shape[1]])
 
         self.pieces = Pieces(series, self.kmax, _TURN if self.axis is None else np.pi)
 
@@ -136,22 +136,22 @@ class _Whole:
 
     def _normal(self, degree: int) -> tuple[SphereAt, Array, scipy.sparse.linalg.LinearOperator]:
         """Return harmonics, masses of the points, and the operator of the normal equations."""
-        at, wide = SphereAt(degree), SphereAt(2 * degree)
+        basis, wide_basis = SphereAt(degree), SphereAt(2 * degree)
         # the points are smoothed over an angle of 2/L, which leaves e^{-8} of the last degree
-        heat = np.exp(2.0 / degree**2 * wide._laplacian)
+        heat = np.exp(2.0 / degree**2 * wide_basis._laplacian)
         lie = np.ones(len(self.data))
-        masses = 1.0 / wide.values(wide.moments(self.places, lie) * heat, self.places)
+        masses = 1.0 / wide_basis.values(wide_basis.moments(self.places, lie) * heat, self.places)
 
         def product(real: Array) -> Array:
-            values = at.values(_as_complex(real, degree), self.places)
-            return _as_real(at.moments(self.places, masses * values), degree)
+            values = basis.values(_as_complex(real, degree), self.places)
+            return _as_real(basis.moments(self.places, masses * values), degree)
 
         shape, operator = ((degree + 1) ** 2,) * 2, scipy.sparse.linalg.LinearOperator
-        return at, masses, operator(shape, matvec=product, dtype=np.float64)
+        return basis, masses, operator(shape, matvec=product, dtype=np.float64)
 
     def fit(self, degree: int) -> Coefficients | None:
         """c_lm by weighted least squares; None where the points don't determine them."""
-        sparse, (at, masses, normal) = scipy.sparse.linalg, self._normal(degree)
+        sparse, (basis, masses, normal) = scipy.sparse.linalg, self._normal(degree)
         # a start that no symmetry makes orthogonal to an eigenvector
         start = np.cos(1.0 + np.arange(normal.shape[0]) ** 1.5)
         try:
@@ -160,7 +160,7 @@ class _Whole:
             return None
         if ends.max() > _CONDITION * ends.min():
             return None
-        right = _as_real(at.moments(self.places, masses * self.data), degree)
+        right = _as_real(basis.moments(self.places, masses * self.data), degree)
         solution, left = sparse.cg(normal, right, rtol=_CG_TOLERANCE, maxiter=_MOST_ITERATIONS)
         return None if left else _as_complex(solution, degree)
 
@@ -210,14 +210,14 @@ class _Whole:
 
 def _as_real(complex_: Coefficients, degree: int) -> Array:
     """Return coefficients as a real vector of the same norm in L²(σ)."""
-    zonal, others = complex_[: degree + 1].real, np.sqrt(2.0) * complex_[degree + 1 :]
-    return np.concatenate([zonal, others.real, others.imag])
+    zonal, higher_orders = complex_[: degree + 1].real, np.sqrt(2.0) * complex_[degree + 1 :]
+    return np.concatenate([zonal, higher_orders.real, higher_orders.imag])
 
 
 def _as_complex(real: Array, degree: int) -> Coefficients:
     """Return the coefficients of such a real vector."""
-    zonal, (real_part, other) = real[: degree + 1], np.split(real[degree + 1 :], 2)
-    return np.concatenate([zonal + 0j, np.sqrt(0.5) * (real_part + 1j * other)])
+    zonal, (real_part, imaginary_part) = real[: degree + 1], np.split(real[degree + 1 :], 2)
+    return np.concatenate([zonal + 0j, np.sqrt(0.5) * (real_part + 1j * imaginary_part)])
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -302,7 +302,7 @@ class Tabulated(KnownLaw):
         axis = None if axis is None else _checks.unit_vector("axis", axis)
         points = _checked_points(points, axis)
         values_given, values = values, real_array("values", values, 1)
-        off = _checks.rounding(values_given, values.size)
+        rounding_tol = _checks.rounding(values_given, values.size)
         if values.shape != (len(points),):
             raise ValueError(
                 f"values must have length {len(points)}, one for each of points, got {values.size}"
@@ -318,11 +318,11 @@ class Tabulated(KnownLaw):
             if mass <= 0.0:
                 raise ValueError(f"values must have a mass > 0, got {mass:.6g}")
             values /= mass
-        if off > MASS_TOLERANCE:
-            values = _unrounded(points, values, axis, degree, off)
+        if rounding_tol > MASS_TOLERANCE:
+            values = _unrounded(points, values, axis, degree, rounding_tol)
         series, coefficients, mass = _fitted(points, values, axis, degree)
         if abs(mass - 1.0) > MASS_TOLERANCE:
-            tolerance = max(MASS_TOLERANCE, off)
+            tolerance = max(MASS_TOLERANCE, rounding_tol)
             raise ValueError(
                 f"values must have mass 1 within {tolerance:.2g} with respect to σ, the "
                 f"uniform probability measure, got {mass:.9g}: {UNIT_MASS}"
@@ -339,10 +339,10 @@ class Tabulated(KnownLaw):
                 f"degree, or smooth them as a PointCloud with these weights and a bandwidth"
             )
         if misfit > (_SMALL_MISFIT if degree is None else _LARGE_MISFIT):
-            other = "name the degree that smooths them" if degree is None else "a larger degree"
+            advice = "name the degree that smooths them" if degree is None else "a larger degree"
             warnings.warn(
                 f"the series of degree {series.kmax} misses {misfit:.2g} of the values in their "
-                f"L² norm: take values at more points, or {other}",
+                f"L² norm: take values at more points, or {advice}",
                 RuntimeWarning,
                 stacklevel=2,
             )

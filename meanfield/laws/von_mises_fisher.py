@@ -140,8 +140,8 @@ class VonMisesFisher(KnownLaw):
                 f"points must have a mean that is longer than its rounding, got length "
                 f"{length:.3g}: the uniform law fits them"
             )
-        apart = rows - total / length
-        shortfall = 0.5 * float(masses @ np.einsum("ij,ij->i", apart, apart))
+        deviations = rows - total / length
+        shortfall = 0.5 * float(masses @ np.einsum("ij,ij->i", deviations, deviations))
         bound = length * rows.shape[1] / (shortfall * (1.0 + length)) if shortfall else np.inf
         # κ lies between one half of the bound and the bound
         kappa = 0.25 * bound
@@ -157,8 +157,8 @@ class VonMisesFisher(KnownLaw):
     def _logpdf(self, points: Array) -> Array:
         """Return log f, with an error of about 1e-16 (10 + κ)."""
         # written as -κ|x-m|²/2, κ(<x,m> - 1) keeps its digits near the mean
-        apart = points - self.mean
-        squares = np.einsum("ij,ij->i", apart, apart)
+        differences = points - self.mean
+        squares = np.einsum("ij,ij->i", differences, differences)
         return np.asarray(-0.5 * self.kappa * squares - self._log_scaled_normaliser)
 
     def _pdf(self, points: Array) -> Array:
@@ -187,9 +187,9 @@ class VonMisesFisher(KnownLaw):
         b = degrees / (2.0 * self.kappa + np.hypot(2.0 * self.kappa, degrees))
         z = rng.beta(0.5 * degrees, 0.5 * degrees, n)
         # Wood's W is cos φ; 1 - W and 1 - W_0 are formed without cancellation
-        below = 2.0 * b * z / (1.0 - (1.0 - b) * z)
+        cosine_deficit = 2.0 * b * z / (1.0 - (1.0 - b) * z)
         mode_below = 2.0 * b / (1.0 + b)
-        ratio = (mode_below + (1.0 - mode_below) * below) * (1.0 + b) ** 2 / (4.0 * b)
-        log_ratio = self.kappa * (mode_below - below) + degrees * np.log(ratio)
+        ratio = (mode_below + (1.0 - mode_below) * cosine_deficit) * (1.0 + b) ** 2 / (4.0 * b)
+        log_ratio = self.kappa * (mode_below - cosine_deficit) + degrees * np.log(ratio)
         accepted = z[log_ratio >= -rng.standard_exponential(n)]
         return np.asarray(2.0 * np.arctan2(np.sqrt(b * accepted), np.sqrt(1.0 - accepted)))

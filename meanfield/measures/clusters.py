@@ -221,9 +221,9 @@ class _Latitudes:
         share = np.clip(least / np.maximum(largest, _TINY), _TINY, 1.0)
         log_part = b * np.log(share) + np.interp(share, self._knots, self._table)
         part = least**2 * np.exp(np.minimum(log_part, _LARGEST_LOG))
-        whole = least**2 - least * largest + (b + 1.0) / (4.0 * b + 2.0) * largest**2
-        whole *= np.exp(min(-self._log_uniform, _LARGEST_LOG))
-        return np.where(least <= 0.0, 0.0, np.where(least >= largest, whole, part))
+        whole_ring = least**2 - least * largest + (b + 1.0) / (4.0 * b + 2.0) * largest**2
+        whole_ring *= np.exp(min(-self._log_uniform, _LARGEST_LOG))
+        return np.where(least <= 0.0, 0.0, np.where(least >= largest, whole_ring, part))
 
 
 def _log_mean(a: float, most: Array) -> Array:
@@ -287,11 +287,13 @@ class _Neighbours:
             rows = order[start:end]
             centre = self.places[rows].mean(axis=0)
             widest = float(np.linalg.norm(self.places[rows] - centre, axis=1).max())
-            within = (1.0 + _ROUNDING) * (distance + widest)
-            near = np.asarray(self._tree.query_ball_point(centre, within), dtype=np.intp)
+            search_radius = (1.0 + _ROUNDING) * (distance + widest)
+            neighbours = np.asarray(
+                self._tree.query_ball_point(centre, search_radius), dtype=np.intp
+            )
             yield rows, rows
-            if len(later := near[rank[near] >= end]):
-                yield rows, later
+            if len(later_neighbours := neighbours[rank[neighbours] >= end]):
+                yield rows, later_neighbours
 
     def squared(self, rows: Indices, columns: Indices) -> Array:
         """Squared distances of the places of some rows from those of some columns."""
@@ -332,8 +334,8 @@ class _Neighbours:
         _, nearest = tree.query(self.places[first], k=np.arange(1, count + 1))
         rows = np.concatenate([order, np.repeat(first, count)])
         columns = np.concatenate([np.repeat(first, np.diff(edges)), first[nearest].ravel()])
-        near = ((self.places[rows] - self.places[columns]) ** 2).sum(axis=1) <= distance**2
-        return _united(labels, [np.stack([rows[near], columns[near]])])
+        is_near = ((self.places[rows] - self.places[columns]) ** 2).sum(axis=1) <= distance**2
+        return _united(labels, [np.stack([rows[is_near], columns[is_near]])])
 
     def nearest(self, others: Array, labels: Indices, distance: float) -> Indices:
         """Labels of the nearest places to some others, -1 where all are further away."""
@@ -344,8 +346,8 @@ class _Neighbours:
         if self._tree is not None:
             # a place with no neighbour within the bound gets the index n
             bound = (1.0 + _ROUNDING) * distance
-            apart, index = self._tree.query(others, distance_upper_bound=bound)
-            return np.where(apart <= distance, labels[np.minimum(index, n - 1)], -1)
+            distances, index = self._tree.query(others, distance_upper_bound=bound)
+            return np.where(distances <= distance, labels[np.minimum(index, n - 1)], -1)
         for start in range(0, len(others), _ROWS):
             rows = slice(start, start + _ROWS)
             for first in range(0, n, _COLUMNS):
@@ -377,19 +379,19 @@ def _united(labels: Indices, edges: list[Indices]) -> Indices:
 
 def _smoothed(places: _Neighbours, masses: Array, kernel: _Chords | _Latitudes) -> Array:
     """Return the density of masses (n,) at the places, smoothed by the kernel."""
-    around = np.zeros(len(masses))
+    mass_around = np.zeros(len(masses))
     for rows, columns in places.tiles(kernel.width):
         squared = places.squared(rows, columns)
         if squared.min() > kernel.width**2:
             continue
         weights = kernel.weights(places.places[rows], places.places[columns], squared)
-        around[rows] += weights @ masses[columns]
+        mass_around[rows] += weights @ masses[columns]
         if columns is not rows:
-            around[columns] += masses[rows] @ weights
+            mass_around[columns] += masses[rows] @ weights
     # in many dimensions the mass of σ near a place is 0 to rounding
     if kernel.uniform < _TINY:
-        return np.where(around > 0.0, np.inf, 0.0)
-    return around / kernel.uniform
+        return np.where(mass_around > 0.0, np.inf, 0.0)
+    return mass_around / kernel.uniform
 
 
 def _coarsened(positions: Array, masses: Array, radius: float) -> tuple[Array, Array, Indices]:
@@ -409,8 +411,8 @@ def _coarsened(positions: Array, masses: Array, radius: float) -> tuple[Array, A
         total = np.asarray(np.bincount(group, shares), dtype=np.float64)
         # the mean of a group without mass is that of its places
         parts = np.where(total[group] > 0.0, shares, 1.0)
-        whole = np.bincount(group, parts)
-        columns = [np.bincount(group, parts * column) / whole for column in places.T]
+        group_mass = np.bincount(group, parts)
+        columns = [np.bincount(group, parts * column) / group_mass for column in places.T]
         places, shares, member = np.column_stack(columns), total, group[member]
     return places, shares, member
 
@@ -432,14 +434,14 @@ def _measured(
     x, m, labels = points[inside], masses[inside], labels[inside]
     total = np.asarray(np.bincount(labels, m, minlength=count), dtype=np.float64)
     # the mass of k tokens of mass 1/n is k/n to rounding only
-    kept = np.flatnonzero((total > 0.0) & (total >= (1.0 - _ROUNDING) * min_mass))
-    kept = kept[np.argsort(-total[kept], kind="stable")]
+    heavy = np.flatnonzero((total > 0.0) & (total >= (1.0 - _ROUNDING) * min_mass))
+    heavy = heavy[np.argsort(-total[heavy], kind="stable")]
     rank = np.full(count + 1, -1)
-    rank[kept] = np.arange(len(kept))
+    rank[heavy] = np.arange(len(heavy))
     labels, point_labels = rank[labels], rank[point_labels]
     x, m, labels = x[labels >= 0], m[labels >= 0], labels[labels >= 0]
-    total = total[kept]
-    shares = scipy.sparse.csr_array((m, (labels, np.arange(len(m)))), (len(kept), len(m)))
+    total = total[heavy]
+    shares = scipy.sparse.csr_array((m, (labels, np.arange(len(m)))), (len(heavy), len(m)))
     means = shares @ x / total[:, None]
     lengths = np.linalg.norm(means, axis=1)
     # a ring around a great circle has no mean direction, only one of rounding
@@ -453,5 +455,5 @@ def _measured(
         if index >= 0 and (not is_both or means[index] @ pole >= 0.0):
             centres[index] = pole
     squared = geodesic_distance(x, centres[labels]) ** 2
-    radii = np.sqrt(np.bincount(labels, m * squared, minlength=len(kept)) / total)
+    radii = np.sqrt(np.bincount(labels, m * squared, minlength=len(heavy)) / total)
     return Clusters(masses=total, centres=centres, radii=radii, labels=point_labels)

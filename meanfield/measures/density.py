@@ -283,11 +283,13 @@ class Density(Measure):
                         f"{law_or_grid_values}"
                     )
             values = _checked_values(space, law_or_grid_values)
-        off = _checks.rounding(law_or_grid_values, len(values))
+        tolerance = _checks.rounding(law_or_grid_values, len(values))
         coefficients = space.analysis(values)
         mass = float(coefficients[0].real)
-        mass = _checked_mass(space, mass, self.law, _checks.boolean("unit_mass", unit_mass), off)
-        self.misfit = _checked_fit(space, coefficients, values, self.law, off)
+        mass = _checked_mass(
+            space, mass, self.law, _checks.boolean("unit_mass", unit_mass), tolerance
+        )
+        self.misfit = _checked_fit(space, coefficients, values, self.law, tolerance)
         self.coefficients: Coefficients = _checks.read_only(coefficients / mass)
         # this fills a cached property: a law's values are more exact than those of its series
         self.values: Array = _checks.read_only(values / mass)
@@ -339,7 +341,7 @@ class Density(Measure):
                 f"coefficients must be {space.coefficient_type.__name__} on {space}, got "
                 f"{series.dtype}"
             )
-        off = max(SIGN_TOLERANCE, _checks.rounding(series.real, series.size))
+        tolerance = max(SIGN_TOLERANCE, _checks.rounding(series.real, series.size))
         series = np.array(series, dtype=space.coefficient_type)
         if series.shape != (space.n_coefficients,) or not np.isfinite(series).all():
             raise ValueError(
@@ -348,7 +350,7 @@ class Density(Measure):
             )
         if np.iscomplexobj(series):
             imaginary = series[: space.n_real].imag
-            if np.abs(imaginary).max() > off * np.abs(series).max():
+            if np.abs(imaginary).max() > tolerance * np.abs(series).max():
                 raise ValueError(
                     f"coefficients must be real in the first {space.n_real} places on {space}, "
                     f"got an imaginary part of {np.abs(imaginary).max():.3g}"

@@ -227,8 +227,8 @@ class LineFlowMap(FlowMap):
 
     def moved_to(self, **replaced: object) -> LineFlowMap:
         """The same law's flow map with some of its arrays, or its tolerance, replaced."""
-        kept = ("tol", "edges", "angles", "expansion", "weights", "owners")
-        arrays = {name: getattr(self, name) for name in kept} | {"atoms": self.atom_angles}
+        names_kept = ("tol", "edges", "angles", "expansion", "weights", "owners")
+        arrays = {name: getattr(self, name) for name in names_kept} | {"atoms": self.atom_angles}
         return LineFlowMap.from_arrays(self.line, **self.run_limits, **arrays | replaced)
 
     def __repr__(self) -> str:
@@ -404,10 +404,10 @@ class LineFlowMap(FlowMap):
         A panel of which an atom has nodes goes no farther than these: its polynomial may swing.
         """
         angles, masses = self.angles.reshape(_PANELS), self.weights.reshape(_PANELS)
-        held = (self.owners.reshape(_PANELS) != FREE).any(axis=1)
+        is_owned = (self.owners.reshape(_PANELS) != FREE).any(axis=1)
         reached, panel = panels.quantiles(masses, angles, levels)
-        lowest = np.where(held, angles.min(axis=1), -np.inf)[panel]
-        highest = np.where(held, angles.max(axis=1), np.inf)[panel]
+        lowest = np.where(is_owned, angles.min(axis=1), -np.inf)[panel]
+        highest = np.where(is_owned, angles.max(axis=1), np.inf)[panel]
         reached = np.clip(reached, lowest, highest)
         return reached if self.axis is None else np.clip(reached, 0.0, np.pi)
 
@@ -445,8 +445,8 @@ class LineFlowMap(FlowMap):
             count *= len(latitude_rule(self.dim, float(across.max(initial=0.0)))[0])
         refusal = f"z must be shorter for {self}, got rows of lengths up to {longest:g}, which take"
         check_count(count, _MOST_SOURCES, refusal)
-        while (wide := finer._widths > reach).any():
-            finer = finer._split(wide)
+        while (is_wide := finer._widths > reach).any():
+            finer = finer._split(is_wide)
         return point_log_moment(finer.points, finer._log_weights, z, finer.axis)
 
     def at_scale(self, radius: float) -> tuple[Array, Array]:

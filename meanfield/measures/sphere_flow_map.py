@@ -140,10 +140,10 @@ class SphereFlowMap(FlowMap):
             if beta <= self.largest_beta:
                 return self
         if self.t > 0.0:
-            got, largest = tell_apart(beta, self.largest_beta)
+            beta_text, largest = tell_apart(beta, self.largest_beta)
             raise ValueError(
                 f"beta, or the length of z, must be <= {largest} for {self} at t = {self.t:g}, "
-                f"whose patches are no smaller, got {got}"
+                f"whose patches are no smaller, got {beta_text}"
             )
         halvings = int(np.ceil(np.log2(0.5 * np.pi * max(beta, 1.0) / _REACH)))
         coarsest = min(max(halvings, 1), _DEEPEST)
@@ -208,8 +208,8 @@ class SphereFlowMap(FlowMap):
         patches = self.points[:n].reshape(-1, PER_LEAF, 3)
         weights = self.weights[:n].reshape(-1, PER_LEAF)
         for count in np.unique(counts):
-            some = counts == count
-            finer, shares = cubed_sphere.parts(patches[some], weights[some], int(count))
+            has_count = counts == count
+            finer, shares = cubed_sphere.parts(patches[has_count], weights[has_count], int(count))
             finer = finer.reshape(-1, 3)
             points.append(finer / np.linalg.norm(finer, axis=1, keepdims=True))
             masses.append(shares.ravel())
@@ -232,14 +232,14 @@ class SphereFlowMap(FlowMap):
     @cached_property
     def atoms(self) -> Clusters:  # type: ignore[override]
         """Clusters that are held as points, the heaviest first."""
-        held = np.flatnonzero(np.isposinf(self.log_density))
-        return grouped(self.points, self.weights, held, _APART)
+        particles = np.flatnonzero(np.isposinf(self.log_density))
+        return grouped(self.points, self.weights, particles, _APART)
 
     @property
     def point_masses(self) -> tuple[Array, Array]:
         """Points (n, 3) and masses (n,) of the particles."""
-        held = np.isposinf(self.log_density)
-        return self.points[held], self.weights[held]
+        is_particle = np.isposinf(self.log_density)
+        return self.points[is_particle], self.weights[is_particle]
 
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
         """Return the moments of the nodes, cut where their error dominates.
@@ -282,12 +282,12 @@ class SphereFlowMap(FlowMap):
         The mass of a node is spread over its share of the patch, and that of a particle no
         farther than to the next one of its cluster.
         """
-        held = self.points[self.n_nodes :]
+        particles = self.points[self.n_nodes :]
         costs = np.zeros(len(self.points))
         costs[: self.n_nodes] = cubed_sphere.spreads(self.points[: self.n_nodes], p)
-        if len(held) > 1:
-            apart = scipy.spatial.cKDTree(held).query(held, k=2)[0][:, 1]
-            costs[self.n_nodes :] = np.where(apart < _APART, apart, 0.0) ** p
+        if len(particles) > 1:
+            distances = scipy.spatial.cKDTree(particles).query(particles, k=2)[0][:, 1]
+            costs[self.n_nodes :] = np.where(distances < _APART, distances, 0.0) ** p
         return float((self.weights @ costs / self.weights.sum()) ** (1.0 / p))
 
     def unresolved_share(self, values: Array, kinks: Array) -> float:
@@ -302,15 +302,15 @@ class SphereFlowMap(FlowMap):
         integrand = masses.reshape(-1, PER_LEAF) / LEAF_SHARES
         centres = places.mean(axis=1)
         reach = _BEYOND_NODES * np.linalg.norm(places - centres[:, None], axis=2).max(axis=1)
-        near = np.linalg.norm(centres[:, None] - kinks, axis=2).min(axis=1) <= reach
+        has_kink = np.linalg.norm(centres[:, None] - kinks, axis=2).min(axis=1) <= reach
         smooth = cubed_sphere.quadrature_error(integrand)
-        errors = np.where(near, cubed_sphere.tails(integrand), smooth)
-        missed = float(errors.sum()) + self.tol * float(np.abs(values).max())
-        (held, shares), costs = self.point_masses, values[self.n_nodes :]
-        nearest = scipy.spatial.cKDTree(self.atoms.centres).query(held)[1]
-        for own in (nearest == index for index in np.unique(nearest)):
-            missed += _unmet(held[own], shares[own], costs[own])
-        return missed
+        errors = np.where(has_kink, cubed_sphere.tails(integrand), smooth)
+        missed_sum = float(errors.sum()) + self.tol * float(np.abs(values).max())
+        (particles, shares), costs = self.point_masses, values[self.n_nodes :]
+        nearest = scipy.spatial.cKDTree(self.atoms.centres).query(particles)[1]
+        for is_member in (nearest == index for index in np.unique(nearest)):
+            missed_sum += _unmet(particles[is_member], shares[is_member], costs[is_member])
+        return missed_sum
 
     @cached_property
     def _series(self) -> tuple[Density, float] | None:
@@ -329,11 +329,11 @@ class SphereFlowMap(FlowMap):
         moments, last = self._smooth_moments(basis, multipliers)
         cut = int(basis.degrees[np.flatnonzero(moments)].max())
         errors = ((2.0 * degrees + 1.0) * multipliers[1:])[:cut]
-        off = float(np.sqrt(0.5 * cut / _WINDOW * last) + self.tol * np.sqrt(errors.sum()))
-        if off > _COARSE:
+        error_in_w1 = float(np.sqrt(0.5 * cut / _WINDOW * last) + self.tol * np.sqrt(errors.sum()))
+        if error_in_w1 > _COARSE:
             return None
         space = Sphere(max(cut, 3))
-        return Density.from_coefficients(space, moments[basis.degrees <= space.size]), off
+        return Density.from_coefficients(space, moments[basis.degrees <= space.size]), error_in_w1
 
     def entropy(self) -> float:
         """∫ log f_t dmu_t = ∫ f log f dσ, while nodes carry all of the mass.

@@ -70,8 +70,8 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     check(sol)
     name = energy_name(sol)
     if name is None:
-        why = why_no_energy(sol.dynamics, sol.energy) or shown(sol)
-        raise ValueError(f"sol must be of a dynamics with an energy, got {why}")
+        reason = why_no_energy(sol.dynamics, sol.energy) or shown(sol)
+        raise ValueError(f"sol must be of a dynamics with an energy, got {reason}")
     values, limits = sol.numbers[name].values, bounds(sol, name)
     of_terms = _over(sol, "t", TERM) if name == "energy" else []
     if "term_energy" in of_terms and sol.numbers["term_energy"].values.shape[1] <= MOST_TERMS:
@@ -113,17 +113,17 @@ def energy_name(sol: Solution) -> str | None:
 
 def title(sol: Solution, name: str) -> str:
     """The title of a variable, with the symbol of its energy if it has one."""
-    about, called = sol.numbers[name].attrs, name.replace("_", " ")
-    if about.get("role") in ("energy", "share"):
-        return f"{called} {about['symbol']}{followed_beta(sol)}"
+    attributes, name_in_words = sol.numbers[name].attrs, name.replace("_", " ")
+    if attributes.get("role") in ("energy", "share"):
+        return f"{name_in_words} {attributes['symbol']}{followed_beta(sol)}"
     # noise, and weights that vary in time, add parts of their own to dE/dt
     energy = sol.dynamics if sol.energy is None else sol.energy
-    if about.get("role") != "rate" or sol.dynamics.noise > 0.0 or adapt(energy).varies:
-        return called
-    rate = f"d{about['symbol']}/dt"
+    if attributes.get("role") != "rate" or sol.dynamics.noise > 0.0 or adapt(energy).varies:
+        return name_in_words
+    rate = f"d{attributes['symbol']}/dt"
     # dE/dt may have either sign if terms have metrics of their own, or along another flow
     has_both_signs = (sol.numbers[name].values < 0.0).any()
-    return f"{called} {f'±{rate}' if has_both_signs else f'|{rate}|'}{followed_beta(sol)}"
+    return f"{name_in_words} {f'±{rate}' if has_both_signs else f'|{rate}|'}{followed_beta(sol)}"
 
 
 def followed_beta(sol: Solution) -> str:
@@ -137,10 +137,10 @@ def followed_beta(sol: Solution) -> str:
 def bounded_title(sol: Solution, name: str) -> str:
     """The title of an energy, between its bounds if it has any."""
     low, high = (f"{end:.4g}" if np.isfinite(end) else "" for end in bounds(sol, name)[:2])
-    about = sol.numbers[name].attrs
+    attributes = sol.numbers[name].attrs
     if not low + high:
         return title(sol, name)
-    symbol = "share" if about["role"] == "share" else about["symbol"]
+    symbol = "share" if attributes["role"] == "share" else attributes["symbol"]
     between = " ≤ ".join(part for part in (low, symbol, high) if part)
     return f"{name.replace('_', ' ')}{followed_beta(sol)}, {between}"
 
@@ -386,12 +386,12 @@ class Bounds(NamedTuple):
 
     def window(self, values: Array) -> tuple[float, float]:
         """From below the lowest value, or a bound that is near, to above the highest."""
-        known = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(self[:2])
-        low, high = float(known.min()), float(known.max())
-        span, whole = high - low, self.upper - self.lower
+        finite = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(self[:2])
+        low, high = float(finite.min()), float(finite.max())
+        span, bound_gap = high - low, self.upper - self.lower
         # an energy that does not move has an axis from bound to bound
-        is_still = span <= _STILL * abs(high) and np.isfinite(whole)
-        reach = 1.01 * whole if is_still else _NEAR * span
+        is_still = span <= _STILL * abs(high) and np.isfinite(bound_gap)
+        reach = 1.01 * bound_gap if is_still else _NEAR * span
         low = self.lower if low - self.lower <= reach else low
         high = self.upper if self.upper - high <= reach else high
         margin = 0.14 * (high - low) or 0.1 * abs(high) or 1.0
@@ -407,22 +407,22 @@ def bounds(sol: Solution, name: str) -> Bounds:
     E(σ) and E(δ). With a form D e^{±β|D|}/(2β), since |<x, Dy>| <= |D|; if D >= 0, each term
     <x, Dy>^m/m! of the exponential is a positive kernel, and the lower bound is 1/(2β).
     """
-    known = adapt(sol.dynamics if sol.energy is None else sol.energy)
-    energy, about = known.energy_functional, sol.numbers[name].attrs
-    is_share = about.get("role") == "share"
-    if energy is None or known.varies or not energy.has_bounds:
+    adapted = adapt(sol.dynamics if sol.energy is None else sol.energy)
+    energy, attributes = adapted.energy_functional, sol.numbers[name].attrs
+    is_share = attributes.get("role") == "share"
+    if energy is None or adapted.varies or not energy.has_bounds:
         return _UNKNOWN
-    if not (is_share or about.get("symbol") == energy.symbol):
+    if not (is_share or attributes.get("symbol") == energy.symbol):
         return _UNKNOWN
-    kernel, called = energy.kernel, "share" if is_share else energy.symbol
-    names, beta = (f"{called}(σ)", f"{called}(δ)"), energy.beta
+    kernel, symbol = energy.kernel, "share" if is_share else energy.symbol
+    names, beta = (f"{symbol}(σ)", f"{symbol}(δ)"), energy.beta
     if kernel is not None and kernel.growth is None:
-        why = "No pair of points, and no |m_k|², gives less or more."
+        reason = "No pair of points, and no |m_k|², gives less or more."
         *limits, at_ends = kernel.energy_bounds()
         names = names if at_ends else ("min", "max")
         ends, logs = np.array(limits), np.zeros(2)
     elif energy.form is not None:
-        why, names = "|⟨x, Dy⟩| is at most the norm of D.", ("min", "max")
+        reason, names = "|⟨x, Dy⟩| is at most the norm of D.", ("min", "max")
         spectrum = np.linalg.eigvalsh(np.atleast_2d(energy.form))
         sizes = float(np.abs(spectrum).max()) * np.array([-1.0 if spectrum[0] < 0.0 else 0.0, 1.0])
         half = 0.5 / (beta or 1.0)
@@ -430,14 +430,14 @@ def bounds(sol: Solution, name: str) -> Bounds:
     else:
         beta = kernel.growth if kernel is not None else beta
         half = 0.5 / (beta or 1.0)
-        why = "Uniform is the minimiser, Diracs are the maximisers (Proposition 3.4)."
+        reason = "Uniform is the minimiser, Diracs are the maximisers (Proposition 3.4)."
         log_first = float(log_eigenvalues(beta, sol.final.dim, 0)[0])
         lower = (half * log_first, 0.0) if energy.entropic else (half * (beta > 0.0), log_first)
         ends, logs = np.transpose([lower, (energy.dirac, energy.log_dirac)])
     with np.errstate(over="ignore", under="ignore"):
         values = ends * np.exp(logs - (energy.log_dirac if is_share else 0.0))
     low, high = np.sort(values / energy.dirac) if is_share else values
-    return Bounds(float(low), float(high), names, why)
+    return Bounds(float(low), float(high), names, reason)
 
 
 _NAME = re.compile(r"w(\d|_|$)")
@@ -495,15 +495,15 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
     heights: list[Array] = []
     for name, (colour, line) in zip(names, cycle(LINES)):
         values = sol.numbers[name].values
-        known = np.isfinite(values)
-        t, values = sol.t[known], values[known]
+        is_finite = np.isfinite(values)
+        t, values = sol.t[is_finite], values[is_finite]
         alone = "o" if len(t) == 1 else ""
         p, target = distance_to(sol, name)
         label = f"$W_{{{p}}}$ to {target}" if target else name
         ax.plot(t, values, line + alone, color=colour, linewidth=1.4, markersize=4, label=label)
         upper = values
         if (ends := ends_apart(sol, name)) is not None:
-            low, upper = (end[known] for end in ends)
+            low, upper = (end[is_finite] for end in ends)
             ax.fill_between(t, low, upper, color=colour, alpha=0.25, linewidth=0.0)
             upper = np.where(np.isfinite(upper), upper, values)
         heights += [values, upper]
@@ -622,5 +622,5 @@ def _draw_terms(ax: Axes, sol: Solution, values: Array, width: float | None = No
     for i, (row, term) in enumerate(zip(values.T, names, strict=False)):
         colour, dash = _TERM_LINES[i % len(_TERM_LINES)]
         line = dash if len(sol.t) > 1 else "o"
-        called = shorten(f"{i}: {term}", _LONGEST, placeholder=" …")
-        ax.plot(sol.t, row, line, color=colour, label=called, linewidth=width)
+        label = shorten(f"{i}: {term}", _LONGEST, placeholder=" …")
+        ax.plot(sol.t, row, line, color=colour, label=label, linewidth=width)

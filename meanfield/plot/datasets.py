@@ -54,7 +54,7 @@ def comparison(ds: xr.Dataset) -> Figure:
     frames.check_dataset(ds, "compare", ("mean_difference",), ("t", "run"), ("verdict",))
     names = [name for name in ("energy", "energy_share", "dissipation") if name in ds][:1]
     figure = frames.new_figure(3.6 * (1 + len(names)), 2.8)
-    *others, apart = figure.subplots(1, 1 + len(names), squeeze=False)[0]
+    *others, distance_axes = figure.subplots(1, 1 + len(names), squeeze=False)[0]
     for name, ax in zip(names, others, strict=True):
         for run, colour, line in zip(ds["run"].values, frames.CYCLE, ("-", "--"), strict=False):
             values = ds[name].sel(run=run)
@@ -64,27 +64,29 @@ def comparison(ds: xr.Dataset) -> Figure:
         ax.legend(**frames.LEGEND)
     for (name, label), colour in zip(_DISTANCES.items(), frames.CYCLE, strict=False):
         if name in ds:
-            apart.plot(ds["t"], ds[name], "o-", c=colour, label=label, markersize=3, clip_on=False)
-    heights, least = np.concatenate([line.get_ydata() for line in apart.lines]), 0.0
+            distance_axes.plot(
+                ds["t"], ds[name], "o-", c=colour, label=label, markersize=3, clip_on=False
+            )
+    heights, least = np.concatenate([line.get_ydata() for line in distance_axes.lines]), 0.0
     if frames.is_wide(heights[heights > 0.0]):
         # a logarithmic axis has no 0
-        apart.set_yscale("log", nonpositive="mask")
+        distance_axes.set_yscale("log", nonpositive="mask")
         least = heights[heights > 0.0].min()
     if "w1" in ds and (ds["w1_upper"] > ds["w1_lower"]).any():
         lower, upper = np.maximum(ds["w1_lower"], least), ds["w1_upper"]
-        known = upper >= lower
-        apart.fill_between(
-            ds["t"], lower, upper, known, color=frames.CYCLE[0], alpha=0.25, linewidth=0.0
+        is_bracket = upper >= lower
+        distance_axes.fill_between(
+            ds["t"], lower, upper, is_bracket, color=frames.CYCLE[0], alpha=0.25, linewidth=0.0
         )
-    frames.label_axes(apart, "time t", "distance")
+    frames.label_axes(distance_axes, "time t", "distance")
     if ds.sizes["t"] > 1:
         # neither panel shows times before the first
-        for ax in (*others, apart):
+        for ax in (*others, distance_axes):
             ax.set_xlim(*ds["t"].values[[0, -1]])
     # the legend stands above the curves, which leave no corner free
-    apart.legend(**frames.LEGEND, ncols=3, loc="lower left", bbox_to_anchor=(-0.02, 1.0))
+    distance_axes.legend(**frames.LEGEND, ncols=3, loc="lower left", bbox_to_anchor=(-0.02, 1.0))
     title = frames.subscripts(str(ds.attrs["verdict"]).partition(":")[0], "$_{%s}$")
-    return frames.finish(figure, title, [*others, apart])
+    return frames.finish(figure, title, [*others, distance_axes])
 
 
 def sweep(ds: xr.Dataset, name: str | None = None, ax: Axes | None = None) -> Axes:
@@ -187,10 +189,10 @@ def _map(ax: Axes, data: xr.DataArray, title: str) -> None:
     """Draw colours over two axes of numbers."""
     down, along = (data[dim].values for dim in data.dims)
     ax.set_facecolor("0.8")
-    drawn = ax.pcolormesh(along, down, data.values, cmap="viridis", shading="nearest")
+    colour_map = ax.pcolormesh(along, down, data.values, cmap="viridis", shading="nearest")
     for values, set_scale in (along, ax.set_xscale), (down, ax.set_yscale):
         if frames.is_wide(values):
             set_scale("log")
     ax.set(xlim=_cut(along, *ax.get_xlim()), ylim=_cut(down, *ax.get_ylim()))
     frames.label_axes(ax, y=_key(data, 0))
-    frames.finish_bar(ax.figure.colorbar(drawn, ax=ax), title)
+    frames.finish_bar(ax.figure.colorbar(colour_map, ax=ax), title)

@@ -60,9 +60,9 @@ QUARTERS = (np.pi / 2 * np.arange(5)).tolist(), ["0", "π/2", "π", "3π/2", "2�
 
 def to_bytes(figure: Figure, **how: Any) -> bytes:
     """The bytes of a file of the figure; `how` is as for `savefig`."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn, **how)
-    return drawn.getvalue()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, **how)
+    return buffer.getvalue()
 
 
 class ShownFigure(Figure):
@@ -179,7 +179,7 @@ def check_dataset(
     if not hasattr(ds, "data_vars"):
         raise ValueError(f"{text}, got {shown(ds)}")
     wanted = (variables, ds.variables), (over, ds.sizes), (attributes, ds.attrs)
-    missing = [name for names, held in wanted for name in names if name not in held]
+    missing = [name for names, present in wanted for name in names if name not in present]
     if missing:
         raise ValueError(f"{text} with {shown(missing)}, got {shown(ds)}")
 
@@ -276,8 +276,8 @@ def is_wide(values: Array, least: float = 0.0) -> bool:
     >>> is_wide(np.array([1.0, 40.0, np.nan])), is_wide(np.array([1, 20])), is_wide(np.zeros(3))
     (True, False, False)
     """
-    known = values[np.isfinite(values)].astype(np.float64)
-    return bool(known.max(initial=0.0) > _WIDE * known.min(initial=np.inf) > _WIDE * least)
+    finite = values[np.isfinite(values)].astype(np.float64)
+    return bool(finite.max(initial=0.0) > _WIDE * finite.min(initial=np.inf) > _WIDE * least)
 
 
 def is_decades(t: Array) -> bool:
@@ -288,8 +288,8 @@ def is_decades(t: Array) -> bool:
     >>> is_decades(np.geomspace(0.1, 100.0, 20)), is_decades(np.linspace(0.0, 100.0, 2001))
     (True, False)
     """
-    later = t[t > 0.0]
-    return bool(t[0] >= 0.0 and is_wide(later) and np.median(later) < t[-1] / _CROWDED)
+    times = t[t > 0.0]
+    return bool(t[0] >= 0.0 and is_wide(times) and np.median(times) < t[-1] / _CROWDED)
 
 
 def height(values: Array, norm: Normalize) -> Array:
@@ -327,10 +327,10 @@ def fill_curve(ax: Axes, x: Array, y: Array, bottom: float = 0.0) -> None:
 
 def ring(ax: Any, angles: Array, heights: Array, norm: Normalize, bottom: float = 0.0) -> None:
     """The circle, the uniform density, and the scale where the curve leaves most room for it."""
-    around = np.linspace(0.0, 2.0 * np.pi, 361)
-    ax.plot(around, np.zeros_like(around), color="black", linewidth=0.6)
+    all_angles = np.linspace(0.0, 2.0 * np.pi, 361)
+    ax.plot(all_angles, np.zeros_like(all_angles), color="black", linewidth=0.6)
     uniform = float(height(np.ones(1), norm)[0])
-    ax.plot(around, np.full_like(around, uniform), ":", color=GREY, linewidth=0.8)
+    ax.plot(all_angles, np.full_like(all_angles, uniform), ":", color=GREY, linewidth=0.8)
     ax.set_rorigin(-1.0)
     ax.set_rlim(bottom, 1.05)
     quarter_ticks(ax, 4)
@@ -340,8 +340,8 @@ def ring(ax: Any, angles: Array, heights: Array, norm: Normalize, bottom: float 
     ax.set_yticks(height(ticks, norm), ["10⁴" if t == CAP else f"{t:g}" for t in ticks])
     places = np.arange(22.5, 360.0, 45.0)
     distance = np.abs((np.radians(places)[:, None] - angles + np.pi) % (2.0 * np.pi) - np.pi)
-    near = np.where(distance < _LABEL, heights, 0.0).max(axis=1)
-    ax.set_rlabel_position(places[int(np.argmin(near))])
+    heights_near = np.where(distance < _LABEL, heights, 0.0).max(axis=1)
+    ax.set_rlabel_position(places[int(np.argmin(heights_near))])
     ax.grid(linewidth=0.3, color="0.8")
     ax.spines[:].set_linewidth(0.0)
 

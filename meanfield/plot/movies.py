@@ -150,18 +150,18 @@ def movie(
     count, rate = pace(len(sol.t), frames, seconds, fps, _FASTEST[kind])
     writer = _writer(place, rate, sol.source)
     remove_leftovers(place)
-    with whole_file(place) as beside:
+    with whole_file(place) as draft:
         moving = animation(sol, frames=count, fps=rate)
         with tqdm(total=count, unit="frame", disable=not progress) as bar:
             try:
                 moving.save(
-                    os.fspath(beside), writer, dpi=_DPI, progress_callback=lambda *_: bar.update()
+                    os.fspath(draft), writer, dpi=_DPI, progress_callback=lambda *_: bar.update()
                 )
             except subprocess.CalledProcessError as error:
                 last = (error.stderr or "").strip().rpartition("\n")[2] or "it said nothing"
                 raise OSError(f"ffmpeg failed: {last}") from error
         if kind == ".gif":
-            _comment(beside, sol.source)
+            _comment(draft, sol.source)
 
 
 def pace(
@@ -211,8 +211,8 @@ def pace(
 
 def _saves(saves: int, frames: int | None) -> Integers:
     """Return the saves that are frames, evenly spaced, with the first and the last."""
-    most = min(saves, MOST_FRAMES)
-    count = most if frames is None else integer("frames", frames, low=1, high=saves)
+    most_frames = min(saves, MOST_FRAMES)
+    count = most_frames if frames is None else integer("frames", frames, low=1, high=saves)
     return np.array([saves - 1]) if count == 1 else shared.thinned(saves, count)
 
 

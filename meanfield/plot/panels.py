@@ -164,7 +164,7 @@ def principal_plane(measures: Sequence[AnyMeasure]) -> Plane:
         rows = np.concatenate(list(deviations))
         span = np.linalg.qr(rows.T)[0]
         deviations, size = [rows @ span], len(rows)
-    covariance = sum((some.T @ some for some in deviations), np.zeros((size, size))) / len(clouds)
+    covariance = sum((part.T @ part for part in deviations), np.zeros((size, size))) / len(clouds)
     variance = float(np.trace(covariance))
     if variance <= _ROUNDING**2:
         return Plane(np.eye(2, dim), ("x₁\nno variance", "x₂\nno variance"))
@@ -247,8 +247,8 @@ def _paint(measure: AnyMeasure, ax: Axes, shared: Look) -> None:
         _points(ax, angles_of(measure), np.full(len(measure.points), -0.12), measure)
         frames.ring(ax, angles, heights, shared.scale, -0.2)
     else:
-        around = np.linspace(0.0, _TURN, 361)
-        ax.plot(np.cos(around), np.sin(around), color="black", linewidth=0.6)
+        circle_angles = np.linspace(0.0, _TURN, 361)
+        ax.plot(np.cos(circle_angles), np.sin(circle_angles), color="black", linewidth=0.6)
         x, y = shared.plane.axes @ measure.points.T
         _points(ax, x, y, measure)
         ax.set(aspect="equal", xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), xticks=[], yticks=[])
@@ -328,9 +328,9 @@ def curve(measure: Any, most: int | None = None) -> tuple[Array, Array]:
     """
     space, (end, least) = measure.space, _extent(measure)
     if measure.axis is None and most is not None and len(measure.values) > most:
-        kept = _thinned(measure.values, most)
-        angles = np.append(geometry.circle_angles(space.points[kept]), end)
-        return angles, measure.values[np.append(kept, kept[0])]
+        index = _thinned(measure.values, most)
+        angles = np.append(geometry.circle_angles(space.points[index]), end)
+        return angles, measure.values[np.append(index, index[0])]
     angles = np.linspace(0.0, end, max(least, 4 * space.size + 1))
     values = measure.pdf(geometry.line_points(angles, measure.axis))
     if measure.axis is not None:
@@ -442,8 +442,8 @@ def _(flow: LineFlowMap, most: int | None = None) -> tuple[Array, Array]:
     if not len(nodes):
         return nodes, logs
     values = frames.densities_of(logs)
-    kept = slice(None) if most is None else _thinned(values, most)
-    places = np.union1d(np.linspace(0.0, *_extent(flow)), nodes[kept])
+    index = slice(None) if most is None else _thinned(values, most)
+    places = np.union1d(np.linspace(0.0, *_extent(flow)), nodes[index])
     period = _TURN if flow.axis is None else None
     return places, np.interp(places, nodes, values, 0.0, 0.0, period)
 

@@ -137,8 +137,8 @@ def _mark(ax: Axes, chosen: list[int]) -> None:
     """Mark the times of the panels on the energy."""
     t, values = np.asarray(ax.lines[0].get_data())
     # a logarithmic axis has no time 0
-    at = np.maximum(t, ax.get_xlim()[0])
-    ax.plot(at[chosen], values[chosen], "o", markersize=4, **frames.MARK)
+    x = np.maximum(t, ax.get_xlim()[0])
+    ax.plot(x[chosen], values[chosen], "o", markersize=4, **frames.MARK)
     changes = np.gradient(values) if len(t) > 1 else np.zeros(1)
     for number, index in enumerate(chosen):
         # a letter stands left of its dot and above a rising curve; at the left edge it stands right
@@ -146,7 +146,7 @@ def _mark(ax: Axes, chosen: list[int]) -> None:
         is_right = curves.along(ax, t[index]) < _EDGE
         is_below = (changes[index] < 0.0) != is_right
         ha, va = "left" if is_right else "right", "top" if is_below else "bottom"
-        shift, place = (4 if is_right else -3, -2 if is_below else 2), (at[index], values[index])
+        shift, place = (4 if is_right else -3, -2 if is_below else 2), (x[index], values[index])
         frames.write(ax, _LETTERS[number], place, ha=ha, va=va, shift=shift, color=frames.ORANGE)
 
 
@@ -156,15 +156,15 @@ def instants(sol: Solution, most: int) -> list[int]:
     count = min(most, saves)
     name = curves.energy_name(sol)
     steps = np.zeros(saves - 1) if name is None else np.abs(np.diff(sol.numbers[name].values))
-    way = np.append(0.0, np.cumsum(np.where(np.isfinite(steps), steps, 0.0)))
-    if not way[-1] > 0.0:
-        way = sol.t - sol.t[0]
-    levels = np.linspace(0.0, way[-1], count)[:-1]
+    path_length = np.append(0.0, np.cumsum(np.where(np.isfinite(steps), steps, 0.0)))
+    if not path_length[-1] > 0.0:
+        path_length = sol.t - sol.t[0]
+    levels = np.linspace(0.0, path_length[-1], count)[:-1]
     chosen: list[int] = []
     for number, level in enumerate(levels):
         # as many saves must be left over as panels are to come
         least, last = (chosen[-1] + 1 if chosen else 0), saves - count + number
-        chosen.append(min(max(int(np.argmin(np.abs(way - level))), least), last))
+        chosen.append(min(max(int(np.argmin(np.abs(path_length - level))), least), last))
     return [*chosen, saves - 1]
 
 
@@ -194,18 +194,20 @@ def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "
     >>> save(mu.plot(), "density.pdf")  # doctest: +SKIP
     """
     # axes may have been removed from their figure
-    whole = figure.get_figure(root=True) if isinstance(figure, (Figure, Axes)) else None
-    if whole is None:
+    figure_of_axes = figure.get_figure(root=True) if isinstance(figure, (Figure, Axes)) else None
+    if figure_of_axes is None:
         raise ValueError(f"figure must be a matplotlib Figure or Axes, got {shown(figure)}")
     path = frames.check_path(path, SUFFIXES, ", ".join(SUFFIXES))
     if not isinstance(source, str):
         raise ValueError(f"source must be a text, got {shown(source)}")
-    about = {"Keywords": source} if source else None
-    drawn = frames.to_bytes(whole, dpi=200, format=path.suffix[1:].lower(), metadata=about)
+    metadata = {"Keywords": source} if source else None
+    image = frames.to_bytes(
+        figure_of_axes, dpi=200, format=path.suffix[1:].lower(), metadata=metadata
+    )
     remove_leftovers(path)
     # Python's own message suffices for a full disk
-    with whole_file(path) as beside:
-        beside.write_bytes(drawn)
+    with whole_file(path) as draft:
+        draft.write_bytes(image)
 
 
 _DPI = 100
@@ -309,10 +311,10 @@ def _light(measure: AnyMeasure) -> AnyMeasure:
     """Return a measure with few enough tokens to be drawn at once."""
     if not measure.is_ordered or len(measure.weights) <= _MOST_TOKENS:
         return measure
-    kept = frames.thinned(len(measure.weights), _MOST_TOKENS)
-    if not measure.weights[kept].any():
-        kept = np.argsort(measure.weights)[-_MOST_TOKENS:]
-    return Particles(measure.points[kept], measure.weights[kept], unit_mass=True)
+    token_index = frames.thinned(len(measure.weights), _MOST_TOKENS)
+    if not measure.weights[token_index].any():
+        token_index = np.argsort(measure.weights)[-_MOST_TOKENS:]
+    return Particles(measure.points[token_index], measure.weights[token_index], unit_mass=True)
 
 
 def embedded(figure: Figure, text: str, dpi: int = _DPI) -> str:

@@ -60,15 +60,15 @@ def energy_extremisers(ds: xr.Dataset) -> Figure:
     """
     needed = "density", "potential", "uniform_potential", "matrix", "angle"
     frames.check_dataset(ds, "energy_extremisers on the circle", needed, (), ("beta",))
-    drawn = np.flatnonzero(np.isfinite(ds["density"].values).all(axis=1))
-    if len(drawn) == 0:
+    rows_drawn = np.flatnonzero(np.isfinite(ds["density"].values).all(axis=1))
+    if len(rows_drawn) == 0:
         kinds = ds["least_kind"].values.tolist()
         raise ValueError(f"ds must have a matrix with a density of least energy, got {kinds}")
     figure = frames.new_figure(5.6, 4.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    colours = colormaps["viridis"](np.linspace(_DARK, _LIGHT, len(drawn)))
+    colours = colormaps["viridis"](np.linspace(_DARK, _LIGHT, len(rows_drawn)))
     angles = ds["angle"].values
-    for i, colour in zip(drawn.tolist(), colours, strict=True):
+    for i, colour in zip(rows_drawn.tolist(), colours, strict=True):
         form = ds.isel(index=i)
         name = _name_of(form["matrix"].values)
         upper.plot(angles, form["density"].values, color=colour, linewidth=1.4, label=name)
@@ -173,10 +173,10 @@ def _branches(ax: Axes, states: xr.Dataset, values: Array) -> None:
     tau, n_unstable, events = (states[name].values for name in ("noise", "n_unstable", "event"))
     for branch, degree in enumerate(states["degree"].values.tolist()):
         colour = _colour_of(degree)
-        known = np.isfinite(tau[branch])
-        x, y = tau[branch][known], values[branch][known]
+        is_finite = np.isfinite(tau[branch])
+        x, y = tau[branch][is_finite], values[branch][is_finite]
         # a piece is as stable as its end that is no fold or bifurcation
-        ends_grow = n_unstable[branch][known] > 0
+        ends_grow = n_unstable[branch][is_finite] > 0
         grows = ends_grow[:-1] | ends_grow[1:]
         ends = np.column_stack([x[:-1], x[1:]]).ravel()
         heights = np.column_stack([y[:-1], y[1:]]).ravel()
@@ -185,8 +185,8 @@ def _branches(ax: Axes, states: xr.Dataset, values: Array) -> None:
             line = np.where(np.repeat(is_drawn, 2), heights, np.nan)
             ax.plot(ends, line, style, color=colour, linewidth=1.4, zorder=2)
         for name, (marker, _) in _MARKS.items():
-            here = events[branch][: len(known)][known] == name
-            ax.plot(x[here], y[here], marker, color=colour, markersize=4, zorder=3)
+            is_event = events[branch][: len(is_finite)][is_finite] == name
+            ax.plot(x[is_event], y[is_event], marker, color=colour, markersize=4, zorder=3)
 
 
 def _colour_of(degree: int) -> str:
@@ -264,9 +264,9 @@ def metastability(ds: xr.Dataset, run: int = 0) -> Figure:
         axes[1].axvline(time, color=frames.ORANGE, linewidth=0.6, zorder=1)
     status = str(of_run["status"].item()) if "status" in of_run else "finished"
     is_good = status in GOOD
-    about = f"{of_run['dynamics'].item()}, β = {of_run['beta'].item():g}"
+    run_title = f"{of_run['dynamics'].item()}, β = {of_run['beta'].item():g}"
     ending = "" if is_good else f", {status}"
-    title = frames.subscripts(f"{about}{ending}: {_grown(of_run)}", "$_{%s}$")
+    title = frames.subscripts(f"{run_title}{ending}: {_grown(of_run)}", "$_{%s}$")
     return frames.finish(figure, title, axes, "black" if is_good else frames.ORANGE)
 
 
@@ -283,26 +283,26 @@ def _grown(of_run: xr.Dataset) -> str:
 
 def _draw_energy(ax: Axes, times: Array, shares: Array) -> None:
     ax.plot(times, shares, color=frames.BLUE, linewidth=1.4)
-    known = shares[np.isfinite(shares)]
-    low, high = float(known.min(initial=1.0)), float(known.max(initial=0.0))
+    finite = shares[np.isfinite(shares)]
+    low, high = float(finite.min(initial=1.0)), float(finite.max(initial=0.0))
     if high < _FAR:
         frames.write(ax, "E(δ) ↑", (0.01, 0.98), ax.transAxes, va="top")
     else:
         ax.axhline(1.0, color=frames.GREY, linestyle="--", linewidth=0.8)
         high = max(high, 1.0)
     # the axis extends above the curve, where the names of the plateaus have room
-    way = max(high - low, 1e-9)
-    ax.set_ylim(low - 0.08 * way, high + 0.25 * way)
+    range_of_energy = max(high - low, 1e-9)
+    ax.set_ylim(low - 0.08 * range_of_energy, high + 0.25 * range_of_energy)
     frames.label_axes(ax, y="energy E / E(δ)")
 
 
 def _angles(ax: Axes, times: Array, angles: Array, masses: Array) -> None:
     grid = np.broadcast_to(times[:, None], angles.shape)
-    seen = np.isfinite(grid) & np.isfinite(angles) & np.isfinite(masses)
+    is_finite = np.isfinite(grid) & np.isfinite(angles) & np.isfinite(masses)
     # a dot at the edge is drawn whole
     dots: frames.Keywords = {"color": frames.BLUE, "alpha": 0.7, "linewidths": 0.0, "zorder": 2}
-    area = 0.8 + _AREA * masses[seen]
-    ax.scatter(grid[seen], angles[seen] % (2.0 * np.pi), s=area, clip_on=False, **dots)
+    area = 0.8 + _AREA * masses[is_finite]
+    ax.scatter(grid[is_finite], angles[is_finite] % (2.0 * np.pi), s=area, clip_on=False, **dots)
     ax.set_ylim(0.0, 2.0 * np.pi)
     ax.set_yticks(*frames.QUARTERS)
     frames.label_axes(ax, "time t (vertical lines: clusters merge)", "angles of clusters")
@@ -380,15 +380,15 @@ def proposition_3_4(ds: xr.Dataset, index: int = 0) -> Figure:
 
 def _coefficients(ax: Axes, of_beta: xr.Dataset) -> None:
     degrees, shares = (of_beta[name].values[1:] for name in ("degree", "share_of_degree"))
-    seen = np.abs(shares) > _FLOOR
+    is_large = np.abs(shares) > _FLOOR
     for sign, colour, name in ((1.0, frames.BLUE, "> 0"), (-1.0, frames.ORANGE, "< 0")):
-        here = seen & (sign * shares > 0.0)
-        if here.any():
-            values, label = sign * shares[here], f"$Λ_k$ {name}"
-            ax.plot(degrees[here], values, "o", color=colour, ms=3, label=label)
+        is_shown = is_large & (sign * shares > 0.0)
+        if is_shown.any():
+            values, label = sign * shares[is_shown], f"$Λ_k$ {name}"
+            ax.plot(degrees[is_shown], values, "o", color=colour, ms=3, label=label)
     ax.set_yscale("log")
     ax.set_xlim(0.0, degrees[-1] + 1.0)
-    ax.set_ylim(0.1 * _FLOOR if seen.sum() > 8 else 1e-3, 1e2)
+    ax.set_ylim(0.1 * _FLOOR if is_large.sum() > 8 else 1e-3, 1e2)
     frames.label_axes(ax, "degree k", "what degree k adds to U, over U")
     proved = of_beta.get("log_eigenvalue_lower")
     if proved is not None and np.isfinite(proved.values[1:]).all():
@@ -413,19 +413,19 @@ def _search(ax: Axes, of_beta: xr.Dataset) -> None:
     kinds = of_beta["kind"].values.astype(str)
     share, defect = of_beta["share"].values, of_beta["defect"].values
     for kind, colour in zip(dict.fromkeys(kinds), _COLOURS, strict=False):
-        here = kinds == kind
-        ax.plot(share[here], defect[here], ".", color=colour, ms=3, label=kind)
+        is_kind = kinds == kind
+        ax.plot(share[is_kind], defect[is_kind], ".", color=colour, ms=3, label=kind)
     # gradients reach so far from below and from above; both margins of a measure have the same sum
-    (down, up), whole = of_beta["margin"].values, share[0] + defect[0]
-    ax.plot([down, whole - up], [whole - down, up], "x", color="black", ms=5, label="gradients")
+    (down, up), total = of_beta["margin"].values, share[0] + defect[0]
+    ax.plot([down, total - up], [total - down, up], "x", color="black", ms=5, label="gradients")
     unit = "U = E(δ) − E(σ)" if np.isfinite(of_beta["beta"]) else "U = max |W − Λ₀|/2"
     frames.label_axes(ax, f"(E(μ) − E(σ))/U, {unit}", "(E(δ) − E(μ))/U")
-    below, above = int((share < -_BEYOND).sum()), int((defect < -_BEYOND).sum())
-    if below or above:
+    n_below, n_above = int((share < -_BEYOND).sum()), int((defect < -_BEYOND).sum())
+    if n_below or n_above:
         # a number beyond a bound has no logarithm
         ax.axvline(0.0, color=frames.GREY, linewidth=0.8)
         ax.axhline(0.0, color=frames.GREY, linewidth=0.8)
-        text = f"{below} below E(σ), {above} above E(δ)"
+        text = f"{n_below} below E(σ), {n_above} above E(δ)"
         ax.set_title(text, fontsize=frames.SMALL, color=frames.ORANGE)
     else:
         ax.set(xscale="log", yscale="log")
@@ -442,9 +442,9 @@ def _flows(ax: Axes, of_beta: xr.Dataset) -> None:
         direction, _, number = str(name).partition(" ")
         text, colour = labels[direction]
         times, gaps = (of_beta[f"flow_{of}"].sel(flow=name).values for of in ("time", "gap"))
-        later = times > 0.0
+        is_on = times > 0.0
         label = text if number == "0" else None
-        ax.plot(times[later], np.maximum(gaps[later], 1e-16), color=colour, lw=1.2, label=label)
+        ax.plot(times[is_on], np.maximum(gaps[is_on], 1e-16), color=colour, lw=1.2, label=label)
     ax.axhline(1e-10, color=frames.GREY, linestyle=":", linewidth=0.8)
     ax.set(xscale="log", yscale="log")
     frames.label_axes(ax, "time t", "gap to the bound (SA)")
@@ -580,11 +580,11 @@ def _paths(ax: Axes, of_case: xr.Dataset, case: str) -> None:
         ax.set_yscale("symlog", linthresh=1.0)
     elif case != "origin":
         corners = ends[ConvexHull(ends).vertices]
-        around = np.append(corners, corners[:1], axis=0)
-        ax.plot(around[:, 0], around[:, 1], **_LIMIT)
+        outline = np.append(corners, corners[:1], axis=0)
+        ax.plot(outline[:, 0], outline[:, 1], **_LIMIT)
     ax.plot(ends[:, 0], ends[:, 1], **_END, zorder=3)
-    of = "x" if case == "origin" else "z"
-    x_name, y_name = (f"{which} coordinate of {of}" for which in ("first", "second"))
+    letter = "x" if case == "origin" else "z"
+    x_name, y_name = (f"{which} coordinate of {letter}" for which in ("first", "second"))
     frames.label_axes(ax, x_name, y_name, _TITLES[case])
     ax.tick_params(labelsize=frames.SMALL)
     ax.set_aspect("auto" if case == "hyperplanes" else "equal", adjustable="datalim")
@@ -734,8 +734,8 @@ def mean_field_limit(ds: xr.Dataset) -> Figure:
     True
     """
     needed = "rate", "fluctuation", "n", "t", "quantity"
-    about = "name", "beta", "sign", "confidence"
-    frames.check_dataset(ds, "mean_field_limit", needed, ("repeat",), about)
+    shared_attributes = "name", "beta", "sign", "confidence"
+    frames.check_dataset(ds, "mean_field_limit", needed, ("repeat",), shared_attributes)
     figure = frames.new_figure(10.5, 3.6)
     for ax, draw in zip(figure.subplots(1, 3), (_over_n, _over_t, _gaussian), strict=True):
         draw(ax, ds)

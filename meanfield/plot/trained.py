@@ -124,8 +124,8 @@ def _heads(ax: Axes, ds: xr.Dataset) -> None:
     beta, is_described = part["effective_beta"].values, part["r2"].values >= LEAST_R2
     count = f"{int(is_described.sum())} of {counted(is_described.size, 'head')}"
     _label(ax, "head", "layer", f"effective β where R² ≥ {LEAST_R2:g}: {count}")
-    known = beta[is_described]
-    end = float(np.quantile(np.abs(known), 1.0 - _ENDS)) if len(known) else 1.0
+    described_betas = beta[is_described]
+    end = float(np.quantile(np.abs(described_betas), 1.0 - _ENDS)) if len(described_betas) else 1.0
     described = np.where(is_described, beta, np.nan)
     image = ax.imshow(described, "RdBu_r", Normalize(-end, end), aspect="auto", zorder=1)
     ax.set_facecolor("0.94")
@@ -183,11 +183,11 @@ def _parts(ax: Axes, ds: xr.Dataset) -> None:
     width = 0.8 / len(halves)
     for i, (half, colour) in enumerate(zip(halves, frames.CYCLE, strict=False)):
         row = part.sel(half=half)
-        at = ds["layer"].values + (i - 0.5 * (len(halves) - 1)) * width
-        ax.bar(at, row["energy_change"], width, color=colour, label=half)
+        x = ds["layer"].values + (i - 0.5 * (len(halves) - 1)) * width
+        ax.bar(x, row["energy_change"], width, color=colour, label=half)
         first = row["energy_change"] - row["energy_residual"]
         label = "" if i else "to first order"
-        ax.plot(at, first, "_", color="black", markersize=4, markeredgewidth=0.8, label=label)
+        ax.plot(x, first, "_", color="black", markersize=4, markeredgewidth=0.8, label=label)
     ax.axhline(0.0, color="black", linewidth=0.6)
     # the axis extends above the bars, where the legend has room
     ax.margins(y=0.5)

@@ -314,9 +314,9 @@ def added(sums: Callable[[slice], Coefficients], count: int) -> Coefficients:
     """
     if count < _TWO_THREADS_FROM:
         return sums(slice(count))
-    with ThreadPoolExecutor(1) as other:
-        later = other.submit(sums, slice(count // 2, count))
-        return np.asarray(sums(slice(count // 2)) + later.result())
+    with ThreadPoolExecutor(1) as second_thread:
+        second_half = second_thread.submit(sums, slice(count // 2, count))
+        return np.asarray(sums(slice(count // 2)) + second_half.result())
 
 
 def threads(angles: Array) -> int:

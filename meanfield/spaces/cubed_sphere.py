@@ -181,8 +181,8 @@ def without_light_leaves(mesh: Mesh, mass: float) -> Mesh:
     order = np.argsort(masses, kind="stable")
     stays = np.ones(len(masses), dtype=bool)
     stays[order[np.cumsum(masses[order]) <= mass]] = False
-    kept = np.repeat(stays, PER_LEAF)
-    return Mesh(mesh.points[kept], mesh.weights[kept], mesh.values[:, kept], mesh.error)
+    is_kept = np.repeat(stays, PER_LEAF)
+    return Mesh(mesh.points[is_kept], mesh.weights[is_kept], mesh.values[:, is_kept], mesh.error)
 
 
 def parts(points: Array, masses: Array, count: int) -> tuple[Array, Array]:
@@ -301,9 +301,9 @@ def refined(
         samples = np.atleast_2d(values(points))
         split, error = judge(current, points, weights, samples)
         split = np.asarray(split & (current.level < _DEEPEST))
-        kept = np.repeat(~split, PER_LEAF)
+        whole = np.repeat(~split, PER_LEAF)
         count -= int(split.sum()) * PER_LEAF
-        yield current.take(~split), points[kept], weights[kept], samples[:, kept], error[~split]
+        yield current.take(~split), points[whole], weights[whole], samples[:, whole], error[~split]
         current = current.take(split).children()
 
 
@@ -343,8 +343,8 @@ class Patches:
             for start in range(0, len(place), _BLOCK):
                 part = slice(start, start + _BLOCK)
                 a, b = np.polynomial.legendre.legvander(local[:, part], ORDER - 1)
-                here = self._coefficients[rows[leaf[part]]] @ b[:, None, :, None]
-                interpolated[:, place[part]] = (a[:, None, None] @ here)[..., 0, 0].T
+                leaf_rows = self._coefficients[rows[leaf[part]]] @ b[:, None, :, None]
+                interpolated[:, place[part]] = (a[:, None, None] @ leaf_rows)[..., 0, 0].T
         return interpolated
 
 

@@ -56,9 +56,9 @@ def multiplicities(dim: int, kmax: int) -> Array:
 
 def multiplicity_growth(dim: int, k: Array) -> Array:
     """N_k / N_{k-1} for k >= 1; k = 1 apart, since the formula is 0/0 there for d = 2."""
-    grown = (2 * k + dim - 2) * (k + dim - 3)
+    numerator = (2 * k + dim - 2) * (k + dim - 3)
     shrunk = (2 * k + dim - 4) * k
-    return np.where(k == 1, dim, grown / np.where(k == 1, 1.0, shrunk))
+    return np.where(k == 1, dim, numerator / np.where(k == 1, 1.0, shrunk))
 
 
 def polynomials(dim: int, t: Array) -> Iterator[Array]:
@@ -203,12 +203,14 @@ def _newton(nodes: Array, off_diagonal: Array) -> tuple[Array, Array]:
     """Return p_n/p_n' and Σ_{k<n} p_k² at the nodes by the three-term recurrence."""
     n = len(nodes)
     previous, current, squares = np.zeros(n), np.ones(n), np.ones(n)
-    derivative_previous, derivative, below = np.zeros(n), np.zeros(n), 0.0
+    derivative_previous, derivative, coupling_below = np.zeros(n), np.zeros(n), 0.0
     for k in range(n):
-        above = off_diagonal[k]
-        following = (nodes * current - below * previous) / above
-        derivative_following = (current + nodes * derivative - below * derivative_previous) / above
-        previous, current, below = current, following, above
+        coupling_above = off_diagonal[k]
+        following = (nodes * current - coupling_below * previous) / coupling_above
+        derivative_following = (
+            current + nodes * derivative - coupling_below * derivative_previous
+        ) / coupling_above
+        previous, current, coupling_below = current, following, coupling_above
         derivative_previous, derivative = derivative, derivative_following
         if k < n - 1:
             squares += current * current

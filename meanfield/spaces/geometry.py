@@ -161,9 +161,9 @@ def geodesic_distance(x: Array, y: Array) -> Array:
     >>> float(geodesic_distance(np.array([1.0, 0.0]), np.array([-1.0, 0.0])) / np.pi)
     1.0
     """
-    apart = np.linalg.norm(x - y, axis=-1)
+    chord = np.linalg.norm(x - y, axis=-1)
     together = np.linalg.norm(x + y, axis=-1)
-    return np.asarray(2.0 * np.arctan2(apart, together))
+    return np.asarray(2.0 * np.arctan2(chord, together))
 
 
 def exponential(points: Array, vectors: Array) -> Array:

@@ -171,8 +171,8 @@ class Grid(Record, Listed, Basis):
     def resize(self, size: int) -> Self:
         """The space of another size."""
         space: Any = self
-        other: Self = replace(space, **{self.size_name: size})
-        return other
+        resized: Self = replace(space, **{self.size_name: size})
+        return resized
 
     def double(self) -> Self:
         """The space with twice as many degrees: twice the modes, or the largest degree 2k + 1."""

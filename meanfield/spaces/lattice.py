@@ -160,11 +160,11 @@ def hats(lattice: Lattice, coefficients: Coefficients, lmax: int) -> Hats:
     step, n = lattice.step, lattice.n
     # ∫ hat e^{imφ} dφ = Δ sinc²(mΔ/2) e^{imφ_j}
     smooth = coefficients * np.sinc(layout(lmax)[1] * step / (2.0 * np.pi)) ** 2
-    ahead, share, values = _between_rows(lattice, smooth, lmax, _NODES, 0.0)
+    fractions, share, values = _between_rows(lattice, smooth, lmax, _NODES, 0.0)
     sums = np.zeros((n + 1, lattice.n_lon))
-    sums[:-1] += np.einsum("ik,ikj->ij", share * (1.0 - ahead), values)
-    sums[1:] += np.einsum("ik,ikj->ij", share * ahead, values)
-    between = np.einsum("ik,ikj->", share * (0.5 * step**2 * ahead * (1.0 - ahead)), values)
+    sums[:-1] += np.einsum("ik,ikj->ij", share * (1.0 - fractions), values)
+    sums[1:] += np.einsum("ik,ikj->ij", share * fractions, values)
+    between = np.einsum("ik,ikj->", share * (0.5 * step**2 * fractions * (1.0 - fractions)), values)
     sup = lattice.overshoot(lmax) * float(np.abs(lattice.at_corners(coefficients, lmax)).max())
     # two hats meet in a row, and each is a linear factor of the integrand
     order = 2 * _NODES
@@ -200,8 +200,8 @@ def cell_bulges(lattice: Lattice, coefficients: Coefficients, lmax: int) -> tupl
     """∫ (θ - θ_i)(θ_{i+1} - θ)/2 f dσ over the cells, (n, n_lon), and the same of the longitude."""
     half = 0.5 * lattice.step * layout(lmax)[1]
     smooth = coefficients * np.sinc(half / np.pi)
-    ahead, share, values = _between_rows(lattice, smooth, lmax, _NODES, 0.5 * lattice.step)
-    parabola = 0.5 * lattice.step**2 * ahead * (1.0 - ahead)
+    fractions, share, values = _between_rows(lattice, smooth, lmax, _NODES, 0.5 * lattice.step)
+    parabola = 0.5 * lattice.step**2 * fractions * (1.0 - fractions)
     along = np.einsum("ik,ikj->ij", share * parabola, values)
     # ∫ e^{imt} (Δ²/4 - t²)/2 dt over |t| < Δ/2, divided by Δ
     safe = np.maximum(half, 1e-8)
@@ -215,14 +215,14 @@ def _between_rows(
 ) -> tuple[Array, Array, Array]:
     """Gauss nodes in each row, (count,) in [0, 1], their dσ (n, count) and f (n, count, n_lon)."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
-    ahead, step = 0.5 * (1.0 + nodes), lattice.step
-    colatitudes = (lattice.edges[:-1, None] + step * ahead).ravel()
+    fractions, step = 0.5 * (1.0 + nodes), lattice.step
+    colatitudes = (lattice.edges[:-1, None] + step * fractions).ravel()
     grid = rings(colatitudes, lattice.n_lon, longitude)
     between = ducc0.sht.synthesis(alm=coefficients[None], lmax=lmax, spin=0, **grid)
     # dσ = sin θ dθ dφ/4π
     share = 0.5 * step * weights * np.sin(colatitudes).reshape(lattice.n, count)
     values = between[0].reshape(lattice.n, count, lattice.n_lon)
-    return ahead, share * (SQRT_4PI * step / (4.0 * np.pi)), values
+    return fractions, share * (SQRT_4PI * step / (4.0 * np.pi)), values
 
 
 def _remainder(lattice: Lattice, lmax: int, count: int) -> float:

@@ -159,8 +159,8 @@ def quantiles(masses: Array, values: Array, levels: Array) -> tuple[Array, Array
     panel = np.minimum(np.searchsorted(ends, wanted, side="right"), len(ends) - 1)
     begun = np.append(0.0, ends)[panel]
     place = invert(shares[:, panel], densities[:, panel], wanted - begun)
-    at = legendre.legval(place, expansions(values).T[:, panel], tensor=False)
-    return np.asarray(at, dtype=np.float64), panel
+    angles = legendre.legval(place, expansions(values).T[:, panel], tensor=False)
+    return np.asarray(angles, dtype=np.float64), panel
 
 
 def lay(density: Masses, length: float, tol: float, largest: int) -> Array:
@@ -198,7 +198,7 @@ def lay(density: Masses, length: float, tol: float, largest: int) -> Array:
 
 
 def _refined(density: Masses, waiting: Array, tol: float, largest: int) -> Array | None:
-    done, count = [], 0
+    finished, count = [], 0
     for _ in range(_MOST_HALVINGS):
         values = density(nodes(waiting).ravel()).reshape(-1, NODES)
         finer = halves(waiting)
@@ -206,10 +206,10 @@ def _refined(density: Masses, waiting: Array, tol: float, largest: int) -> Array
         masses = (values * weights(waiting)).sum(axis=1)
         gap = np.abs(parts.reshape(len(waiting), -1).sum(axis=1) - masses)
         split = (tails(values) * (waiting[:, 1] - waiting[:, 0]) > tol) | (gap > tol)
-        done.append(waiting[~split])
-        count += len(done[-1])
+        finished.append(waiting[~split])
+        count += len(finished[-1])
         if not split.any():
-            edges = np.concatenate(done)
+            edges = np.concatenate(finished)
             return np.asarray(edges[np.argsort(edges[:, 0])])
         waiting = halves(waiting[split])
         if NODES * (count + len(waiting)) > largest:

@@ -291,8 +291,8 @@ class SphereTransforms:
 
     def integral(self, field: Array) -> float:
         """∫ `flux` · field dσ over the components of two vector fields, shape (2, N)."""
-        flux, other = (each.reshape(2, *self._weights.shape) for each in (self.flux, field))
-        return float((np.vecdot(flux, other) @ self._weights[:, 0]).sum())
+        flux, second = (each.reshape(2, *self._weights.shape) for each in (self.flux, field))
+        return float((np.vecdot(flux, second) @ self._weights[:, 0]).sum())
 
 
 def _inner(values: Array) -> Array:

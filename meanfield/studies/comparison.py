@@ -113,8 +113,8 @@ def compare(
             f"b must be on the sphere of a, in dim = {a.final.dim}, got dim = {b.final.dim}"
         )
     names = _checks.some_of("distances", distances, DISTANCES)
-    known = (getattr(layer, "beta", 0.0) for layer in adapt(a.dynamics).representatives)
-    default = next((reason for reason in known if reason), 1.0)
+    betas_of_layers = (getattr(layer, "beta", 0.0) for layer in adapt(a.dynamics).representatives)
+    default = next((reason for reason in betas_of_layers if reason), 1.0)
     beta = default if beta is None else number("beta", beta, above=0)
     gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
     _checks.boolean("progress", progress)
@@ -138,21 +138,21 @@ def compare(
     if energies[0] == energies[1]:
         ds["energy_difference"] = "t", -ds["energy_share"].diff("run").values[0]
     missing = {name: _reason(reason, len(times)) for name, reason in gaps.items() if reason}
-    missing |= {name: why for name in _NUMBERS if (why := _lacking(ds[name].values, a, b))}
+    missing |= {name: lacking for name in _NUMBERS if (lacking := _lacking(ds[name].values, a, b))}
     absent = [name for name, values in ds.data_vars.items() if values.isnull().all()]
     ds = ds.drop_vars(absent)
     ds.attrs |= {
         "title": f"{a.dynamics} on {a.final} (a) and {b.dynamics} on {b.final} (b)",
         "verdict": _verdict(ds),
-        **{f"{name}_missing": why for name, why in missing.items()},
+        **{f"{name}_missing": lacking for name, lacking in missing.items()},
     }
     return labelled(ds, _ABOUT)
 
 
 def _common_times(a: Solution, b: Solution) -> Array:
     """Return the times of `a` that `b` has saved, too, up to last bits."""
-    apart = np.abs(a.t[:, None] - b.t).min(axis=1)
-    times: Array = a.t[apart <= _checks.time_tolerance(b.t) * max(a.t[-1], b.t[-1])]
+    gaps = np.abs(a.t[:, None] - b.t).min(axis=1)
+    times: Array = a.t[gaps <= _checks.time_tolerance(b.t) * max(a.t[-1], b.t[-1])]
     if not times.size or times[-1] == a.t[0] < a.t[-1]:
         raise ValueError(
             f"a and b must have saved at common times after the start, got {len(a.t)} saves from "
@@ -225,8 +225,8 @@ def _distance(
             raise ValueError(f"mmd at beta = {beta:g} is {distance} of {mu} and {nu}")
         return {"mmd": distance, "mmd_error": error}
     if any(
-        off > 0.0 and isinstance(nodes, Particles)
-        for nodes, off in (mu.for_transport(1.0), nu.for_transport(1.0))
+        own_error > 0.0 and isinstance(nodes, Particles)
+        for nodes, own_error in (mu.for_transport(1.0), nu.for_transport(1.0))
     ):
         raise ValueError(
             f"W_1 of a flow map on S^2 that no series holds counts its nodes as tokens, whose "
@@ -244,10 +244,10 @@ def _distance(
 
 def _reason(gaps: list[tuple[float, str]], count: int) -> str:
     """Say at how many times a distance is missing, from when to when, and why at the first."""
-    (first, why), (last, _) = gaps[0], gaps[-1]
+    (first, reason), (last, _) = gaps[0], gaps[-1]
     if len(gaps) == count:
-        return why
-    return f"at {len(gaps)} of {count} times, from t = {first:g} to {last:g}: {why}"
+        return reason
+    return f"at {len(gaps)} of {count} times, from t = {first:g} to {last:g}: {reason}"
 
 
 def _lacking(values: Array, *runs: Solution) -> str:
@@ -265,9 +265,9 @@ def _dataset(times: Array, rows: Sequence[dict[str, object]], beta: float) -> xr
     """Return the numbers of all times as variables."""
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
-    over = "t", "run", "axis"
+    dims = "t", "run", "axis"
     ds = xr.Dataset(
-        {name: (over[: values.ndim], values) for name, values in columns.items()},
+        {name: (dims[: values.ndim], values) for name, values in columns.items()},
         {"t": ("t", times, {"long_name": "time t", "units": "1"}), "run": ["a", "b"]},
     ).transpose("run", ...)
     ds["mean_difference"] = "t", np.linalg.norm(ds["mean"].diff("run").values[0], axis=1)
@@ -289,10 +289,10 @@ def _verdict(ds: xr.Dataset) -> str:
     largest = {name: float(np.abs(ds[name]).max()) for name in attributes if name in ds}
     size, worst = max((value, name) for name, value in largest.items())
     absent = [name for name in ("mmd", "w1_upper") if name not in ds or ds[name].isnull().any()]
-    what = f"the same to {size:.2g}" if size < _SAME else f"{attributes[worst]} up to {size:.2g}"
+    finding = f"the same to {size:.2g}" if size < _SAME else f"{attributes[worst]} up to {size:.2g}"
     if size < _SAME and "w1_upper" in absent:
-        what = f"no difference seen without {' and '.join(attributes[name] for name in absent)}"
+        finding = f"no difference seen without {' and '.join(attributes[name] for name in absent)}"
     others = (name for name in largest if size < _SAME or name != worst)
     parts = ", ".join(f"{attributes[name]} {largest[name]:.2g}" for name in others)
     first, last = ds["t"].values[[0, -1]]
-    return f"{what} at {ds.sizes['t']} times from t = {first:g} to {last:g}: {parts}"
+    return f"{finding} at {ds.sizes['t']} times from t = {first:g} to {last:g}: {parts}"

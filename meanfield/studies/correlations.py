@@ -112,10 +112,10 @@ def pairs_of(gram: Array, kmax: int) -> Array:
     first, second = np.triu_indices(n, 1)
     cosines = np.clip(gram[:, first, second], -1.0, 1.0)
     means = np.empty((count, kmax + _BINS))
-    before, present = np.ones_like(cosines), cosines
+    previous, present = np.ones_like(cosines), cosines
     for k in range(kmax):
         means[:, k] = present.mean(axis=1)
-        before, present = present, 2.0 * cosines * present - before
+        previous, present = present, 2.0 * cosines * present - previous
     # |x| = π is in the last bin
     part = np.minimum((np.arccos(cosines) * (_BINS / np.pi)).astype(np.intp), _BINS - 1)
     part += _BINS * np.arange(count)[:, None]
@@ -253,11 +253,11 @@ def _breaks(
     allowed = np.maximum(errors, AMOUNT)
 
     def first(values: Array, is_impossible: bool) -> Array:
-        off = np.abs(values - means) > allowed
+        is_off = np.abs(values - means) > allowed
         # a value above 1 is off, too
-        off |= np.isnan(values) & is_impossible
-        off &= (times > 0.0)[:, None]
-        return np.where(off.any(axis=0), times[off.argmax(axis=0)], np.nan)
+        is_off |= np.isnan(values) & is_impossible
+        is_off &= (times > 0.0)[:, None]
+        return np.where(is_off.any(axis=0), times[is_off.argmax(axis=0)], np.nan)
 
     # a closure breaks with the first of its modes, and never where all are nan
     modes = np.array([first(closure.modes, closure.status == "impossible") for closure in closed])
@@ -361,12 +361,12 @@ def two_token_correlation(
     places = np.linspace(0.0, np.pi, _PLACES)
     closed = [solved(closure, beta, n, times, kmax, places) for closure in CLOSURES]
     means, errors = values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(count)
-    most = break_errors(count, kmax * len(times))
+    allowed_errors = break_errors(count, kmax * len(times))
     linear = linear_stage(beta, n, times, kmax)
     reached = [times[np.isfinite(solution.tail)].max(initial=0.0) for solution in closed]
     # shares of |x| in [0, π] become the even density on a whole turn
     density = 0.5 * _BINS / np.pi
-    over = "closure", "t"
+    dims = "closure", "t"
     ds = xr.Dataset(
         {
             "correlation": (("t", "degree"), means[:, :kmax]),
@@ -374,13 +374,13 @@ def two_token_correlation(
             "histogram": (("t", "bin"), density * means[:, kmax:]),
             "histogram_error": (("t", "bin"), density * errors[:, kmax:]),
             "linear": (("t", "degree"), linear),
-            "closed": ((*over, "degree"), np.array([solution.modes for solution in closed])),
-            "psi": ((*over, "x"), np.array([solution.psi for solution in closed])),
-            "least_density": (over, np.array([solution.least for solution in closed])),
-            "tail": (over, np.array([solution.tail for solution in closed])),
+            "closed": ((*dims, "degree"), np.array([solution.modes for solution in closed])),
+            "psi": ((*dims, "x"), np.array([solution.psi for solution in closed])),
+            "least_density": (dims, np.array([solution.least for solution in closed])),
+            "tail": (dims, np.array([solution.tail for solution in closed])),
             "status": ("closure", np.array([solution.status for solution in closed])),
             "reached": ("closure", np.array(reached)),
-            **_breaks(closed, linear, times, means[:, :kmax], most * errors[:, :kmax]),
+            **_breaks(closed, linear, times, means[:, :kmax], allowed_errors * errors[:, :kmax]),
         },
         coords={
             "t": times,
@@ -394,7 +394,7 @@ def two_token_correlation(
             "beta": beta,
             "n": n,
             "repeats": count,
-            "break_errors": most,
+            "break_errors": allowed_errors,
             "break_amount": AMOUNT,
         },
     )

@@ -341,8 +341,8 @@ class SphereBasis:
 
     def asymmetry(self, matrix: Array) -> float:
         """The norm of what a matrix has beyond reflections of the axes."""
-        turned = self.axes @ matrix @ self.axes.T
-        return float(np.linalg.norm(turned - np.diag(np.diag(turned)), 2))
+        rotated = self.axes @ matrix @ self.axes.T
+        return float(np.linalg.norm(rotated - np.diag(np.diag(rotated)), 2))
 
     def _octant(self, cosines: Array, azimuths: Array) -> Array:
         t, phi = (a.ravel() for a in np.meshgrid(cosines, azimuths, indexing="ij"))
@@ -458,9 +458,9 @@ def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
             diagonal, coupling = matrix[blocks[i], blocks[i]], -matrix[blocks[i], blocks[onward]]
             reduced = diagonal - energies[ahead, None, None] * np.eye(len(diagonal))
             if at > 0:
-                known, before = steps[-1]
-                kept = before[np.searchsorted(known, ahead)]
-                reduced += matrix[blocks[i], blocks[order[at - 1]]] @ kept
+                rows_known, last_step = steps[-1]
+                step_kept = last_step[np.searchsorted(rows_known, ahead)]
+                reduced += matrix[blocks[i], blocks[order[at - 1]]] @ step_kept
             couplings = np.broadcast_to(coupling, (len(ahead), *coupling.shape))
             steps.append((ahead, np.asarray(np.linalg.solve(reduced, couplings), dtype=np.float64)))
         for (i, onward), (ahead, step) in zip(ways[::-1], steps[::-1], strict=True):
@@ -484,7 +484,7 @@ def _log_values(
     points = basis.probes(_PROBES)
     images = points @ matrix
     lengths = np.linalg.norm(images, axis=1)
-    here, there = basis.at(points), basis.at(images / lengths[:, None])
+    at_points, at_images = basis.at(points), basis.at(images / lengths[:, None])
     multipliers = np.array(
         [log_eigenvalues(beta * length, basis.dim, basis.kmax)[::2] for length in lengths]
     )
@@ -493,12 +493,14 @@ def _log_values(
         exponents = multipliers + log
         unit = float(exponents.max())
         with np.errstate(under="ignore"):
-            above = np.add.reduceat(there * vector, starts, axis=1) * np.exp(exponents - unit)
-            below = np.add.reduceat(here * vector, starts, axis=1) * np.exp(log)
-        image, value = above.sum(axis=1), below.sum(axis=1)
+            numerators = np.add.reduceat(at_images * vector, starts, axis=1) * np.exp(
+                exponents - unit
+            )
+            denominators = np.add.reduceat(at_points * vector, starts, axis=1) * np.exp(log)
+        image, value = numerators.sum(axis=1), denominators.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            loss = np.abs(above).sum(axis=1) / np.abs(image)
-            loss += np.abs(below).sum(axis=1) / np.abs(value)
+            loss = np.abs(numerators).sum(axis=1) / np.abs(image)
+            loss += np.abs(denominators).sum(axis=1) / np.abs(value)
         best = int(np.argmin(np.where(np.isfinite(loss), loss, np.inf)))
         if not np.isfinite(loss[best]):
             raise ValueError(
@@ -735,11 +737,11 @@ def _curves(least: list[Extremiser], matrices: Array, beta: float) -> xr.Dataset
 
     flat = potentials([Density(Circle(8), Uniform(2))] * len(least))
     least_potentials = potentials(measures)
-    over, over_degrees = ("index", "angle"), ("index", "degree")
+    dims, over_degrees = ("index", "angle"), ("index", "degree")
     columns = {
-        "density": (over, values, {"long_name": "density of least energy"}),
-        "potential": (over, least_potentials, {"comment": "∫ e^{β<x,Dy>} dmu(y)"}),
-        "uniform_potential": (over, flat, {"long_name": "potential of the uniform measure"}),
+        "density": (dims, values, {"long_name": "density of least energy"}),
+        "potential": (dims, least_potentials, {"comment": "∫ e^{β<x,Dy>} dmu(y)"}),
+        "uniform_potential": (dims, flat, {"long_name": "potential of the uniform measure"}),
         "cos": (over_degrees, 2.0 * modes.real[:, 1:], {"comment": "a_k"}),
         "sin": (over_degrees, -2.0 * modes.imag[:, 1:], {"comment": "b_k"}),
     }

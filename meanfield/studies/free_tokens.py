@@ -170,13 +170,13 @@ def _solve(
 
     def rate(t: float, state: Array) -> Array:
         """(9.1), (9.3), (9.4), or (9.5), which is linear between switches of the sets C_i."""
-        here = state.reshape(start.shape)
+        places = state.reshape(start.shape)
         with np.errstate(over="ignore", invalid="ignore"):
-            grown = here @ expm(t * scores.value).T if attention == "rescaled" else here
-        if not np.abs(grown).max() < _LARGEST:
+            rescaled = places @ expm(t * scores.value).T if attention == "rescaled" else places
+        if not np.abs(rescaled).max() < _LARGEST:
             raise OverflowError(f"e^(tV) z is no longer finite at t = {t:g}")
-        shares = targets.weights if targets else softmax(scores(grown), axis=1)
-        mean = shares @ here - (0.0 if attention == "softmax" else here)
+        shares = targets.weights if targets else softmax(scores(rescaled), axis=1)
+        mean = shares @ places - (0.0 if attention == "softmax" else places)
         return np.asarray((mean @ scores.value.T).ravel())
 
     def lead(t: float) -> float:
@@ -196,8 +196,8 @@ def _solve(
                     dense, t = solver.dense_output(), solver.t
                     if lead(t) < 0.0:
                         # rounding may have made the lead 0 at the beginning of the step
-                        begin, within = solver.t_old, 1e-14 * max(1.0, t)
-                        t = brentq(lead, begin, t, xtol=within) if lead(begin) > 0.0 else begin
+                        begin, time_tol = solver.t_old, 1e-14 * max(1.0, t)
+                        t = brentq(lead, begin, t, xtol=time_tol) if lead(begin) > 0.0 else begin
                     passed = times[len(saved) : np.searchsorted(times, t, "right")]
                     saved += passed.tolist()
                     points += [dense(save).reshape(start.shape) for save in passed]
@@ -278,8 +278,8 @@ class _Targets:
         self._scores, self._shape, n = scores, z.shape, len(z)
         # ties are nearer than where a switch is seen, so that what fell behind is left out
         tied = self._behind(z) <= 0.1 * _TIED
-        others = tied & ~np.eye(n, dtype=bool)
-        tied = np.where(others.any(axis=1, keepdims=True), others, tied)
+        tied_others = tied & ~np.eye(n, dtype=bool)
+        tied = np.where(tied_others.any(axis=1, keepdims=True), tied_others, tied)
         self.weights = tied / tied.sum(axis=1, keepdims=True)
         if tie != "average":
             last = n - 1 - tied[:, ::-1].argmax(axis=1)
@@ -360,10 +360,10 @@ def limits_without_normalisation(
             raise ValueError(f"t_end must be smaller for {shown(case)}, got {t_end:g}: {run}")
         runs.append(run)
     evidence = [_evidence(case, run) for case, run in zip(_VALUES, runs, strict=True)]
-    names, over = ("n_distinct", "off", "moved"), ("case", "t", "token", "axis")
+    names, dims = ("n_distinct", "off", "moved"), ("case", "t", "token", "axis")
     return xr.Dataset(
         {
-            "trajectory": (over, np.array([run.points[:, :, :2] for run in runs])),
+            "trajectory": (dims, np.array([run.points[:, :, :2] for run in runs])),
             **{name: ("case", [row[i] for row in evidence]) for i, name in enumerate(names)},
         },
         coords={"case": list(_VALUES), "t": runs[0].t},
@@ -372,19 +372,19 @@ def limits_without_normalisation(
 
 
 def _evidence(case: str, run: FreeTokens) -> tuple[int, float, float]:
-    last, before = run.points[-1], run.points[-len(run.t) // 10]
+    last, earlier = run.points[-1], run.points[-len(run.t) // 10]
     if case == "origin":
-        off = float(np.linalg.norm(last, axis=1).max())
+        distance = float(np.linalg.norm(last, axis=1).max())
     elif case == "hyperplanes":
         # the left eigenvector gives the coordinate along the right one
         along = np.linalg.eig(_VALUES[case].T)[1][:, 0].real
-        last, before = last @ along[:, None], before @ along[:, None]
-        off = _from_three_values(last[:, 0])
+        last, earlier = last @ along[:, None], earlier @ along[:, None]
+        distance = _from_three_values(last[:, 0])
     else:
-        last, before = last[:, :2], before[:, :2]
+        last, earlier = last[:, :2], earlier[:, :2]
         hull = ConvexHull(last)
-        off = float(-(last @ hull.equations[:, :2].T + hull.equations[:, 2]).max(axis=1).min())
-    return len(_distinct(last)), off, float(np.linalg.norm(last - before, axis=1).max())
+        distance = float(-(last @ hull.equations[:, :2].T + hull.equations[:, 2]).max(axis=1).min())
+    return len(_distinct(last)), distance, float(np.linalg.norm(last - earlier, axis=1).max())
 
 
 def _from_three_values(values: Array) -> float:
@@ -396,8 +396,8 @@ def _from_three_values(values: Array) -> float:
 
 def _distinct(points: Array) -> Array:
     """Return one of each group of points nearer than `_SAME`, shape (k, d)."""
-    kept: list[Array] = []
+    representatives: list[Array] = []
     for point in points:
-        if all(np.linalg.norm(point - other) > _SAME for other in kept):
-            kept.append(point)
-    return np.array(kept)
+        if all(np.linalg.norm(point - other) > _SAME for other in representatives):
+            representatives.append(point)
+    return np.array(representatives)

@@ -276,8 +276,8 @@ def mean_field_limit(
     )
     if "w1" in ds:
         # C may be infinite, and then has no product with t = 0
-        later = limit.t > 0.0
-        exponents = np.multiply(constant, limit.t, out=np.zeros(len(limit.t)), where=later)
+        is_later = limit.t > 0.0
+        exponents = np.multiply(constant, limit.t, out=np.zeros(len(limit.t)), where=is_later)
         growth = np.exp(np.minimum(exponents, _LARGEST))
         ds["dobrushin"] = ("n", "t"), ds["w1"].values[:, :, :1].mean(axis=1) * growth
     ds = ds.assign_coords(n=counts, t=limit.t, quantity=measured)

@@ -119,7 +119,7 @@ def phase_diagram(
         rtol = min(_SHARE * delta, _MOST)
     tolerance = _checks.number("rtol", rtol, low=3e-14, high=1e-2)
     count_pairs = partial(_count_pairs, dim=dim, n=n, times=times, delta=delta, rtol=tolerance)
-    tasks = [(some, block) for some in groups for block in blocks]
+    tasks = [(group, block) for group in groups for block in blocks]
     sums = run_tasks(executor, count_pairs, tasks, "phase diagram", progress, workers)
     # sums of whole numbers are the same in any order
     rows = [sum(sums[first : first + len(blocks)]) for first in range(0, len(sums), len(blocks))]
@@ -130,11 +130,11 @@ def phase_diagram(
     # rounding may make the difference of two equal numbers negative
     error = np.sqrt(np.maximum(squares, 0.0) / count)
     arrival = [_arrival(each, n, delta) for each in runs]
-    over = ("t", "beta")
+    dims = ("t", "beta")
     ds = xr.Dataset(
         {
-            "probability": (over, mean.T / pairs),
-            "standard_error": (over, error.T / pairs),
+            "probability": (dims, mean.T / pairs),
+            "standard_error": (dims, error.T / pairs),
             "arrival": ("beta", arrival),
         },
         coords={"t": ("t", times), "beta": ("beta", axis), "dim": dim},
@@ -156,8 +156,8 @@ def _checked(dynamics: AnyAttention | Sequence[AnyAttention], dim: int) -> list[
                 f"{_checks.shown(candidate)}"
             )
         if candidate.stays_in_span and not candidate.normalised and candidate.beta > LARGEST_BETA:
-            got, largest = _checks.tell_apart(candidate.beta, LARGEST_BETA)
-            raise ValueError(f"dynamics must have beta <= {largest} for USA, got {got}")
+            beta_text, largest = _checks.tell_apart(candidate.beta, LARGEST_BETA)
+            raise ValueError(f"dynamics must have beta <= {largest} for USA, got {beta_text}")
         if candidate.dim not in (None, dim):
             raise ValueError(f"dim must be that of {_checks.shown(candidate)}, got {dim}")
     return runs
@@ -180,7 +180,7 @@ def _count_pairs(
     starts = np.array([_start(n, dim, np.random.default_rng(seed), in_span) for seed in seeds])
     counts = []
     for tokens in several:
-        near = evolve_batch(
+        near_pairs = evolve_batch(
             starts,
             tokens,
             times,
@@ -189,7 +189,7 @@ def _count_pairs(
             observe=partial(_near_pairs, delta=delta),
             settled=partial(_all_near, pairs=n * (n - 1)) if _is_attractive(tokens) else None,
         )
-        counts.append([near.sum(axis=1), (near**2).sum(axis=1)])
+        counts.append([near_pairs.sum(axis=1), (near_pairs**2).sum(axis=1)])
     return np.array(counts)
 
 
@@ -211,13 +211,13 @@ def _is_attractive(dynamics: AnyAttention) -> bool:
 
 def _near_pairs(gram: Array, delta: float) -> Integers:
     """Return the number of pairs i != j with <x_i, x_j> >= 1 - δ of each repeat."""
-    near = gram >= 1.0 - delta
-    (count, n, _), total = near.shape, np.count_nonzero(near)
+    is_near = gram >= 1.0 - delta
+    (count, n, _), total = is_near.shape, np.count_nonzero(is_near)
     # mostly no pair is near, or all are; <x_i, x_i> = 1 counts, too
-    if total in (count * n, near.size):
+    if total in (count * n, is_near.size):
         return np.full(count, total // count - n, dtype=np.int64)
     # each matrix is counted by itself: counting along axes takes ten times as long
-    return np.array([np.count_nonzero(matrix) - n for matrix in near], dtype=np.int64)
+    return np.array([np.count_nonzero(matrix) - n for matrix in is_near], dtype=np.int64)
 
 
 def _all_near(near: Integers, pairs: int) -> bool:

@@ -142,15 +142,15 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
     times = ticks / rates[fastest]
     solution = solve(FlowMap(law), dynamics, float(times[-1]), times[:-1])
     # the start is no save of the study, and a run may have ended early
-    kept = cast(list[LineFlowMap], solution.measures[1:])
-    each_clusters = [clusters(flow, radius) for flow in kept]
+    flows = cast(list[LineFlowMap], solution.measures[1:])
+    each_clusters = [clusters(flow, radius) for flow in flows]
     counts = np.array([len(group) for group in each_clusters])
     inside = np.array([float(group.masses.sum()) for group in each_clusters])
     steady = np.where(inside > 1.0 - _OUTSIDE, counts, 0)
     # several modes may be equally large, so the number of clusters says what has formed
     formed = steady[steady > 0]
-    grown = int(formed[0]) if len(formed) else 0
-    mode = np.array([abs(np.exp(1j * grown * flow.angles) @ flow.weights) for flow in kept])
+    grown_degree = int(formed[0]) if len(formed) else 0
+    mode = np.array([abs(np.exp(1j * grown_degree * flow.angles) @ flow.weights) for flow in flows])
     times = solution.t[1:]
     mergers = times[1:][(steady[1:] > 0) & (steady[1:] < steady[:-1])]
     plateaus = np.reshape(_plateaus(times, steady), (-1, 3)).T
@@ -161,11 +161,11 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> xr.Dataset:
             "time": ("t", times),
             "energy_share": ("t", solution.dataset["energy_share"].values[1:]),
             "n_clusters": ("t", counts.astype(np.float64)),
-            "grown_degree": grown,
+            "grown_degree": grown_degree,
             "predicted_degree": fastest,
             "largest_growth_rate": rates[fastest],
             "growth_rate": _fitted_rate(times, mode),
-            "growth_rate_predicted": growth_rates(dynamics, 2, grown)[grown],
+            "growth_rate_predicted": growth_rates(dynamics, 2, grown_degree)[grown_degree],
             "status": solution.status,
             "message": solution.message,
             "cluster_angle": (of_clusters, angles, {"units": "radian"}),

@@ -138,9 +138,9 @@ def follow_characteristics(dynamics: Maskable, steps: list[Step], points: Array)
         velocities: list[Array] = []
         for row, (t, measure) in zip(DOP853.A, stages, strict=True):
             moves = zip(row, velocities, strict=False)
-            at = points + length * sum((a * v for a, v in moves), np.zeros_like(points))
-            at /= np.linalg.norm(at, axis=1, keepdims=True)
-            velocities.append(dynamics.velocity(measure, at, t=t))
+            stage_points = points + length * sum((a * v for a, v in moves), np.zeros_like(points))
+            stage_points /= np.linalg.norm(stage_points, axis=1, keepdims=True)
+            velocities.append(dynamics.velocity(measure, stage_points, t=t))
         points = points + length * np.tensordot(DOP853.B, velocities, 1)
         points /= np.linalg.norm(points, axis=1, keepdims=True)
     return points
@@ -159,11 +159,11 @@ def errors(
     The dynamics are that with its mask and that without, the limit has its measures at times t and
     the steps between them.
     """
-    (masked, plain), (measures, legs), ends = dynamics, limit, window_ends(repeat[0])
+    (masked, unmasked), (measures, legs), ends = dynamics, limit, window_ends(repeat[0])
     run = limits.follow_tokens(repeat, law, masked, t, rtol)
     places, rows = run[0].points, [np.zeros(len(ends))]
     for leg, tokens in zip(legs, run[1:], strict=True):
-        places = follow_characteristics(plain, leg, places)
+        places = follow_characteristics(unmasked, leg, places)
         chords = np.linalg.norm(tokens.points - places, axis=1)
         angles = 2.0 * np.arcsin(np.minimum(0.5 * chords, 1.0))
         rows.append(np.sqrt(window_means(ends, angles**2)))
@@ -251,11 +251,11 @@ def causal_limit(
     repeats = integer("repeats", repeats, low=1)
     generator("rng", rng)
     check_type("law", law, Law, "one with dim, pdf and sample")
-    plain = _without_mask(dynamics)
+    unmasked = _without_mask(dynamics)
     rtol = number("rtol", rtol, low=3e-14, high=1e-2)
-    limit = limits.density_run(law, plain, t_end, save_at)
-    steps = characteristic_steps(law, plain, limit)
-    run = partial(errors, law=law, dynamics=(dynamics, plain), t=limit.t, rtol=rtol)
+    limit = limits.density_run(law, unmasked, t_end, save_at)
+    steps = characteristic_steps(law, unmasked, limit)
+    run = partial(errors, law=law, dynamics=(dynamics, unmasked), t=limit.t, rtol=rtol)
     run = partial(run, limit=(list(limit.measures), steps))
     tasks = limits.spawn_repeats(counts, repeats, rng)
     ds = limits.over_repeats(

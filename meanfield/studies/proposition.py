@@ -368,8 +368,8 @@ def attention_energy(beta: float, dim: int, kmax: int) -> PairEnergy:
     """E_β, W = e^{βt}/β, β > 0; below 1e-290 with the weights of β = 1e-290, to rounding."""
     least = max(beta, _SMALLEST_BETA)
     # the gap sums all degrees, whatever kmax is
-    most = max(kmax, 2 * multipliers.bandwidth(least, dim))
-    shares = multipliers.degree_weights(least, dim, most)
+    highest = max(kmax, 2 * multipliers.bandwidth(least, dim))
+    shares = multipliers.degree_weights(least, dim, highest)
     gap = float(shares[1:].sum())
     weights = np.append(0.0, shares[1 : kmax + 1] / gap)
     # an exponential rounds its argument, which is of order β where neither it nor 1 dominates
@@ -461,13 +461,13 @@ def _check_end(dim: int, grid: Array, values: Array, terms: Array, errors: Array
     kmax, largest = len(terms) - 1, float(np.abs(values).max())
     table = gegenbauer(dim, kmax, grid)
     allowed = (errors + ROUNDING * np.abs(terms)) @ np.abs(table) + 10.0 * ROUNDING * largest
-    apart = np.abs(values - terms @ table)
-    if not (apart <= allowed).all():
-        at = int(np.argmax(apart - allowed))
+    differences = np.abs(values - terms @ table)
+    if not (differences <= allowed).all():
+        worst = int(np.argmax(differences - allowed))
         raise ValueError(
             f"potential must have no degrees beyond kmax = {kmax}, but W differs from "
-            f"Σ_(k <= kmax) N_k Λ_k P_k by {apart[at] / largest:.2g} of its largest value at "
-            f"t = {grid[at]:g}"
+            f"Σ_(k <= kmax) N_k Λ_k P_k by {differences[worst] / largest:.2g} of its largest "
+            f"value at t = {grid[worst]:g}"
         )
 
 
@@ -534,9 +534,9 @@ def prove(energy: PairEnergy, interval: tuple[float, float], kmax: int) -> Evide
     """
     (low, high), dim, beta = interval, energy.dim, energy.beta
     floors, ceilings = enclose(low, dim, kmax, ROUND_FLOOR), enclose(high, dim, kmax, ROUND_CEILING)
-    missed = [k for k, bound in enumerate(floors) if not bound > 0]
-    if missed:
-        return Evidence(OPEN, f"Λ_k > 0 is not shown for k in {missed}", xr.Dataset())
+    degrees_missed = [k for k, bound in enumerate(floors) if not bound > 0]
+    if degrees_missed:
+        return Evidence(OPEN, f"Λ_k > 0 is not shown for k in {degrees_missed}", xr.Dataset())
     with localcontext(Context(_DIGITS, None, MIN_EMIN, MAX_EMAX)):
         # logarithms are right to 50 digits
         lower = np.nextafter([float(bound.ln()) for bound in floors], -np.inf)
@@ -545,9 +545,9 @@ def prove(energy: PairEnergy, interval: tuple[float, float], kmax: int) -> Evide
         bounds = [float(bound * shrink) for bound in enclose(beta, dim, kmax, ROUND_FLOOR)]
     logs = multipliers.log_eigenvalues(beta, dim, kmax)
     scaled = multipliers.scaled_eigenvalues(beta, dim, kmax)
-    held = scaled > _SMALLEST_BETA
+    is_held = scaled > _SMALLEST_BETA
     errors = np.full(kmax + 1, np.nan)
-    errors[held] = np.abs(np.array(bounds)[held] / scaled[held] - 1.0)
+    errors[is_held] = np.abs(np.array(bounds)[is_held] / scaled[is_held] - 1.0)
     worst = float(np.nanmax(errors))
     slack = ROUNDING * np.maximum(1.0, np.abs(logs))
     agree = worst <= ROUNDING and ((lower - slack <= logs) & (logs <= upper + slack)).all()
@@ -749,8 +749,8 @@ def search(energy: PairEnergy, n_measures: int, repeats: int, rng: np.random.Gen
     for block in blocks(n_measures, 1, _BLOCK):
         for kind in np.unique(kinds[block]):
             where = block.start + np.flatnonzero(kinds[block] == kind)
-            drawn = _drawn(energy, KINDS[kind], len(where), bumps, rng)
-            share[where], defect[where], error[where] = drawn
+            shares_drawn = _drawn(energy, KINDS[kind], len(where), bumps, rng)
+            share[where], defect[where], error[where] = shares_drawn
     ends = [[_moved(energy, sign, rng) for _ in range(repeats)] for sign in (-1.0, 1.0)]
     margins = np.array([min(of_sign) for of_sign in ends])
     finding = (
@@ -817,15 +817,15 @@ def _drawn(
     power = powers(cosines, masses[..., None] * profiles, dim, energy.kmax)
     share = power @ energy.weights
     # r_k rounds like the sum of its absolute terms; the share of a Dirac is rounded separately
-    most = np.einsum("...i,...ik->...k", masses, np.abs(profiles)) ** 2
-    error = ROUNDING * (most @ np.abs(energy.weights)) + power @ energy.unresolved
+    absolute_power = np.einsum("...i,...ik->...k", masses, np.abs(profiles)) ** 2
+    error = ROUNDING * (absolute_power @ np.abs(energy.weights)) + power @ energy.unresolved
     return share, energy.dirac - share, np.maximum(error, 1e-300)
 
 
 def share_of_atoms(energy: PairEnergy, centres: Array, masses: Array) -> tuple[Array, Array, Array]:
     """The same of atoms at centres (..., n, d) with masses (..., n)."""
-    apart = centres[:, :, None] - centres[:, None]
-    squared = np.einsum("...d,...d->...", apart, apart)
+    differences = centres[:, :, None] - centres[:, None]
+    squared = np.einsum("...d,...d->...", differences, differences)
     pairs = masses[:, :, None] * masses[:, None]
     share = (pairs * energy.excess(1.0 - 0.5 * squared)).sum(axis=(1, 2))
     # for e^{βt} this is a sum of terms of one sign, down to the smallest
@@ -835,9 +835,9 @@ def share_of_atoms(energy: PairEnergy, centres: Array, masses: Array) -> tuple[A
 
 def _series(energy: PairEnergy, count: int, rng: np.random.Generator) -> Array:
     """A_j/N_j of 1 + a_j P_j, |a_j| <= 1, one degree j for each centre, and 1 at degree 0."""
-    most = max(1, min(energy.kmax, 6))
-    sizes = multiplicities(energy.dim, most)
-    degrees = rng.integers(1, most + 1, (count, _POINTS))
+    highest = max(1, min(energy.kmax, 6))
+    sizes = multiplicities(energy.dim, highest)
+    degrees = rng.integers(1, highest + 1, (count, _POINTS))
     profiles = np.zeros((count, _POINTS, energy.kmax + 1))
     profiles[..., 0] = 1.0
     amplitudes = rng.uniform(-1.0, 1.0, degrees.shape) / sizes[degrees]
@@ -860,8 +860,8 @@ def margin(x: Array, energy: PairEnergy, sign: float) -> tuple[float, Array]:
     points = y / lengths
     masses = np.exp(logits - logits.max())
     masses /= masses.sum()
-    apart = points[:, None] - points[None]
-    squared = np.einsum("ijd,ijd->ij", apart, apart)
+    differences = points[:, None] - points[None]
+    squared = np.einsum("ijd,ijd->ij", differences, differences)
     cosines = 1.0 - 0.5 * squared
     potential = 2.0 * (energy.defect(squared) if sign > 0.0 else energy.excess(cosines)) @ masses
     value = 0.5 * float(masses @ potential)
@@ -893,13 +893,13 @@ def flows(energy: PairEnergy, repeats: int, rng: np.random.Generator) -> Evidenc
     allowed = _ASTRAY * max(1.0, 1e-3 / energy.deviation)
     astray, arrived, ends = [], 0, {"down": 0.0, "up": 0.0}
     for name, (_, gap) in runs.items():
-        within = allowed * max(1.0, float(gap[0]))
+        allowed_error = allowed * max(1.0, float(gap[0]))
         # the condition is such that nan goes the wrong way, too
-        if not (gap.min() >= -within and np.diff(gap).max(initial=0.0) <= within):
+        if not (gap.min() >= -allowed_error and np.diff(gap).max(initial=0.0) <= allowed_error):
             astray.append(name)
         arrived += bool(gap[0] > _BEGUN and abs(gap[-1]) <= ARRIVED)
-        way = name.partition(" ")[0]
-        ends[way] = max(ends[way], float(gap[-1]))
+        direction = name.partition(" ")[0]
+        ends[direction] = max(ends[direction], float(gap[-1]))
     finding = (
         f"{arrived} of {len(runs)} runs end within {ARRIVED:g} of their bound: "
         f"repulsive (E - E(σ))/min(U, E(σ)) <= {ends['down']:.1e}, "
@@ -951,8 +951,8 @@ def _up(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     weight = rng.uniform(0.2, 0.8)
     centres = np.eye(dim)[[-1, -1]]
     if dim == 2:
-        apart = rng.uniform(0.1, 0.5) / np.sqrt(max(1.0, beta))
-        centres = circle_points(rng.uniform(0.0, 2.0 * np.pi) + np.array([0.0, apart]))
+        angle = rng.uniform(0.1, 0.5) / np.sqrt(max(1.0, beta))
+        centres = circle_points(rng.uniform(0.0, 2.0 * np.pi) + np.array([0.0, angle]))
     bumps = [VonMisesFisher(c, float(k)) for c, k in zip(centres, kappas, strict=True)]
     law = Mixture(bumps, [weight, 1.0 - weight])
     small = beta <= _RUN_BETA and dim <= _RUN_DIM

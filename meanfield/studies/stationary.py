@@ -139,11 +139,11 @@ class Equation:
     def residual(self, b: Array, rho: float, grid: Grid) -> tuple[float, float]:
         """Largest residual, in units of moments ∫ P_k dmu, and what log f loses by rounding."""
         state = self.state(b, rho, grid)
-        missed = float(np.max(np.abs(b - state.masses @ grid.basis) / self.scales))
-        lost = rho * float(np.max(np.abs(state.potential[state.masses > 0.0]))) + self.kmax
+        largest_miss = float(np.max(np.abs(b - state.masses @ grid.basis) / self.scales))
+        log_rounding = rho * float(np.max(np.abs(state.potential[state.masses > 0.0]))) + self.kmax
         if self._hides_mass(b, rho, grid, state):
-            missed = np.inf
-        return missed, EPS * lost
+            largest_miss = np.inf
+        return largest_miss, EPS * log_rounding
 
     def _hides_mass(self, b: Array, rho: float, grid: Grid, state: State) -> bool:
         """Whether f rises steeply beyond the last nodes, which in high d are far from the poles."""
@@ -287,8 +287,8 @@ def _found(
     events_found = []
     point = replace(point, nodes=following.nodes)
     for name, function in events.items():
-        before, after = function(point), function(following)
-        if before * after < 0.0 and not (name == "end" and after < 0.0):
+        value_before, value_after = function(point), function(following)
+        if value_before * value_after < 0.0 and not (name == "end" and value_after < 0.0):
             share = brentq(
                 lambda s, f=function: f(_moved(equation, point, s)), 0.0, step, xtol=1e-15
             )
@@ -303,18 +303,18 @@ def _first(equation: Equation, direction: int, last: float) -> Point:
     amplitude = _FIRST
     while True:
         try:
-            near = _with_amplitude(equation, direction * amplitude)
+            near_point = _with_amplitude(equation, direction * amplitude)
             nearer = _with_amplitude(equation, direction * amplitude / 4)
         except _Failed:
             if amplitude < _SMALLEST_AMPLITUDE**1.5:
                 raise
         else:
             # τ must move away from the bifurcation point in one direction from the first state on
-            away = [point.log_rho - equation.start for point in (near, nearer)]
-            ways = [*away, near.tangent[-1]]
+            away = [point.log_rho - equation.start for point in (near_point, nearer)]
+            ways = [*away, near_point.tangent[-1]]
             plain = np.min(ways) > 0.0 or np.max(ways) < 0.0 or amplitude < _SMALLEST_AMPLITUDE
-            if (plain and near.log_rho < last) or amplitude < _SMALLEST_AMPLITUDE**1.5:
-                return near
+            if (plain and near_point.log_rho < last) or amplitude < _SMALLEST_AMPLITUDE**1.5:
+                return near_point
         amplitude /= 4
 
 
@@ -347,7 +347,7 @@ def at_noise(equation: Equation, point: Point, log_rho: float) -> Point:
 
 def _newton(equation: Equation, y: Array, row: Array, nodes: int) -> Array:
     """Run Newton's method in y across `row`, from y."""
-    target, before = float(row @ y), np.inf
+    target, last_change = float(row @ y), np.inf
     for _ in range(_NEWTON_STEPS):
         matrix, residual = _bordered(equation, y, row, nodes)
         residual[-1] = row @ y - target
@@ -359,9 +359,9 @@ def _newton(equation: Equation, y: Array, row: Array, nodes: int) -> Array:
         if not size < 1.0:
             break
         y = y - change
-        if size < _CONVERGED or 0.3 * before < size < _STAGNANT:
+        if size < _CONVERGED or 0.3 * last_change < size < _STAGNANT:
             return y
-        before = size
+        last_change = size
     raise _Failed(f"Newton's method does not converge at log ρ = {y[-1]:g}")
 
 
@@ -394,8 +394,8 @@ def _resolved(equation: Equation, y: Array, row: Array, nodes: int, arclength: f
     while True:
         y = _newton(equation, y, row, nodes)
         b, rho = equation.scales * y[:-1], float(np.exp(y[-1]))
-        residual, lost = equation.residual(b, rho, _finer(equation, nodes))
-        if residual < _NO_RESIDUAL + _ROUNDING * lost:
+        residual, log_rounding = equation.residual(b, rho, _finer(equation, nodes))
+        if residual < _NO_RESIDUAL + _ROUNDING * log_rounding:
             break
         nodes *= 2
     matrix, _ = _bordered(equation, y, row, nodes)
@@ -446,20 +446,20 @@ class Linearisation:
             if self._by_sums:
                 masses = self._far_masses(masses, state.slope, rho, count)
             # nodes without mass would act as a boundary
-            held = masses > _NO_MASS
-            masses = masses[held]
+            has_mass = masses > _NO_MASS
+            masses = masses[has_mass]
             modes = min(_MODES, len(masses) // 2)
-            values, derivatives = _orthonormal(grid.nodes[held], masses, modes)
+            values, derivatives = _orthonormal(grid.nodes[has_mass], masses, modes)
             if self._by_sums:
-                shares = self._kernel(count)[np.ix_(held, held)] * masses
+                shares = self._kernel(count)[np.ix_(has_mass, has_mass)] * masses
                 pull = shares @ values / (self.equation.lam * shares.sum(axis=1)[:, None])
             else:
-                basis = grid.basis[held]
+                basis = grid.basis[has_mass]
                 moments = basis.T @ (masses[:, None] * values)
-                pull = state.slope[held, None] * (basis @ moments)
+                pull = state.slope[has_mass, None] * (basis @ moments)
             form = derivatives.T @ (masses[:, None] * derivatives)
-            drawn = values.T @ (masses[:, None] * pull)
-        rates = np.linalg.eigvals(form @ (rho * drawn - np.eye(len(form))))
+            pull_matrix = values.T @ (masses[:, None] * pull)
+        rates = np.linalg.eigvals(form @ (rho * pull_matrix - np.eye(len(form))))
         return np.asarray(rates[np.argsort(-rates.real)])
 
     def unstable(self, b: Array, rho: float, count: int, rates: Eigenvalues) -> int:
@@ -482,18 +482,18 @@ class Linearisation:
 
         f = (W * f)^{ρ/λ}/Z is iterated there only: a state itself may be an unstable fixed point.
         """
-        near = derivative * _TRUSTED < derivative.min()
-        if near.all():
+        is_trusted = derivative * _TRUSTED < derivative.min()
+        if is_trusted.all():
             return masses
         peak = int(np.argmax(masses))
-        masses = np.where(near, masses, 0.0)
-        rows = np.append(np.flatnonzero(~near), peak)
+        masses = np.where(is_trusted, masses, 0.0)
+        rows = np.append(np.flatnonzero(~is_trusted), peak)
         kernel, weights = self._kernel(count)[rows], np.exp(self.equation.grid(count).log_weights)
         for _ in range(_ITERATIONS):
             sums = kernel @ masses
             # numbers are in units of the peak, where f is known
-            grown = (sums / sums[-1]) ** (rho / self.equation.lam) * weights[rows] / weights[peak]
-            new = grown[:-1] * masses[peak]
+            ratio = (sums / sums[-1]) ** (rho / self.equation.lam) * weights[rows] / weights[peak]
+            new = ratio[:-1] * masses[peak]
             old, masses[rows[:-1]] = masses[rows[:-1]], new
             if np.all(np.abs(new - old) <= _CHANGE * new + _NO_MASS):
                 break
@@ -513,9 +513,9 @@ class Linearisation:
             bessel = ive(half - 1.0, x)
             large = np.log(bessel) + x + gammaln(half) - (half - 1.0) * np.log(0.5 * x)
             small = np.log(hyp0f1(half, 0.25 * np.minimum(x, 4.0 * half) ** 2))
-            few = (x < 1e-3) | (bessel < _UNDERFLOW)
+            is_small = (x < 1e-3) | (bessel < _UNDERFLOW)
             logs = beta * (np.outer(nodes, nodes) - 1.0)
-            return np.asarray(np.exp(logs + np.where(few, small, large)))
+            return np.asarray(np.exp(logs + np.where(is_small, small, large)))
 
 
 def _orthonormal(nodes: Array, masses: Array, count: int) -> tuple[Array, Array]:
@@ -603,9 +603,9 @@ def stationary_density(
     if not matches and status != COMPLETE:
         raise ArithmeticError(f"the branch of degree {degree} is {status} at {dynamics!r}")
     if not matches:
-        most = dynamics.noise * np.exp(wanted - min(point.log_rho for point in points))
-        got, least = _checks.tell_apart(dynamics.noise, most)
-        raise ValueError(f"noise must be < {least} for a state of degree {degree}, got {got}")
+        largest_noise = dynamics.noise * np.exp(wanted - min(point.log_rho for point in points))
+        text, least = _checks.tell_apart(dynamics.noise, largest_noise)
+        raise ValueError(f"noise must be < {least} for a state of degree {degree}, got {text}")
     return _density(equation, at_noise(equation, matches[-1], wanted), axis)
 
 
@@ -672,9 +672,9 @@ def dataset(
         # a branch that ended before it has no such state
         first = ds.isel(branch=0)
         equal = first["event"] == EQUAL
-        at = first.isel(point=equal.argmax("point")).where(equal.any("point"))
-        ds["transition_noise"] = at["noise"].where(is_first, tau_1)
-        ds["jump"] = at["order_parameter"].where(is_first, 0.0)
+        equal_point = first.isel(point=equal.argmax("point")).where(equal.any("point"))
+        ds["transition_noise"] = equal_point["noise"].where(is_first, tau_1)
+        ds["jump"] = equal_point["order_parameter"].where(is_first, 0.0)
     ds = ds.assign_coords(
         beta=[dynamics.beta for dynamics in runs],
         degree=("branch", [degree for degree, _ in ways]),
@@ -694,7 +694,7 @@ def _compared(tables: list[xr.Dataset], uniform: float) -> list[xr.Dataset]:
     end, differences = float(tables[0]["noise"].min()), []
     for table in tables:
         noise, excess = table["noise"], table["excess"]
-        best = np.minimum.reduce([_lowest_at(other, -np.log(noise.values)) for other in tables])
+        best = np.minimum.reduce([_lowest_at(each, -np.log(noise.values)) for each in tables])
         best = np.minimum(best, 0.0)
         lowest = (excess <= best + _SAME * np.abs(best)).astype(np.float64)
         gap = noise * excess
@@ -798,10 +798,10 @@ def stationary_states(
 
 def _checked(dynamics: Isotropic, dim: int, kmax: int) -> Isotropic:
     check_attention(dynamics, is_balanced=False, attracts=True, has_noise=False)
-    most = bandwidth(dynamics.beta, dim)
-    if kmax > most:
+    limit = bandwidth(dynamics.beta, dim)
+    if kmax > limit:
         raise ValueError(
-            f"kmax must be <= {most}, the kernel's bandwidth at beta = {dynamics.beta:g}, got "
+            f"kmax must be <= {limit}, the kernel's bandwidth at beta = {dynamics.beta:g}, got "
             f"{kmax}"
         )
     return dynamics
@@ -821,17 +821,17 @@ def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> xr.Data
     uniform = replace(first, b=0.0 * first.b, log_rho=start, arclength=0.0, event="bifurcation")
     # before a fold, equal free energies are rounding near b = 0
     folds = (i for i, point in enumerate(points) if point.event == "fold")
-    turned = min(folds, default=len(points))
-    kept = [point for i, point in enumerate(points) if i > turned or point.event != EQUAL]
+    fold = min(folds, default=len(points))
+    points_kept = [point for i, point in enumerate(points) if i > fold or point.event != EQUAL]
     beta = dynamics.beta
-    whole = Equation(dynamics, dim)
-    linearisation = Linearisation(whole)
+    full_equation = Equation(dynamics, dim)
+    linearisation = Linearisation(full_equation)
     tau_1, scaled = critical_noise(dynamics, dim), scaled_eigenvalues(beta, dim, 1)
     index = equation.index
     unit = float(np.sqrt(equation.kappa[index]) * equation.scales[index])
     rows = []
-    for point in [uniform, *kept]:
-        b = np.zeros(whole.kmax)
+    for point in [uniform, *points_kept]:
+        b = np.zeros(full_equation.kmax)
         b[equation.degrees - 1] = point.b
         # perturbations need more nodes, where the state is next to 0
         finer = max(point.nodes, min(2 * point.nodes, _ENOUGH))

@@ -78,8 +78,8 @@ def modes(points: ArrayLike, beta: float) -> Modes:
     gram, n = unit @ unit.T, len(unit)
     inner, coefficients, moving = gram.copy(), np.eye(n), np.arange(n)
     for _ in range(_MOST_STEPS):
-        here = inner[moving]
-        weights = np.exp(beta * (here - here.max(axis=1, keepdims=True)))
+        inner_now = inner[moving]
+        weights = np.exp(beta * (inner_now - inner_now.max(axis=1, keepdims=True)))
         weights /= weights.sum(axis=1, keepdims=True)
         means = weights @ gram
         lengths = np.sqrt(np.maximum(np.einsum("ij,ij->i", means, weights), 0.0))
@@ -88,7 +88,7 @@ def modes(points: ArrayLike, beta: float) -> Modes:
         moving, after = moving[goes], means[goes] / lengths[goes, None]
         coefficients[moving] = weights[goes] / lengths[goes, None]
         inner[moving] = after
-        moving = moving[np.abs(after - here[goes]).max(axis=1, initial=0.0) >= _AT_REST]
+        moving = moving[np.abs(after - inner_now[goes]).max(axis=1, initial=0.0) >= _AT_REST]
         if not len(moving):
             break
     ends = coefficients @ unit
@@ -127,9 +127,9 @@ def inner_products(points: ArrayLike, bins: int = 80) -> tuple[Integers, Array]:
     counts = np.zeros(len(edges) - 1, dtype=np.int64)
     for start in range(0, len(unit), _ROWS):
         block = unit[start : start + _ROWS] @ unit[start:].T
-        later = np.triu(np.ones(block.shape, dtype=bool), 1)
+        is_pair = np.triu(np.ones(block.shape, dtype=bool), 1)
         # rounding takes products of equal rows beyond 1
-        counts += np.histogram(np.clip(block[later], -1.0, 1.0), edges)[0]
+        counts += np.histogram(np.clip(block[is_pair], -1.0, 1.0), edges)[0]
     return counts, edges
 
 

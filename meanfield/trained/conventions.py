@@ -89,9 +89,9 @@ def compare_attention(
     rounding = _UNIT * (1.0 + _SUM * matrices.scale * math.prod(lengths))
     errors, corners = [], []
     for head, scores in zip(attention, matrices.head_scores(inputs), strict=True):
-        apart = softmax(scores, allowed)
-        apart -= head
-        errors.append(max(apart.max(), -apart.min()))
+        expected = softmax(scores, allowed)
+        expected -= head
+        errors.append(max(expected.max(), -expected.min()))
         corners.append(head[:_TOKENS, :_TOKENS].copy())
     is_off = max(errors) > rounding
     remedy = _remedy(np.array(corners), states, matrices, norm, allowed) if is_off else ""
@@ -105,7 +105,7 @@ def _remedy(
 
     Softmax keeps their ratios.
     """
-    seen, rows = allowed[:_TOKENS, :_TOKENS], states[:_TOKENS]
+    seen_mask, rows = allowed[:_TOKENS, :_TOKENS], states[:_TOKENS]
     sums = wanted.sum(axis=-1, keepdims=True)
     is_seen = sums > 0.0
     np.divide(wanted, sums, out=wanted, where=is_seen)
@@ -116,7 +116,7 @@ def _remedy(
             new_norm = replace(new_norm, **change.of_norm)
             new_matrices = replace(new_matrices, **change.of_matrices)
         scores = new_matrices.scores(new_matrices.inputs(rows, new_norm))
-        return float(np.abs(np.where(is_seen, softmax(scores, seen) - wanted, 0.0)).max())
+        return float(np.abs(np.where(is_seen, softmax(scores, seen_mask) - wanted, 0.0)).max())
 
     changes, present = list(_changes(norm, matrices)), error(())
     for count in (1, 2):
@@ -135,10 +135,10 @@ def _changes(norm: Norm, matrices: LayerMatrices) -> Iterator[Change]:
     groups, rotary = len(matrices.key), matrices.rotary
     if width % 2 == 0:
         for pairing in PAIRINGS:
-            other = replace(rotary or Rotary(), pairing=pairing)
-            if other != rotary:
-                text = f"rotary pairs {pairing!r} of base {other.base:g}"
-                yield Change("rotary", text, of_matrices={"rotary": other})
+            other_rotary = replace(rotary or Rotary(), pairing=pairing)
+            if other_rotary != rotary:
+                text = f"rotary pairs {pairing!r} of base {other_rotary.base:g}"
+                yield Change("rotary", text, of_matrices={"rotary": other_rotary})
     if rotary is not None:
         yield Change("rotary", "no rotary angles", of_matrices={"rotary": None})
     for text, scale in (("1/√k", width**-0.5), ("1/√d", dim**-0.5), ("1/k", 1.0 / width), ("1", 1)):
@@ -153,8 +153,8 @@ def _changes(norm: Norm, matrices: LayerMatrices) -> Iterator[Change]:
         yield Change("gain", "no gains of the norm", of_matrices={"gain": None, "shift": None})
         yield Change("gain", "gains 1 + gain", of_matrices={"gain": 1.0 + matrices.gain})
     if matrices.query_bias is not None or matrices.key_bias is not None:
-        plain = {"query_bias": None, "key_bias": None}
-        yield Change("bias", "no biases of queries and keys", of_matrices=plain)
+        no_gains = {"query_bias": None, "key_bias": None}
+        yield Change("bias", "no biases of queries and keys", of_matrices=no_gains)
     if 1 < groups < heads:
         turn = np.arange(heads) % groups
         keys: dict[str, Array | None] = {"key": matrices.key[turn], "value": None}
@@ -162,11 +162,11 @@ def _changes(norm: Norm, matrices: LayerMatrices) -> Iterator[Change]:
             keys |= {"key_bias": matrices.key_bias[turn]}
         yield Change("groups", "head h in group h mod G", of_matrices=keys | {"value_bias": None})
     if heads * width == dim and groups == heads:
-        turned = {
+        angles = {
             name: getattr(matrices, name).reshape(dim, dim).T.reshape(heads, width, dim)
             for name in ("query", "key")
         }
-        yield Change("axes", "matrices of queries and keys as (in, out)", of_matrices=turned)
+        yield Change("axes", "matrices of queries and keys as (in, out)", of_matrices=angles)
 
 
 def compare_residual(
@@ -189,13 +189,13 @@ def compare_residual(
         "that output added": total - after,
         f"that output times {factor:.4g}": factor * output - step,
     }
-    for name, other in norms.items():
+    for name, other_norm in norms.items():
         word = {"layer": "LayerNorm", "rms": "RMSNorm"}[name]
         remedies[f"{word} after the sum, its gains fitted,"] = _rest_of_fit(
-            other.normalise(total), after
+            other_norm.normalise(total), after
         )
         remedies[f"{word} of that output, its gains fitted,"] = _rest_of_fit(
-            other.normalise(output), step
+            other_norm.normalise(output), step
         )
     if norm.position == "before":
         present = total - after

@@ -145,9 +145,9 @@ class FileArray(Stored):
     def _numbers(self, data: bytes) -> AnyArray:
         array = np.frombuffer(data, self.dtype)
         if self.is_bfloat16:
-            wide = array.astype(np.uint32)
-            wide <<= 16
-            array = wide.view(np.float32)
+            bits = array.astype(np.uint32)
+            bits <<= 16
+            array = bits.view(np.float32)
         return array
 
 
@@ -246,10 +246,10 @@ def _in_npy(path: Path, name: str, stream: Stream, first: int, size: int) -> Fil
         start = file.tell()
     if dtype.kind not in "iufbU":
         raise ValueError(f"{name} must hold numbers or words, got dtype {dtype}")
-    there = first + size - start
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != there:
+    n_bytes = first + size - start
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != n_bytes:
         raise ValueError(
-            f"{name} is said to be of shape {shape} and dtype {dtype}, but has {there} bytes"
+            f"{name} is said to be of shape {shape} and dtype {dtype}, but has {n_bytes} bytes"
         )
     return FileArray(path, name, stream, start, dtype, shape, by_column)
 
@@ -285,8 +285,8 @@ def _in_safetensors(path: Path) -> dict[str, FileArray | str]:
     arrays: dict[str, FileArray | str] = {}
     arrays.update(_words(header.pop("__metadata__", {})))
     place = 0
-    for name, about in sorted(header.items(), key=_first_byte):
-        dtype, shape, (first, last) = about["dtype"], about["shape"], about["data_offsets"]
+    for name, entry in sorted(header.items(), key=_first_byte):
+        dtype, shape, (first, last) = entry["dtype"], entry["shape"], entry["data_offsets"]
         if dtype not in _DTYPES:
             raise ValueError(f"{name} must be of one of {(*_DTYPES,)}, got {shown(dtype)}")
         if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
@@ -323,9 +323,9 @@ def _words(content: object) -> dict[str, str]:
 
 
 def _first_byte(item: tuple[str, object]) -> int:
-    name, about = item
-    match about:
+    name, entry = item
+    match entry:
         case {"dtype": str(), "shape": _, "data_offsets": [int(first), int(last)]} if first <= last:
             # an empty array sorts before the array that begins at the same byte
             return 2 * first + (last > first)
-    raise ValueError(f"{name} must have a dtype, a shape and two data_offsets, got {shown(about)}")
+    raise ValueError(f"{name} must have a dtype, a shape and two data_offsets, got {shown(entry)}")

@@ -235,28 +235,28 @@ def measure_layers(
         if betas[0] == 0.0:
             raise ValueError(f"beta must be > 0, got {betas[0]:g}")
     data, sink = _sinks(states, progress)
-    others = np.flatnonzero(~sink)
-    if len(others) < _FEWEST:
+    ordinary = np.flatnonzero(~sink)
+    if len(ordinary) < _FEWEST:
         raise ValueError(
-            f"states must have at least {_FEWEST} tokens that are no sinks, got {len(others)}"
+            f"states must have at least {_FEWEST} tokens that are no sinks, got {len(ordinary)}"
         )
     if states.n_tokens > max_tokens:
         # if all tokens are measured, none is drawn
         count = max(_FEWEST, max_tokens - int(sink.sum()))
-        others = random.permutation(others)[:count]
-    sample = _Sample(states, np.sort(np.concatenate([np.flatnonzero(sink), others])))
+        ordinary = random.permutation(ordinary)[:count]
+    sample = _Sample(states, np.sort(np.concatenate([np.flatnonzero(sink), ordinary])))
     # without sinks there is nothing to leave out, and all tokens are measured once
-    kept = [np.arange(len(sample.index))]
-    kept += [np.flatnonzero(~sink[sample.index])] if sink.any() else []
+    members = [np.arange(len(sample.index))]
+    members += [np.flatnonzero(~sink[sample.index])] if sink.any() else []
     fits: list[EffectiveBeta] = []
     if "attention_share" in data:
-        fits, of_heads = _heads(sample, kept, random, progress)
+        fits, of_heads = _heads(sample, members, random, progress)
         data |= of_heads
     model = _model_beta(fits)
     if betas is None:
         betas = np.unique([*BETAS, *([] if model is None else [model])])
-    data |= _states(sample, kept, betas, repeats, random, progress)
-    data |= _moves(sample, kept, betas, progress)
+    data |= _states(sample, members, betas, repeats, random, progress)
+    data |= _moves(sample, members, betas, progress)
     edges = np.linspace(-1.0, 1.0, _BINS + 1)
     coordinates: dict[str, object] = {
         "state": np.arange(states.n_layers + 1),
@@ -264,7 +264,7 @@ def measure_layers(
         "token": np.arange(states.n_tokens),
         "is_measured": ("token", np.isin(np.arange(states.n_tokens), sample.index)),
         "beta": betas,
-        "subset": list(SUBSETS[: len(kept)]),
+        "subset": list(SUBSETS[: len(members)]),
         "cosine": 0.5 * (edges[1:] + edges[:-1]),
     }
     if states.tokens is not None:
@@ -272,7 +272,7 @@ def measure_layers(
     if fits:
         coordinates |= {"head": np.arange(states.n_heads or 0), "head_null": list(HEAD_NULLS)}
     ds = xr.Dataset(data, coordinates)
-    if len(kept) == 1:
+    if len(members) == 1:
         ds = ds.isel(subset=[0, 0]).assign_coords(subset=list(SUBSETS))
     for name in ds.data_vars:
         ds[name].attrs = _about(str(name))
@@ -323,12 +323,12 @@ def _about(name: str) -> dict[str, str]:
         if name.endswith(suffix) and name.removesuffix(suffix) in VARIABLES
     )
     role, long_name, comment = VARIABLES[base]
-    about = {
+    attributes = {
         "role": of_variant or role,
         "long_name": pattern.format(long_name),
         "comment": f"{comment}; {how}" if how else comment,
     }
-    return about | ({"units": _UNITS[name]} if name in _UNITS else {})
+    return attributes | ({"units": _UNITS[name]} if name in _UNITS else {})
 
 
 def _sinks(states: Layered, progress: bool) -> tuple[Variables, NDArray[np.bool_]]:
@@ -355,25 +355,23 @@ def _heads(
 ) -> tuple[list[EffectiveBeta], Variables]:
     """Return fits of all heads, with and without sinks, and of their nulls."""
     states = sample.states
-    others = other_layers(states.n_layers, random) if states.n_layers > 1 else None
+    layer_of_null = other_layers(states.n_layers, random) if states.n_layers > 1 else None
     fits: list[EffectiveBeta] = []
     rows: list[Numbers] = []
     allowed = sample.allowed
     for layer in tqdm(range(states.n_layers), "heads", disable=not progress):
         points, attention = sample.points(layer), sample.attention(layer)
-        other = None if others is None else sample.attention(int(others[layer]))
+        null = None if layer_of_null is None else sample.attention(int(layer_of_null[layer]))
         parts = []
         for tokens in kept:
-            mask, some = allowed[np.ix_(tokens, tokens)], points[tokens]
-            weights, apart = _part(attention, tokens), mask & ~np.eye(len(tokens), dtype=bool)
-            fit = effective_beta(weights, some, mask)
+            mask, x = allowed[np.ix_(tokens, tokens)], points[tokens]
+            weights, is_pair = _part(attention, tokens), mask & ~np.eye(len(tokens), dtype=bool)
+            fit = effective_beta(weights, x, mask)
             fits += [fit] if tokens is kept[0] else []
-            between = effective_beta(np.where(apart, weights, 0.0), some, apart)
-            shuffled = effective_beta(weights, shuffle_coordinates(some, random), mask)
+            between = effective_beta(np.where(is_pair, weights, 0.0), x, is_pair)
+            shuffled = effective_beta(weights, shuffle_coordinates(x, random), mask)
             absent = np.full_like(fit.r2, np.nan)
-            chance = (
-                absent if other is None else effective_beta(_part(other, tokens), some, mask).r2
-            )
+            chance = absent if null is None else effective_beta(_part(null, tokens), x, mask).r2
             matrices = states.matrices_at(layer)
             numbers = {
                 "effective_beta": fit.beta,
@@ -383,9 +381,9 @@ def _heads(
                 "off_diagonal_r2": between.r2,
                 "n_zero": fit.n_zero,
                 "r2_null": np.stack([shuffled.r2, chance]),
-                "r2_matrix": _of_matrices(matrices, weights, some, mask, absent),
+                "r2_matrix": _of_matrices(matrices, weights, x, mask, absent),
             }
-            parts.append(numbers | _forms(weights, some, mask))
+            parts.append(numbers | _forms(weights, x, mask))
         rows.append(_stacked(parts))
     dims = {"r2_null": ("head_null", "head")}
     return fits, {
@@ -485,16 +483,16 @@ def _with_nulls(
     def drift(start: Array, reached: Numbers) -> Array:
         return drift_to_mean(start, float(reached["mean_cosine"]))
 
-    plain, some = _figures(points, betas), [_figures(points[half], betas) for half in halves]
-    drifted = drift(first, plain)
+    figures, rest = _figures(points, betas), [_figures(points[half], betas) for half in halves]
+    drifted = drift(first, figures)
     drifts = [
-        _figures(drift(first[half], each), betas) for half, each in zip(halves, some, strict=True)
+        _figures(drift(first[half], each), betas) for half, each in zip(halves, rest, strict=True)
     ]
     mixed = [_figures(shuffle_coordinates(points, random), betas) for _ in halves]
     parts = {
-        "": plain | _modes(points, betas),
+        "": figures | _modes(points, betas),
         "_drift": _figures(drifted, betas) | _modes(drifted, betas),
-        "_resampled": _stacked(some),
+        "_resampled": _stacked(rest),
         "_drift_resampled": _stacked(drifts),
         "_shuffled": _stacked(mixed),
     }
@@ -526,8 +524,8 @@ def _states(
     for state in tqdm(range(n_states), "states", disable=not progress):
         points = sample.points(state)
         parts = [
-            _with_nulls(points[tokens], first[tokens], some, betas, random)
-            for tokens, some in zip(kept, halves, strict=True)
+            _with_nulls(points[tokens], first[tokens], half_members, betas, random)
+            for tokens, half_members in zip(kept, halves, strict=True)
         ]
         rows.append(_stacked(parts))
     values, data = _stacked(rows), Variables()
@@ -699,8 +697,8 @@ def subsets_of(ds: xr.Dataset) -> tuple[str, ...]:
 def at_known_beta(ds: xr.Dataset) -> xr.Dataset:
     """A dataset of `measure_layers` at the β of verdicts: the model's, else the middle one."""
     betas = ds["beta"].values
-    known = ds.attrs.get("model_beta", betas[len(betas) // 2])
-    return ds.sel(beta=known, method="nearest")
+    model_beta = ds.attrs.get("model_beta", betas[len(betas) // 2])
+    return ds.sel(beta=model_beta, method="nearest")
 
 
 def _verdict(value: float, error: float, excess: float, excess_error: float, repeats: int) -> str:
@@ -708,12 +706,12 @@ def _verdict(value: float, error: float, excess: float, excess_error: float, rep
 
     Errors of few repetitions are themselves not known well: Student's t has more of them then.
     """
-    apart = float(stdtrit(repeats - 1, _TWO_ERRORS))
-    if value < -apart * error:
+    quantile = float(stdtrit(repeats - 1, _TWO_ERRORS))
+    if value < -quantile * error:
         return FAILS
-    if value <= apart * error:
+    if value <= quantile * error:
         return UNDECIDED
-    return HOLDS if excess > apart * excess_error else AS_NULL
+    return HOLDS if excess > quantile * excess_error else AS_NULL
 
 
 @dataclass(frozen=True)
@@ -809,9 +807,9 @@ def _has_null(part: xr.Dataset) -> bool:
 
 
 def _attention(part: xr.Dataset) -> Claim:
-    r2, other = part["r2"].values, part["r2_null"].sel(head_null="another layer").values
+    r2, null_r2 = part["r2"].values, part["r2_null"].sel(head_null="another layer").values
     # layers are the independent repetitions here
-    of_layers, of_others = np.nanmean(r2, axis=1), np.nanmean(other, axis=1)
+    of_layers, of_others = np.nanmean(r2, axis=1), np.nanmean(null_r2, axis=1)
     value, null = float(of_layers.mean()), float(of_others.mean())
     error, apart = (
         float(rows.std(ddof=1) / np.sqrt(len(rows))) for rows in (of_layers, of_layers - of_others)

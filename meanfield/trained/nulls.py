@@ -82,21 +82,21 @@ def drift_to_mean(points: ArrayLike, cosine: float) -> Array:
     unit = unit_rows("points", points)
     cosine = number("cosine", cosine, low=-1, high=1)
     mean = unit.mean(axis=0)
-    apart = unit - mean
-    if not (np.linalg.norm(apart, axis=1) > 0.0).all() or not mean.any():
+    deviations = unit - mean
+    if not (np.linalg.norm(deviations, axis=1) > 0.0).all() or not mean.any():
         raise ValueError(f"points must have a mean that is not 0 and no token, got mean {mean[:4]}")
 
     def moved(share: float) -> Array:
-        rows = (1.0 - share) * apart + share * mean
+        rows = (1.0 - share) * deviations + share * mean
         return np.asarray(rows / np.linalg.norm(rows, axis=1)[:, None])
 
     def beyond(share: float) -> float:
         return mean_cosine(Particles(moved(share))) - cosine
 
-    most = 1.0 - _NEXT_TO_1
-    if beyond(0.0) >= 0.0 or beyond(most) <= 0.0:
-        return moved(0.0 if beyond(0.0) >= 0.0 else most)
-    return moved(brentq(beyond, 0.0, most, xtol=1e-14))
+    largest = 1.0 - _NEXT_TO_1
+    if beyond(0.0) >= 0.0 or beyond(largest) <= 0.0:
+        return moved(0.0 if beyond(0.0) >= 0.0 else largest)
+    return moved(brentq(beyond, 0.0, largest, xtol=1e-14))
 
 
 def other_layers(n_layers: int, rng: Rng) -> Indices:
@@ -123,6 +123,6 @@ def other_layers(n_layers: int, rng: Rng) -> Indices:
     array([1, 0])
     """
     order = generator("rng", rng).permutation(integer("n_layers", n_layers, low=2))
-    others = np.empty_like(order)
-    others[order] = np.roll(order, 1)
-    return others
+    partners = np.empty_like(order)
+    partners[order] = np.roll(order, 1)
+    return partners

@@ -241,8 +241,8 @@ class LayerStates:
     @property
     def allowed(self) -> NDArray[np.bool_]:
         """Which entries of the attention the mask allows, shape (n, n)."""
-        mask, kept = self._masks()
-        return mask[np.ix_(kept, kept)]
+        mask, is_token = self._masks()
+        return mask[np.ix_(is_token, is_token)]
 
     def state(self, layer: int) -> Array:
         """The states before a layer, or after the last.
@@ -330,12 +330,12 @@ class LayerStates:
         return map(partial(self._checked_head, layer), heads, count())
 
     def _checked_head(self, layer: int, rows: AnyArray, head: int) -> Array:
-        mask, kept = self._masks()
+        mask, is_token = self._masks()
         name = f"attention of head {head} in layer {layer}"
         # attention of padding belongs to no token, and may be nan
-        weights = _finite(name, rows if kept.all() else rows[kept])
-        _check_attention(name, weights, mask[kept], np.flatnonzero(kept))
-        return weights if kept.all() else weights[:, kept]
+        weights = _finite(name, rows if is_token.all() else rows[is_token])
+        _check_attention(name, weights, mask[is_token], np.flatnonzero(is_token))
+        return weights if is_token.all() else weights[:, is_token]
 
     def matrices_at(self, layer: int) -> LayerMatrices | None:
         """The matrices of a layer, None if they are not known.
@@ -419,8 +419,8 @@ class LayerStates:
         rows = _without_gains(rows, self._norm)
         means = rows.mean(axis=1) if self._norm.kind == "layer" else 0.0
         sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows) / self.dim)
-        off = np.maximum(np.abs(sizes - 1.0), np.abs(means))
-        return bool(off.max() < _UNIT_TOLERANCE)
+        deviation = np.maximum(np.abs(sizes - 1.0), np.abs(means))
+        return bool(deviation.max() < _UNIT_TOLERANCE)
 
     def stage(self, layer: int) -> str:
         """The place of a state in the model, in words.
@@ -476,20 +476,20 @@ class LayerStates:
                 unused = unused & (head == 0.0)
             if matrices is None:
                 continue
-            before, norm = self.state(layer), self._norm
+            state, norm = self.state(layer), self._norm
             if is_given:
-                gap = compare_attention(self.heads_at(layer), before, matrices, norm, allowed)
+                gap = compare_attention(self.heads_at(layer), state, matrices, norm, allowed)
                 errors[layer], numbers[0, layer] = gap.errors, gap.rounding
                 if not gap.is_explained:
                     findings.append(f"attention of layer {layer}: {gap}")
             after = self.after_attention_at(layer)
             if after is None or matrices.value is None or matrices.output is None:
                 continue
-            scores = matrices.head_scores(matrices.inputs(before, norm))
+            scores = matrices.head_scores(matrices.inputs(state, norm))
             heads = (
                 self.heads_at(layer) if is_given else (softmax(head, allowed) for head in scores)
             )
-            gap = compare_residual(before, after, heads, matrices, norm)
+            gap = compare_residual(state, after, heads, matrices, norm)
             numbers[1:3, layer] = gap.errors, gap.rounding
             if not gap.is_explained:
                 findings.append(f"state after attention of layer {layer}: {gap}")
@@ -552,9 +552,9 @@ class LayerStates:
 
     def _rows(self, name: str, values: Stored, layer: int) -> Array:
         """Return states of one layer, without padding."""
-        kept = self._masks()[1]
+        is_token = self._masks()[1]
         rows = values[(layer, *self._place())]
-        return _finite(f"{name} of layer {layer}", rows if kept.all() else rows[kept])
+        return _finite(f"{name} of layer {layer}", rows if is_token.all() else rows[is_token])
 
     def _look_at_memory(self) -> None:
         """Check arrays that are in memory already.
@@ -636,7 +636,7 @@ def _dataset(
     The first two findings say what agrees.
     """
     agree = []
-    for what, errors, rounding in (
+    for subject, errors, rounding in (
         ("attention", attention.max(axis=1), numbers[0]),
         ("the residual identity", numbers[1], numbers[2]),
     ):
@@ -644,11 +644,11 @@ def _dataset(
         if known.any():
             good = int((errors[known] <= rounding[known]).sum())
             agree.append(
-                f"{what}: {good} of {counted(int(known.sum()), 'layer')} agree with the matrices "
-                f"up to rounding; the largest difference is {errors[known].max():.2g}"
+                f"{subject}: {good} of {counted(int(known.sum()), 'layer')} agree with the "
+                f"matrices up to rounding; the largest difference is {errors[known].max():.2g}"
             )
         else:
-            agree.append(f"{what}: not checked, since no layer has all that it follows from")
+            agree.append(f"{subject}: not checked, since no layer has all that it follows from")
     names = "attention_rounding", "residual_error", "residual_rounding", "row_error"
     ds = xr.Dataset(
         {

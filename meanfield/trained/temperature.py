@@ -324,13 +324,13 @@ def _checked(
         raise ValueError(
             f"allowed must be boolean of shape ({n}, {n}), got {mask.dtype} of {mask.shape}"
         )
-    for is_bad, what in (
+    for is_bad, rule in (
         (weights < 0.0, ">= 0"),
         ((weights > 0.0) & ~mask, "0 where allowed is not"),
     ):
         if is_bad.any():
             where = tuple(int(i) for i in np.argwhere(is_bad)[0])
-            raise ValueError(f"attention must be {what}, got {weights[where]:g} at index {where}")
+            raise ValueError(f"attention must be {rule}, got {weights[where]:g} at index {where}")
     return weights, unit, mask
 
 
@@ -355,10 +355,10 @@ def _demeaned(values: Array, is_entry: NDArray[np.bool_]) -> Array:
     They are 0 elsewhere and where they are rounding.
     """
     fitted = _fitted(is_entry)
-    kept = np.where(fitted, values, 0.0)
-    means = kept.sum(axis=-1, keepdims=True) / np.maximum(fitted.sum(axis=-1, keepdims=True), 1)
-    least = 8.0 * EPS * np.abs(kept).max(axis=-1, keepdims=True)
-    return np.where(fitted & (np.abs(kept - means) > least), kept - means, 0.0)
+    entries = np.where(fitted, values, 0.0)
+    means = entries.sum(axis=-1, keepdims=True) / np.maximum(fitted.sum(axis=-1, keepdims=True), 1)
+    least = 8.0 * EPS * np.abs(entries).max(axis=-1, keepdims=True)
+    return np.where(fitted & (np.abs(entries - means) > least), entries - means, 0.0)
 
 
 def _within_rows(

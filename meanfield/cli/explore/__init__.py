@@ -184,15 +184,15 @@ def lay_over(view: View, tokens: Sequence[AnyMeasure], axis: Array | None) -> No
     dots: Part = {"mode": "markers", "hoverinfo": "skip", "name": "tokens"}
     if "scene" in view.layout:
         dots |= {"type": "scatter3d", "marker": {"color": SKY, "size": 3.5}}
-        shown = [places(POINT_RADIUS * some.points) for some in tokens]
+        clouds = [places(POINT_RADIUS * cloud.points) for cloud in tokens]
     else:
         stroke = {"symbol": "line-ns-open", "size": 12, "color": GREEN}
         dots |= {"type": "scatter", "marker": stroke, "yaxis": "y2"}
         to_axis = None if axis is None else partial(geometry.polar_angles, axis=axis)
-        angles = [(to_axis or geometry.circle_angles)(some.points) for some in tokens]
-        shown = [{"x": packed(some), "y": packed(np.full(len(some), 0.03))} for some in angles]
-    for frame, some in zip(view.frames, shown, strict=True):
-        frame[len(view.data)] = some
+        angles = [(to_axis or geometry.circle_angles)(cloud.points) for cloud in tokens]
+        clouds = [{"x": packed(cloud), "y": packed(np.full(len(cloud), 0.03))} for cloud in angles]
+    for frame, cloud in zip(view.frames, clouds, strict=True):
+        frame[len(view.data)] = cloud
     view.data.append(dots)
 
 
@@ -253,8 +253,8 @@ class Explorer:
         settings = self._values(changed)
         dim, kind = settings["measure.dim"], settings["measure.type"]
         # bumps about an axis can stand at two places only, its poles
-        most = CONTROLS["law.bumps"][3] if dim <= 3 else 2
-        bumps = min(settings["law.bumps"], most)
+        most_bumps = CONTROLS["law.bumps"][3] if dim <= 3 else 2
+        bumps = min(settings["law.bumps"], most_bumps)
         unused = set() if bumps else {"law.kappa"}
         table = tables.TYPES[settings["dynamics.type"]]
         known = {f"dynamics.{name}" for name in (*table.model_fields, "betas")}
@@ -290,7 +290,7 @@ class Explorer:
             changes["measure.n"] = settings["run.n"]
         text = overridden(self.base.to_toml(), changes, "case")
         case = Case(text, folder=self.base.folder, name="case")
-        return case, {"toml": text, "used": used, "bumps": most}
+        return case, {"toml": text, "used": used, "bumps": most_bumps}
 
     def _values(self, changed: object) -> dict[str, Any]:
         """Return the values of all controls after some are moved.
@@ -340,8 +340,8 @@ class Explorer:
             tell(picture | {"early": True, "said": f"{phase}t = {picture['t'][-1]:.3g} …"})
 
         try:
-            case, about = self.moved(changed)
-            tell(about)
+            case, dynamics_title = self.moved(changed)
+            tell(dynamics_title)
             n = self._values(changed)["run.n"]
             with self._turn(check, tell):
                 last, count, solved = self._last
@@ -364,15 +364,15 @@ class Explorer:
     def figure(self, changed: Mapping[str, object], check: Callable[[], None]) -> bytes:
         """The figure of `meanfield plot`, as a PDF; `check` as in `run`."""
         case, _ = self.moved(changed)
-        drawn = io.BytesIO()
+        buffer = io.BytesIO()
         with self._turn(check, _nothing):
             last, _, solved = self._last
             if last == case:
                 sol = solved[0][0]
             else:
                 sol = case.solve(monitors=None, progress=lambda _: check())
-            plot.solution(sol).savefig(drawn, format="pdf")
-        return drawn.getvalue()
+            plot.solution(sol).savefig(buffer, format="pdf")
+        return buffer.getvalue()
 
     @contextmanager
     def _turn(self, check: Callable[[], None], tell: _Tell) -> Iterator[None]:
@@ -401,8 +401,8 @@ def _solved(
     saves = _Saves(step, lambda sol: show(_picture([sol, *sols], saves.masses, is_log)))
     with case.errors("run"):
         measure, dynamics, keywords = case.build()
-        further = {"monitors": None, "progress": step, "checkpoint": saves}
-        sol = solve(measure, dynamics, **keywords | further)
+        run_keywords = {"monitors": None, "progress": step, "checkpoint": saves}
+        sol = solve(measure, dynamics, **keywords | run_keywords)
     # a run that ends early has one save more than were gathered
     saves.gather(float(sol.t[-1]), sol.measures)
     return [sol, *sols], saves.masses
@@ -419,13 +419,13 @@ def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> 
         tokens_at = [beside.measures[i] for i in np.flatnonzero(np.isin(beside.t, t)).tolist()]
         lay_over(views[0], tokens_at, sol.measures[0].axis)
     energies, symbol = [energy_of(run)[0][np.isin(run.t, t)] for run in sols], energy_of(sol)[1]
-    called = dict(zip(names if sols[1:] else [""], energies, strict=True))
+    named_energies = dict(zip(names if sols[1:] else [""], energies, strict=True))
     title = subscripts(f"{symbol}{followed_beta(sol)}", "<sub>%s</sub>")
-    views.append(over_t("energy", title, t, called, {}, has_legend=len(sols) > 1))
-    held = [masses[i] for i in np.flatnonzero(np.isin(sol.t, t)).tolist()]
+    views.append(over_t("energy", title, t, named_energies, {}, has_legend=len(sols) > 1))
+    cluster_masses = [masses[i] for i in np.flatnonzero(np.isin(sol.t, t)).tolist()]
     dots = {"type": "scatter", "mode": "markers", "marker": {"color": BLUE, "size": 5}}
-    dots |= {"x": packed(np.repeat(t, list(map(len, held))), "f8")}
-    dots |= {"y": packed(np.concatenate(held))}
+    dots |= {"x": packed(np.repeat(t, list(map(len, cluster_masses))), "f8")}
+    dots |= {"y": packed(np.concatenate(cluster_masses))}
     scale = {"range": [0.0, 1.04]}
     views.append(over_t("clusters", "masses of clusters", t, {}, scale, further=[dots]))
     for view in views[1:]:
@@ -435,7 +435,7 @@ def _picture(sols: list[Solution], masses: list[Array], is_log: bool | None) -> 
         start, end = (along["range"][0], float(np.log10(t_end))) if in_powers else (t[0], t_end)
         along["range"] = [start, end]
     numbers = []
-    for energy, shares in zip(energies[0], held, strict=True):
+    for energy, shares in zip(energies[0], cluster_masses, strict=True):
         entries = {title: f"{energy:.6f}"} if np.isfinite(energy) else {}
         numbers.append(
             _numbers(entries | {"clusters": f"{len(shares)}", "masses": _listed(shares)})
@@ -467,16 +467,16 @@ def _numbers(entries: Mapping[str, str]) -> str:
 
 def _control(key: str, value: Any) -> str:
     """Return a control as HTML with its title and first value, which may lie outside its slider."""
-    (title, first, *how), shown = CONTROLS[key], escape(str(value))
+    (title, first, *how), value_text = CONTROLS[key], escape(str(value))
     if key.endswith(".type"):
         words = dict.fromkeys([value, first, *how])
         choices = "".join(f"<option>{escape(word)}</option>" for word in words)
         return f'<label>{title}<select name="{key}">{choices}</select></label>'
     if not how:
-        return f'<label>{title}<input name="{key}" type="text" value="{shown}"></label>'
+        return f'<label>{title}<input name="{key}" type="text" value="{value_text}"></label>'
     low, high, step = min(how[0], value), max(how[1], value), how[2]
     slider = f'<input name="{key}" type="range" min="{low}" max="{high}" step="{step}"'
-    return f'<label>{title}: <output>{shown}</output>{slider} value="{shown}"></label>'
+    return f'<label>{title}: <output>{value_text}</output>{slider} value="{value_text}"></label>'
 
 
 class _Server(ThreadingHTTPServer):
@@ -518,18 +518,18 @@ class _Answer(BaseHTTPRequestHandler):
         with suppress(ConnectionError):
             if urlsplit(self.path).path == "/run":
                 self._begin("application/x-ndjson")
-                held = parse_qs(urlsplit(self.path).query).get("log")
-                is_log = held == ["true"] if held else None
+                log_option = parse_qs(urlsplit(self.path).query).get("log")
+                is_log = log_option == ["true"] if log_option else None
                 self.server.explorer.run(changed, self._tell, self._check, is_log)
                 return
             try:
-                drawn = self.server.explorer.figure(changed, self._check)
+                image = self.server.explorer.figure(changed, self._check)
             except (ValueError, ArithmeticError, MemoryError) as error:
                 self._begin("text/plain; charset=utf-8", 400)
                 self.wfile.write(one_line(str(error)).encode())
             else:
                 self._begin("application/pdf")
-                self.wfile.write(drawn)
+                self.wfile.write(image)
 
     def _sent(self) -> Any:
         """Return the JSON of a request.
@@ -546,13 +546,13 @@ class _Answer(BaseHTTPRequestHandler):
     def _may(self, *paths: str) -> bool:
         """Return whether a request has the token and one of these paths; refuse it otherwise."""
         try:
-            asked = urlsplit(self.path)
+            url = urlsplit(self.path)
         except ValueError:
             self.send_error(400)
             return False
-        token = parse_qs(asked.query).get("token", [""])[0].encode()
+        token = parse_qs(url.query).get("token", [""])[0].encode()
         is_known = secrets.compare_digest(token, self.server.token.encode())
-        may = is_known and asked.path in paths
+        may = is_known and url.path in paths
         if not may:
             self.send_error(404 if is_known else 403)
         return may
@@ -583,11 +583,11 @@ def door(address: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="meanfield-") as folder:
         page = Path(folder, "explore.html")
         page.touch(mode=0o600)
-        there = escape(address)
+        link = escape(address)
         page.write_text(
             f'<!DOCTYPE html><meta charset="utf-8"><title>meanfield</title>'
-            f'<meta http-equiv="refresh" content="0; url={there}">'
-            f'<a href="{there}">The explorer</a>\n',
+            f'<meta http-equiv="refresh" content="0; url={link}">'
+            f'<a href="{link}">The explorer</a>\n',
             "utf-8",
         )
         yield page.as_uri()

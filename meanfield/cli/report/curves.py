@@ -29,9 +29,9 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     stochastic attention and interactions lower their free energy, and SA has none. Of an energy
     that is only followed nothing is claimed.
     """
-    known, name = adapt_with(sol.dynamics, sol.energy), curves.energy_name(sol)
-    energy = known.energy_functional
-    if energy is None or name is None or not energy.is_own or known.varies:
+    adapted, name = adapt_with(sol.dynamics, sol.energy), curves.energy_name(sol)
+    energy = adapted.energy_functional
+    if energy is None or name is None or not energy.is_own or adapted.varies:
         # an energy whose weights vary in time also changes by their work
         return None
     if (energy.parts or energy.functional) and not energy.in_w2:
@@ -42,8 +42,8 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
         free = [n for n in with_role(sol.dataset, "energy") if n.startswith("free")]
         return (free[0], -1) if free else None
     # the share of a negative energy falls where the energy rises
-    way = energy.sign if name == "energy" or energy.dirac > 0.0 else -energy.sign
-    return (name, way) if with_role(sol.dataset, "error") else None
+    direction = energy.sign if name == "energy" or energy.dirac > 0.0 else -energy.sign
+    return (name, direction) if with_role(sol.dataset, "error") else None
 
 
 MOST_POINTS = 4000
@@ -106,7 +106,7 @@ def _energy(sol: Solution, name: str) -> View:
     if name == "energy" and (terms := _of_terms(sol, "term_energy")):
         # terms are drawn by their gains: their values may be far apart
         symbol = sol.dataset[name].attrs["symbol"]
-        gains = {"the sum": values - values[0]} | {of: e - e[0] for of, e in terms.items()}
+        gains = {"the sum": values - values[0]} | {term: e - e[0] for term, e in terms.items()}
         title = f"energy {symbol}(t) − {symbol}(0), {symbol}(0) = {values[0]:.4g}"
         scale = _window(np.concatenate([*gains.values()]))
         return over_t(name, title, sol.t, gains, scale, has_legend=True)
@@ -127,8 +127,8 @@ def _of_terms(sol: Solution, name: str) -> dict[str, Array]:
         return {}
     titles = term_titles(sol.dynamics if sol.energy is None else sol.energy)
     columns = sol.dataset[name].values.T
-    called = [f"{i}: {title}" for i, title in enumerate(titles or [""] * len(columns))]
-    return dict(zip(called, columns, strict=True))
+    labels = [f"{i}: {title}" for i, title in enumerate(titles or [""] * len(columns))]
+    return dict(zip(labels, columns, strict=True))
 
 
 def _level(value: float) -> Part:
@@ -148,13 +148,13 @@ def _rate(sol: Solution) -> View:
 
 def scale_of(values: Array) -> Part:
     """The scale of an axis: logarithmic if positive values are wide apart, else from 0."""
-    known = values[np.isfinite(values)]
-    if frames.is_wide(known):
-        return log_axis(known.min() / _MARGIN, known.max() * _MARGIN)
+    finite = values[np.isfinite(values)]
+    if frames.is_wide(finite):
+        return log_axis(finite.min() / _MARGIN, finite.max() * _MARGIN)
     linear = {"exponentformat": "power"}
-    if known.min(initial=0.0) < 0.0:
+    if finite.min(initial=0.0) < 0.0:
         return linear
-    return linear | {"range": [0.0, 1.1 * known.max(initial=0.0) or 1.0]}
+    return linear | {"range": [0.0, 1.1 * finite.max(initial=0.0) or 1.0]}
 
 
 def _distances(sol: Solution) -> View:
@@ -185,8 +185,8 @@ def _tail(sol: Solution) -> View:
     level = _line(sol.t, allowed, "tolerance", LINE, width=1, dash="dash")
     numbers = {"tail": np.where(values > 0.0, values, np.nan)}
     # the axis shows the tolerance even if there is no tail
-    drawn = np.append(numbers["tail"], allowed)
-    scale = log_axis(min(np.nanmin(drawn), 0.1 * np.nanmin(allowed)), _MARGIN * np.nanmax(drawn))
+    y = np.append(numbers["tail"], allowed)
+    scale = log_axis(min(np.nanmin(y), 0.1 * np.nanmin(allowed)), _MARGIN * np.nanmax(y))
     view = over_t("tail", title + " and its tolerance", sol.t, numbers, scale, further=[level])
     view.numbers["tolerance"] = allowed
     return view
@@ -211,12 +211,12 @@ def _size(sol: Solution) -> View:
 
 
 def _line(t: Array, values: Array, name: str, colour: str, **style: object) -> Part:
-    known = np.flatnonzero(np.isfinite(values))
-    kept = known[frames.thinned(len(known), MOST_POINTS)]
-    points = {"x": packed(t[kept], "f8"), "y": packed(values[kept], "f8")}
+    finite = np.flatnonzero(np.isfinite(values))
+    drawn_index = finite[frames.thinned(len(finite), MOST_POINTS)]
+    points = {"x": packed(t[drawn_index], "f8"), "y": packed(values[drawn_index], "f8")}
     line = {"color": colour, "width": 2, **style}
     hover = "t = %{x:.6g}<br>%{y:.10g}<extra>" + name + "</extra>"
-    mode = "lines+markers" if len(kept) < 2 else "lines"
+    mode = "lines+markers" if len(drawn_index) < 2 else "lines"
     trace = {"type": "scatter", "mode": mode, "name": name, "line": line}
     return {**trace, **points, "hovertemplate": hover}
 
@@ -262,7 +262,7 @@ def over_t(
         showlegend=has_legend,
     )
     layout["margin"] |= {"t": 34 + _ROW * rows if has_legend else 34}
-    plain = re.sub("</?sub>", "", title)
+    plain_title = re.sub("</?sub>", "", title)
     notes = (f"Curves have {MOST_POINTS} of {len(t)} saves.",) if len(t) > MOST_POINTS else ()
-    shown = numbers | columns
-    return View(name, plain, t, shown, [*traces, *further], layout, notes=notes)
+    all_columns = numbers | columns
+    return View(name, plain_title, t, all_columns, [*traces, *further], layout, notes=notes)

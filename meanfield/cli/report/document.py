@@ -127,7 +127,7 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
     start = int(np.abs(times - opening).argmin())
     data = {"t": times.tolist(), "start": start, "views": [view.as_read() for view in views]}
     notes = dict.fromkeys([*(note for view in views for note in view.notes), *missing])
-    all_checks = [check for some in checks_of_runs for check in some]
+    all_checks = [check for run_checks in checks_of_runs for check in run_checks]
     return filled(
         "report/page.html",
         title=escape(title),
@@ -204,26 +204,26 @@ def measure_views(
     saved = saved[thinned(len(saved), _MOST_TIMES)]
     chosen = [np.abs(sol.t - saved[:, None]).argmin(axis=1) for sol in sols]
     measures = [[sol.measures[i] for i in kept] for sol, kept in zip(sols, chosen, strict=True)]
-    axis = next((some[0].axis for some in measures if some[0].axis is not None), None)
+    axis = next((saves[0].axis for saves in measures if saves[0].axis is not None), None)
     together = shared or look(list(chain(*measures)), _saves(sols), axis=axis)
     seen_from = measures[0][len(measures[0]) // 2]
-    pictures = [view_of(some, together, axis) for some in measures]
+    pictures = [view_of(saves, together, axis) for saves in measures]
     heaviest = max(weight(frame) for _, _, drawn, _ in pictures for frame in drawn)
     fit = thinned(len(saved), max(2, room // len(sols) // heaviest))
     times = saved[fit]
     views: list[View] = []
-    for sol, label, some, picture in zip(sols, labels, measures, pictures, strict=True):
+    for sol, label, saves, picture in zip(sols, labels, measures, pictures, strict=True):
         data, layout, drawn, said = picture
         if "scene" in layout:
             layout["scene"]["camera"]["eye"] = eye(seen_from)
-        numbers = {"length of the mean": np.array([np.linalg.norm(some[i].mean()) for i in fit])}
+        numbers = {"length of the mean": np.array([np.linalg.norm(saves[i].mean()) for i in fit])}
         if len(sols) > 1:
             layout["title"] = {"text": label, "x": 0.02, "y": 0.98, "yanchor": "top"}
         title, name = f"{label} measure".strip(), f"measure{len(views)}"
         if len(fit) < len(sol.t):
-            few = f"The slider has {len(fit)} of {len(sol.t)} saved times"
-            of = f" of {label}: both runs have them" if label else "; the curves have more"
-            said = (f"{few}{of}.", *said)
+            note = f"The slider has {len(fit)} of {len(sol.t)} saved times"
+            owner = f" of {label}: both runs have them" if label else "; the curves have more"
+            said = (f"{note}{owner}.", *said)
         views.append(View(name, title, times, numbers, data, layout, [drawn[i] for i in fit], said))
     return times, views
 
@@ -236,12 +236,12 @@ def position_views(sols: Sequence[Solution], labels: Sequence[str], times: Array
             continue
         tokens = [saves[i] for i in np.abs(sol.t - times[:, None]).argmin(axis=1)]
         along = abscissa_of(_saves(sols))
-        data, layout, drawn, notes = positions_view(tokens, along)
+        data, layout, frames_of_run, notes = positions_view(tokens, along)
         title, name = f"{label} positions".strip(), f"positions{len(views)}"
         layout["title"] = heading(title)
         angles = [mu.weights @ polar_angles(mu.points, mu.points[0]) for mu in tokens]
         numbers = {"mean angle to the first token": np.array(angles)}
-        views.append(View(name, title, times, numbers, data, layout, drawn, notes))
+        views.append(View(name, title, times, numbers, data, layout, frames_of_run, notes))
     return views
 
 
@@ -254,9 +254,9 @@ def _outcome(sol: Solution) -> str:
     """Return, as HTML, what the run is, what f = 1 means, and how it ended."""
     first = sol.measures[0]
     sphere = {2: "the circle", 3: "the sphere S²"}.get(first.dim, f"the sphere in d = {first.dim}")
-    what = f"{len(first.weights)} tokens" if isinstance(first, Particles) else "a density f"
-    about = ", symmetric about an axis" if first.axis is not None else ""
-    lines = [f"{dynamics_title(sol.dynamics)}: {what} on {sphere}{about}, from {_span(sol.t)}."]
+    kind = f"{len(first.weights)} tokens" if isinstance(first, Particles) else "a density f"
+    symmetry = ", symmetric about an axis" if first.axis is not None else ""
+    lines = [f"{dynamics_title(sol.dynamics)}: {kind} on {sphere}{symmetry}, from {_span(sol.t)}."]
     if terms := term_titles(sol.dynamics):
         lines.append(f"The terms are {_listed(f'({term})' for term in terms)}.")
     if not isinstance(first, Particles):
@@ -269,11 +269,11 @@ def _outcome(sol: Solution) -> str:
 def _energy(sol: Solution, name: str) -> str:
     """Say in words how the energy went, and between which bounds it must lie."""
     start, end = (f"{value:.4g}" for value in _known(sol, name)[[0, -1]])
-    symbol, known = sol.dataset[name].attrs["symbol"], bounds(sol, name)[:2]
-    of = "" if sol.energy is None else f" of {dynamics_title(sol.energy)}"
-    way = "stays at" if start == end else f"goes from {start} to"
-    ends = "; its bounds are {:.4g} and {:.4g}".format(*known) if np.isfinite(known).all() else ""
-    return f"The energy {symbol}{of} {way} {end}{ends}."
+    symbol, limits = sol.dataset[name].attrs["symbol"], bounds(sol, name)[:2]
+    owner = "" if sol.energy is None else f" of {dynamics_title(sol.energy)}"
+    change = "stays at" if start == end else f"goes from {start} to"
+    ends = "; its bounds are {:.4g} and {:.4g}".format(*limits) if np.isfinite(limits).all() else ""
+    return f"The energy {symbol}{owner} {change} {end}{ends}."
 
 
 def _clusters(measure: AnyMeasure) -> str:
@@ -295,8 +295,8 @@ def _clusters(measure: AnyMeasure) -> str:
 
 def _listed(parts: Iterable[str]) -> str:
     """Join parts of a sentence: a, b and c."""
-    *most, last = parts
-    return f"{', '.join(most)} and {last}" if most else last
+    *others, last = parts
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def as_html(text: str) -> str:
@@ -314,14 +314,14 @@ def _figure(view: View, kind: str) -> str:
     columns = {name: values + 0.0 for name, values in view.numbers.items()}
     ends = [f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in columns.items()]
     alternative = re.sub("</?sub>", "", f"{view.title}, from {_span(view.t)}: {'; '.join(ends)}")
-    kept = thinned(len(view.t), _MOST_TIMES)
+    rows_kept = thinned(len(view.t), _MOST_TIMES)
     columns = {"t": view.t, **columns}
     # names are escaped, since a monitor or a variable of a file may have any name
     names = (re.sub("&lt;(/?sub)&gt;", r"<\1>", escape(name)) for name in columns)
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     rows = "".join(
         "<tr>" + "".join(f"<td>{values[i]:.8g}</td>" for values in columns.values()) + "</tr>"
-        for i in kept
+        for i in rows_kept
     )
     return filled(
         "report/figure.html",
@@ -339,7 +339,7 @@ def _about(label: str, sol: Solution, checked: list[Check]) -> str:
 
     Of two runs, each opens at a click or if a check fails.
     """
-    about = filled(
+    html = filled(
         "report/run.html",
         run=escape(label or "the run"),
         checks=_rows(checked),
@@ -348,10 +348,10 @@ def _about(label: str, sol: Solution, checked: list[Check]) -> str:
         case=escape(_case(sol.case) or "This run was started without a case file."),
     )
     if not label:
-        return about
+        return html
     opens = "" if all(check.passed for check in checked) else "open"
     summary = f"<summary>{escape(label)}: checks, the run and its case</summary>"
-    return f"<details {opens}>{summary}{about}</details>"
+    return f"<details {opens}>{summary}{html}</details>"
 
 
 def _case(text: str) -> str:
@@ -384,8 +384,8 @@ def _facts(sol: Solution) -> dict[str, str]:
     for name, value in data.attrs.items():
         if name not in _UNSHOWN:
             is_table = f"{value}".startswith("{")
-            plain = _without_folders(json.loads(value) if is_table else value)
-            facts[str(name)] = ", ".join(plain) if is_table else f"{plain}"
+            plain_value = _without_folders(json.loads(value) if is_table else value)
+            facts[str(name)] = ", ".join(plain_value) if is_table else f"{plain_value}"
     counts = [name for name in ("steps", "evaluations") if name in data]
     return {
         "status": sol.message,
@@ -468,8 +468,8 @@ class Check:
 
 def checks(sol: Solution) -> list[Check]:
     """The verdict of a run: how it ended, its balance, mass, energies and resolution."""
-    why = "A run that stops early keeps its results so far."
-    results = [Check("status", sol.status, " or ".join(GOOD), why, sol.success)]
+    reason = "A run that stops early keeps its results so far."
+    results = [Check("status", sol.status, " or ".join(GOOD), reason, sol.success)]
     if (error := text.defect(sol)) is not None:
         results.append(_balance(sol, error))
     # a run that failed at its start has no numbers
@@ -511,60 +511,62 @@ def _balance(sol: Solution, error: float) -> Check:
     names = with_role(sol.dataset, "share", "energy")
     allowed = _per_step(sol) * float(np.nanmax(np.abs(sol.dataset[names[0]].values)))
     symbol = sol.dataset[with_role(sol.dataset, "error")[0]].attrs["symbol"]
-    why = "The energy is computed from the measure, the work from the velocity. They may differ by "
-    why += "the tolerance of each step, in each of the two factors of the energy."
-    of = f" / |{symbol}(δ)|" if with_role(sol.dataset, "share") else ""
-    label = f"balance error |{symbol}(t) − {symbol}(0) − work|{of}"
+    reason = (
+        "The energy is computed from the measure, the work from the velocity. They may differ by "
+    )
+    reason += "the tolerance of each step, in each of the two factors of the energy."
+    divisor = f" / |{symbol}(δ)|" if with_role(sol.dataset, "share") else ""
+    label = f"balance error |{symbol}(t) − {symbol}(0) − work|{divisor}"
     if "term_balance_error" in sol.dataset:
         # each error is relative to its term, whose size bounds the energy of the term; the energy
         # of a sum of terms that cancel is far smaller
         label, allowed = "balance error |E(t) − E(0) − work| / size of each term", _per_step(sol)
-    return _below(label, error, allowed, why)
+    return _below(label, error, allowed, reason)
 
 
 def _mass(sol: Solution) -> Check:
     error = float(np.abs(1.0 - sol.dataset["mass"].values).max())
     allowed = max(_LEAST_MASS_ERROR, _tolerance(sol))
-    why = "Mass is conserved by construction, up to rounding"
-    why += " and the tolerance of meshes." if allowed > _LEAST_MASS_ERROR else "."
-    return _below("mass error |1 − ∫ dμ|", error, allowed, why)
+    reason = "Mass is conserved by construction, up to rounding"
+    reason += " and the tolerance of meshes." if allowed > _LEAST_MASS_ERROR else "."
+    return _below("mass error |1 − ∫ dμ|", error, allowed, reason)
 
 
 def _monotone(sol: Solution, name: str, sign: int) -> Check:
     values, energy = _known(sol, name), sol.dataset[name].attrs["symbol"]
     back = float(np.max(-sign * np.diff(values), initial=0.0)) + 0.0
     allowed = _per_step(sol) * float(np.abs(values).max())
-    way = "rises" if sign > 0 else "falls"
-    why = f"The run is a gradient flow along which {energy} {way}, up to its error."
-    label = f"{energy} {way}: largest step back"
-    return _below(label, back, allowed, why)
+    verb = "rises" if sign > 0 else "falls"
+    reason = f"The run is a gradient flow along which {energy} {verb}, up to its error."
+    label = f"{energy} {verb}: largest step back"
+    return _below(label, back, allowed, reason)
 
 
 def _between(sol: Solution, name: str) -> Check:
-    low, high, _, why = bounds(sol, name)
+    low, high, _, reason = bounds(sol, name)
     values = _known(sol, name)
     room = (_ROUNDING + 2.0 * _tolerance(sol)) * float(np.abs(values).max())
     passed = bool(values.min() >= low - room and values.max() <= high + room)
     number = f"{values.min():.10g} … {values.max():.10g}"
     label = f"{sol.dataset[name].attrs['symbol']} between its bounds"
-    return Check(label, number, f"{low:.10g} … {high:.10g}", why, passed)
+    return Check(label, number, f"{low:.10g} … {high:.10g}", reason, passed)
 
 
 def _resolution(sol: Solution) -> Check:
     tails, allowed = sol.dataset["tail"].values, curves.tolerances(sol)
-    known = np.isfinite(tails) & np.isfinite(allowed)
-    worst = int(np.argmax(np.where(known, tails / allowed, -1.0)))
+    is_finite = np.isfinite(tails) & np.isfinite(allowed)
+    worst = int(np.argmax(np.where(is_finite, tails / allowed, -1.0)))
     kinds = [hasattr(measure, "space") for measure in sol.measures]
-    why = "Norm of the last tenth of the spectrum: an estimate of the error made at this time. "
-    why += "After a doubling the error made before remains; this is the largest tail."
+    reason = "Norm of the last tenth of the spectrum: an estimate of the error made at this time. "
+    reason += "After a doubling the error made before remains; this is the largest tail."
     if not any(kinds):
-        why = "The tail of a panel's positions times its mass: the error of the moments."
+        reason = "The tail of a panel's positions times its mass: the error of the moments."
     elif not all(kinds):
-        why = "Spectral tails of the density, then tails of the panels; the largest at t = "
-        why += f"{sol.t[worst]:.4g}."
-    return _below("tail", float(tails[worst]), float(allowed[worst]), why)
+        reason = "Spectral tails of the density, then tails of the panels; the largest at t = "
+        reason += f"{sol.t[worst]:.4g}."
+    return _below("tail", float(tails[worst]), float(allowed[worst]), reason)
 
 
 def _below(name: str, number: float, allowed: float, why: str) -> Check:
-    got, limit = tell_apart(number, allowed)
-    return Check(name, got, f"≤ {limit}", why, bool(number <= allowed))
+    number_text, limit = tell_apart(number, allowed)
+    return Check(name, number_text, f"≤ {limit}", why, bool(number <= allowed))

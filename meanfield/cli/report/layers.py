@@ -101,12 +101,12 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]], kind: str = "") -
 
 def _claims(ds: xr.Dataset) -> Iterator[tuple[str, ...]]:
     for claim in claims(ds):
-        apart = f"difference {claim.value - claim.null:+.3g} ± {claim.null_error:.2g}"
+        difference = f"difference {claim.value - claim.null:+.3g} ± {claim.null_error:.2g}"
         yield (
             f"{as_html(claim.statement)}; {escape(claim.subset)}",
             f"<b>{escape(claim.verdict)}</b>",
             f"{claim.value:+.3g} ± {claim.error:.2g}",
-            f"{claim.null:+.3g}, {escape(claim.null_name)}; {apart}",
+            f"{claim.null:+.3g}, {escape(claim.null_name)}; {difference}",
             _shuffled(ds, claim),
             as_html(claim.sentence),
         )
@@ -129,9 +129,9 @@ def _shuffled(ds: xr.Dataset, claim: Claim) -> str:
 
 
 def _panel(ds: xr.Dataset, name: str) -> str:
-    drawn = to_bytes(plot.layers(ds, name), format="svg")
+    svg = to_bytes(plot.layers(ds, name), format="svg")
     caption = _CAPTIONS[name]
-    return f"<figure>{image(drawn, 'svg+xml', caption)}<figcaption>{caption}</figcaption></figure>"
+    return f"<figure>{image(svg, 'svg+xml', caption)}<figcaption>{caption}</figcaption></figure>"
 
 
 # headings of the variables of a state and of the next layer, at the β of the verdicts
@@ -198,9 +198,9 @@ def _heads(ds: xr.Dataset) -> str:
         is_described = part["r2"].values >= LEAST_R2
         count = f"a β describes {int(is_described.sum())} of {counted(is_described.size, 'head')}"
         tables.append(_folded(subset, f"{subset}: {count}", _table(head, cells)))
-    about = f"β ± its standard error, clustered by row, with R². Where R² is below {LEAST_R2:g}"
-    about += " no β describes the head, and none is shown."
-    return f'<section><h2>Effective β</h2><p class="notes">{about}</p>{"".join(tables)}</section>'
+    caption = f"β ± its standard error, clustered by row, with R². Where R² is below {LEAST_R2:g}"
+    caption += " no β describes the head, and none is shown."
+    return f'<section><h2>Effective β</h2><p class="notes">{caption}</p>{"".join(tables)}</section>'
 
 
 def _head(beta: float, error: float, r2: float) -> str:
@@ -216,8 +216,8 @@ def _sinks(ds: xr.Dataset) -> str:
         part = ds.sel(token=token)
         row = [str(token), escape(str(part["word"].values)) if "word" in ds else ""]
         if "attention_share" in ds:
-            drawn = part["attention_share"].values
-            row.append(f"{drawn.max():.3g} in layer {int(drawn.argmax())}")
+            shares_drawn = part["attention_share"].values
+            row.append(f"{shares_drawn.max():.3g} in layer {int(shares_drawn.argmax())}")
         ratios = part["norm_ratio"].values
         rows.append([*row, f"{ratios.max():.3g} before layer {int(ratios.argmax())}"])
     if not rows:
@@ -233,18 +233,18 @@ def _checks(ds: xr.Dataset) -> Iterator[tuple[str, bool]]:
     residual = ds["residual_error"].values, ds["residual_rounding"].values
     names = "attention recomputed from states and matrices", "residual identity"
     for name, (largest, rounding) in zip(names, (attention, residual), strict=True):
-        known = np.isfinite(largest)
-        if not known.any():
+        is_finite = np.isfinite(largest)
+        if not is_finite.any():
             continue
-        agree = largest[known] <= rounding[known]
-        worst = int(np.flatnonzero(known)[np.argmax(largest[known] / rounding[known])])
+        agree = largest[is_finite] <= rounding[is_finite]
+        worst = int(np.flatnonzero(is_finite)[np.argmax(largest[is_finite] / rounding[is_finite])])
         mark, state = ("✓", "good") if agree.all() else ("✗", "bad")
         cells = (
             f'<span class="mark">{mark}</span>',
             name,
             f"{largest[worst]:.2g} in layer {worst}",
             f"{rounding[worst]:.2g}",
-            f"{int(agree.sum())} of {counted(int(known.sum()), 'layer')} with matrices agree",
+            f"{int(agree.sum())} of {counted(int(is_finite.sum()), 'layer')} with matrices agree",
         )
         row = "".join(f"<td>{cell}</td>" for cell in cells)
         yield f'<tr class="{state}">{row}</tr>', bool(agree.all())

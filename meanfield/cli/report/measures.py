@@ -42,47 +42,47 @@ _STROKE = 0.03
 
 def line_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     """The density around the circle or of the polar angle, and atoms as stems of their mass."""
-    around, scale = measures[0].axis is None, shared.scale
+    is_circle, scale = measures[0].axis is None, shared.scale
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
     data: list[Part] = [
-        _uniform(around, low, measures[0].dim),
+        _uniform(is_circle, low, measures[0].dim),
         _lines({"color": frames.BLUE, "width": 2}, fill="tozeroy", fillcolor="rgba(0,114,178,0.2)"),
         _lines({"color": frames.ORANGE, "width": 1.5}, hoverinfo="skip", yaxis="y2"),
         {"type": "scatter", "mode": "markers", "marker": {"color": frames.ORANGE}, "yaxis": "y2"},
     ]
     data[_CURVE] |= {"hovertemplate": "θ = %{x:.4f}<br>f = %{y:.4g}<extra></extra>"}
     data[_TOPS] |= {"hovertemplate": "θ = %{x:.6f}<br>mass %{y:.4g}<extra>atom</extra>"}
-    shown = [_line_frame(measure, low, high) for measure in measures]
-    has_atoms = any(frame[_TOPS]["x"]["bdata"] for frame in shown)
-    layout = _line_layout(around, low, high, has_atoms)
-    return data, layout, shown, _line_notes(measures, high)
+    frames_shown = [_line_frame(measure, low, high) for measure in measures]
+    has_atoms = any(frame[_TOPS]["x"]["bdata"] for frame in frames_shown)
+    layout = _line_layout(is_circle, low, high, has_atoms)
+    return data, layout, frames_shown, _line_notes(measures, high)
 
 
 def angles_view(measures: Sequence[Particles], shared: Look, axis: Array | None) -> Drawn:
     """Tokens as a density is drawn: their histogram in place of the curve, a stroke for each."""
-    around, scale = axis is None, shared.scale
+    is_circle, scale = axis is None, shared.scale
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
     last = measures[-1]
-    kept = frames.thinned(len(last.weights), MOST_TOKENS)
-    sizes = np.maximum(14.0 * np.sqrt(last.weights[kept] / last.weights.max()), 2.0)
+    token_index = frames.thinned(len(last.weights), MOST_TOKENS)
+    sizes = np.maximum(14.0 * np.sqrt(last.weights[token_index] / last.weights.max()), 2.0)
     stroke = {"color": frames.ORANGE, "symbol": "line-ns-open", "size": packed(sizes)}
     bars = {"type": "bar", "marker": {"color": "rgba(0,114,178,0.45)", "line": {"width": 0}}}
     strokes = {"type": "scatter", "mode": "markers", "marker": stroke, "yaxis": "y2"}
     data: list[Part] = [
-        _uniform(around, low, last.dim),
+        _uniform(is_circle, low, last.dim),
         bars | {"hovertemplate": "θ = %{x:.4f}<br>f = %{y:.4g}<extra></extra>"},
         strokes | {"hoverinfo": "skip"},
     ]
-    shown: list[Frame] = []
+    frames_shown: list[Frame] = []
     for measure in measures:
         centres, heights = panels.histogram(measure, axis)
-        angles = panels.angles_of(measure, axis)[kept]
+        angles = panels.angles_of(measure, axis)[token_index]
         places_of = {"x": packed(angles, "f8"), "y": packed(np.full(len(angles), _STROKE))}
-        shown.append({1: {"x": packed(centres), "y": packed(heights)}, 2: places_of})
-    layout = _line_layout(around, low, high, has_atoms=False) | {"bargap": 0.0}
+        frames_shown.append({1: {"x": packed(centres), "y": packed(heights)}, 2: places_of})
+    layout = _line_layout(is_circle, low, high, has_atoms=False) | {"bargap": 0.0}
     n = len(last.weights)
     few = f"{MOST_TOKENS} of {n} tokens are drawn as strokes."
-    return data, layout, shown, _true_of({few: n > MOST_TOKENS})
+    return data, layout, frames_shown, _true_of({few: n > MOST_TOKENS})
 
 
 def _uniform(around: bool, low: float, dim: int) -> Part:
@@ -127,10 +127,10 @@ def _line_frame(measure: AnyMeasure, low: float, high: float) -> Frame:
 
 
 def _line_notes(measures: Sequence[AnyMeasure], high: float) -> tuple[str, ...]:
-    most = max(len(getattr(measure, "angles", ())) for measure in measures)
-    few = f"At most {_MOST_ON_LINE} of up to {most} nodes are drawn at each time."
+    most_nodes = max(len(getattr(measure, "angles", ())) for measure in measures)
+    few = f"At most {_MOST_ON_LINE} of up to {most_nodes} nodes are drawn at each time."
     cut = f"Densities are cut at {frames.CAP:g}."
-    return _true_of({cut: high == frames.CAP, few: most > _MOST_ON_LINE})
+    return _true_of({cut: high == frames.CAP, few: most_nodes > _MOST_ON_LINE})
 
 
 def _true_of(notes: Mapping[str, bool]) -> tuple[str, ...]:
@@ -176,12 +176,12 @@ def sphere_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
         _POINTS: {**places(none), "marker.size": packed([])},
         _RINGS: places(none),
     }
-    drawn = [_sphere_frame(measure, scale) for measure in measures]
-    if any(_SURFACE in frame for frame in drawn):
+    frames_drawn = [_sphere_frame(measure, scale) for measure in measures]
+    if any(_SURFACE in frame for frame in frames_drawn):
         # a surface that shows no density has one colour, the lowest of the scale
         empty[_SURFACE] = empty_grid
-    shown = [empty | frame for frame in drawn]
-    return data, _sphere_layout(), shown, _sphere_notes(measures, scale)
+    frames_shown = [empty | frame for frame in frames_drawn]
+    return data, _sphere_layout(), frames_shown, _sphere_notes(measures, scale)
 
 
 def _sphere_layout() -> Part:
@@ -200,8 +200,8 @@ def eye(measure: AnyMeasure) -> dict[str, float]:
     points, masses = measure.quadrature
     polar, longitudes = np.meshgrid(np.pi * np.array([0.33, 0.5, 0.67]), np.pi / 12 * np.arange(24))
     sides = sphere_points(polar.ravel(), longitudes.ravel())
-    seen = np.array([masses @ np.maximum(points @ side, 0.0) for side in sides])
-    return dict(zip("xyz", (_EYE * sides[int(np.argmax(seen))]).tolist(), strict=True))
+    visible_mass = np.array([masses @ np.maximum(points @ side, 0.0) for side in sides])
+    return dict(zip("xyz", (_EYE * sides[int(np.argmax(visible_mass))]).tolist(), strict=True))
 
 
 def _grid() -> Array:
@@ -232,22 +232,22 @@ def _bar(scale: Normalize) -> Part:
 
 def _graticule(colour: str) -> Part:
     """Return circles every 30 degrees, which show how the sphere turns."""
-    around: Array = np.linspace(0.0, 2.0 * np.pi, 91)
+    angles: Array = np.linspace(0.0, 2.0 * np.pi, 91)
     gap = np.full((1, 3), np.nan)
     twelfths = np.pi / 6 * np.arange(12)
-    circles = [sphere_points(np.full(91, angle), around) for angle in twelfths[1:6]]
-    circles += [sphere_points(around[:46], np.full(46, angle)) for angle in twelfths]
+    circles = [sphere_points(np.full(91, angle), angles) for angle in twelfths[1:6]]
+    circles += [sphere_points(angles[:46], np.full(46, angle)) for angle in twelfths]
     lines = np.concatenate([part for circle in circles for part in (circle, gap)])
-    at, line = places(1.003 * lines), {"color": colour, "width": 1}
-    return {"type": "scatter3d", "mode": "lines", "hoverinfo": "skip", "line": line, **at}
+    line_places, line = places(1.003 * lines), {"color": colour, "width": 1}
+    return {"type": "scatter3d", "mode": "lines", "hoverinfo": "skip", "line": line, **line_places}
 
 
 @singledispatch
 def _sphere_frame(measure: AnyMeasure, scale: Normalize) -> Frame:  # noqa: ARG001 (as it is called)
     """The traces of a measure at its time: a coloured surface, nodes and rings, or tokens."""
-    kept = frames.thinned(len(measure.weights), MOST_TOKENS)
-    shares = measure.weights[kept] / measure.weights.max()
-    return {_POINTS: _points(measure.points[kept], shares, 4.0)}
+    token_index = frames.thinned(len(measure.weights), MOST_TOKENS)
+    shares = measure.weights[token_index] / measure.weights.max()
+    return {_POINTS: _points(measure.points[token_index], shares, 4.0)}
 
 
 @_sphere_frame.register
@@ -320,12 +320,12 @@ _DOTS, _BARS = 1, 2
 def tokens_view(measures: Sequence[Particles], shared: Look) -> Drawn:
     """Points in the plane of two principal axes, and beside them their inner products."""
     last, plane = measures[-1], shared.plane
-    shown = [_tokens_frame(measure, plane.axes) for measure in measures]
-    around: Array = np.linspace(0.0, 2.0 * np.pi, 181)
-    outline = {"x": packed(np.cos(around)), "y": packed(np.sin(around))}
-    kept = frames.thinned(len(last.weights), MOST_TOKENS)
-    opacity = float(np.clip(200.0 / len(kept), 0.25, 0.8))
-    sizes = np.maximum(7.0 * np.sqrt(last.weights[kept] / last.weights.max()), 1.5)
+    frames_shown = [_tokens_frame(measure, plane.axes) for measure in measures]
+    angles: Array = np.linspace(0.0, 2.0 * np.pi, 181)
+    outline = {"x": packed(np.cos(angles)), "y": packed(np.sin(angles))}
+    token_index = frames.thinned(len(last.weights), MOST_TOKENS)
+    opacity = float(np.clip(200.0 / len(token_index), 0.25, 0.8))
+    sizes = np.maximum(7.0 * np.sqrt(last.weights[token_index] / last.weights.max()), 1.5)
     marker = {"color": frames.BLUE, "opacity": opacity, "size": packed(sizes)}
     bar = {"type": "bar", "marker": {"color": frames.BLUE}, "xaxis": "x2", "yaxis": "y2"}
     line = {"color": LINE, "width": 1}
@@ -335,7 +335,7 @@ def tokens_view(measures: Sequence[Particles], shared: Look) -> Drawn:
         {**bar, "hovertemplate": "%{x:.3f}: %{y:.4g}<extra></extra>"},
     ]
     tallest = max(float(_histogram(measure)[1].max()) for measure in measures)
-    return data, _tokens_layout(plane, tallest), shown, _tokens_notes(last)
+    return data, _tokens_layout(plane, tallest), frames_shown, _tokens_notes(last)
 
 
 def _tokens_layout(plane: panels.Plane, tallest: float) -> Part:
@@ -359,8 +359,8 @@ def _tokens_layout(plane: panels.Plane, tallest: float) -> Part:
 
 
 def _tokens_frame(measure: Particles, axes: Array) -> Frame:
-    kept = frames.thinned(len(measure.weights), MOST_TOKENS)
-    x, y = axes @ measure.points[kept].T
+    token_index = frames.thinned(len(measure.weights), MOST_TOKENS)
+    x, y = axes @ measure.points[token_index].T
     centres, heights = _histogram(measure)
     return {
         _DOTS: {"x": packed(x), "y": packed(y)},
@@ -393,12 +393,14 @@ _MOST_PLACED = 2000
 def positions_view(measures: Sequence[Particles], along: panels.Abscissa) -> Drawn:
     """Tokens at their positions, over the angle or the first principal axis."""
     n, weights = len(measures[-1].weights), measures[-1].weights
-    kept = frames.thinned(n, _MOST_PLACED)
-    sizes = np.maximum(6.0 * np.sqrt(weights[kept] / weights.max()), 1.5)
+    token_index = frames.thinned(n, _MOST_PLACED)
+    sizes = np.maximum(6.0 * np.sqrt(weights[token_index] / weights.max()), 1.5)
     marker = {"color": frames.BLUE, "opacity": 0.7, "size": packed(sizes)}
     dots = {"type": "scatter", "mode": "markers", "marker": marker}
     hover = {"hovertemplate": "%{x:.4f}<br>s = %{y:.4f}<extra></extra>"}
-    shown: list[Frame] = [{0: {"x": packed(along.values(each)[kept])}} for each in measures]
+    frames_shown: list[Frame] = [
+        {0: {"x": packed(along.values(each)[token_index])}} for each in measures
+    ]
     quarters = dict(zip(("tickvals", "ticktext"), frames.QUARTERS, strict=True))
     ticks = quarters if along.axis is None else {"tickvals": [-1.0, 0.0, 1.0]}
     layout = base_layout(
@@ -407,5 +409,5 @@ def positions_view(measures: Sequence[Particles], along: panels.Abscissa) -> Dra
         hovermode="closest",
     )
     notes = [f"{_MOST_PLACED} of {n} tokens are drawn at their positions."] * (n > _MOST_PLACED)
-    data = [dots | hover | {"y": packed(np.cumsum(weights)[kept])}]
-    return data, layout, shown, tuple(notes)
+    data = [dots | hover | {"y": packed(np.cumsum(weights)[token_index])}]
+    return data, layout, frames_shown, tuple(notes)

@@ -116,8 +116,8 @@ def log_axis(low: float, high: float) -> Part:
     ends = np.log10([low, high])
     powers = np.arange(np.ceil(ends[0] - 1e-9), np.floor(ends[1] + 1e-9) + 1.0)
     if len(powers) > 2:
-        kept = powers[:: -(-len(powers) // _MOST_TICKS)]
-        ticks, names = 10.0**kept, [f"10<sup>{power:.0f}</sup>" for power in kept]
+        ticks_kept = powers[:: -(-len(powers) // _MOST_TICKS)]
+        ticks, names = 10.0**ticks_kept, [f"10<sup>{power:.0f}</sup>" for power in ticks_kept]
     else:
         ticks = np.outer(10.0 ** np.arange(np.floor(ends[0]), ends[1] + 1.0), [1.0, 2.0, 5.0])
         ticks = ticks[(ticks >= low * (1 - 1e-9)) & (ticks <= high * (1 + 1e-9))]

@@ -58,8 +58,8 @@ def cost(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
 
     def integrand(piece: Indices, sigma: Array) -> tuple[Array, Array]:
         density = mu.density(piece, sigma)
-        apart = np.abs(_apart(mu, nu, shift, piece, sigma))
-        return (apart if p == 1.0 else apart**p) * density, np.abs(density)
+        distances = np.abs(_apart(mu, nu, shift, piece, sigma))
+        return (distances if p == 1.0 else distances**p) * density, np.abs(density)
 
     def allowed(total: float) -> float:
         return float(_ACCURACY * p * max(total ** (1.0 / p), _SMALLEST) ** (p - 1.0))
@@ -80,14 +80,14 @@ def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
         return -cost_slope(nu, mu, -shift, p)
     lowest, highest = mu.ends
     behind = np.append(lowest[1:], lowest[0] + mu.turn)
-    at = nu.quantile(mu.starts[1:] + shift)
-    jumps = float(np.sum(np.abs(behind - at) ** p - np.abs(highest - at) ** p))
+    quantiles = nu.quantile(mu.starts[1:] + shift)
+    jumps = float(np.sum(np.abs(behind - quantiles) ** p - np.abs(highest - quantiles) ** p))
     if not mu.is_smooth:
         return -jumps
 
     def integrand(piece: Indices, sigma: Array) -> tuple[Array, Array]:
-        apart, angle_rate = _apart(mu, nu, shift, piece, sigma), mu.slope(piece, sigma)
-        signed = np.sign(apart) * np.abs(apart) ** (p - 1.0)
+        differences, angle_rate = _apart(mu, nu, shift, piece, sigma), mu.slope(piece, sigma)
+        signed = np.sign(differences) * np.abs(differences) ** (p - 1.0)
         return p * signed * angle_rate, np.abs(angle_rate) / mu.turn
 
     # near the minimum the cost is flat, so an error of the shift counts to second order
@@ -118,11 +118,11 @@ def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
     # an interval that is rounding between equal sums of masses may have a large cost
     lengths[lengths < sliver(len(cuts))] = 0.0
     passed = np.cumsum(order < count)
-    other = np.arange(1, len(order) + 1) - passed + (first - 1)
+    other_index = np.arange(1, len(order) + 1) - passed + (first - 1)
     turns = np.floor(cuts[:-1] + 0.5 * lengths + shift)
-    at = angles[other % len(angles)] + mu.turn * turns
-    apart = np.abs(own_angles[passed - 1] - at)
-    return float(lengths @ apart**p / lengths.sum())
+    other_angles = angles[other_index % len(angles)] + mu.turn * turns
+    distances = np.abs(own_angles[passed - 1] - other_angles)
+    return float(lengths @ distances**p / lengths.sum())
 
 
 def sliver(count: int) -> float:
@@ -278,12 +278,12 @@ def best_shift(mu: Quantiles, nu: Quantiles, p: float) -> float:
     """
     shifts, ended = _first_shifts(mu, nu, p), False
     atoms = _both_atoms(mu, nu)
-    within = sliver(len(mu.starts) + len(nu.starts)) if atoms else _SHORTEST
+    shift_tol = sliver(len(mu.starts) + len(nu.starts)) if atoms else _SHORTEST
     while not ended:
         width = shifts.high - shifts.low
-        shifts, ended = _narrowed(mu, nu, p, shifts, within)
+        shifts, ended = _narrowed(mu, nu, p, shifts, shift_tol)
         if atoms and not ended:
-            shifts = _about_common_kink(*atoms, p, shifts, within)
+            shifts = _about_common_kink(*atoms, p, shifts, shift_tol)
         if shifts.high - shifts.low > 0.5 * width and not ended:
             middle = 0.5 * (shifts.low + shifts.high)
             shifts = shifts.with_one(middle, cost_slope(mu, nu, middle, p))
@@ -301,10 +301,10 @@ def _first_shifts(mu: Quantiles, nu: Quantiles, p: float) -> _Shifts:
     bracket = _Shifts(shift, shift, rate, rate)
     # to where the slope of the cost has the other sign
     while rate != 0.0 and not bracket.has_root() and abs(shift) < _FARTHEST:
-        ahead = shift - reach if rate > 0.0 else shift + reach
-        at_ahead = cost_slope(mu, nu, ahead, p)
-        ends = (ahead, shift, at_ahead, rate) if rate > 0.0 else (shift, ahead, rate, at_ahead)
-        bracket, shift, rate = _Shifts(*ends), ahead, at_ahead
+        step = shift - reach if rate > 0.0 else shift + reach
+        at_ahead = cost_slope(mu, nu, step, p)
+        ends = (step, shift, at_ahead, rate) if rate > 0.0 else (shift, step, rate, at_ahead)
+        bracket, shift, rate = _Shifts(*ends), step, at_ahead
         reach = max(8.0 * reach, mean_gap)
     return bracket
 
@@ -341,9 +341,9 @@ def _about_common_kink(mu: Atoms, nu: Atoms, p: float, shifts: _Shifts, within: 
 
     Without such a shift the bracket stays the same.
     """
-    ahead = mu.starts[:-1] + shifts.low
-    ahead -= np.floor(ahead)
-    kink = shifts.low + float(np.median(nu.starts[nu.rank(ahead)] - ahead))
+    shifted = mu.starts[:-1] + shifts.low
+    shifted -= np.floor(shifted)
+    kink = shifts.low + float(np.median(nu.starts[nu.rank(shifted)] - shifted))
     for place in kink - 0.5 * within, kink + 0.5 * within:
         if shifts.low < place < shifts.high:
             shifts = shifts.with_one(place, cost_slope(mu, nu, place, p))
@@ -363,12 +363,12 @@ def _at_kink(mu: Atoms, nu: Atoms, shift: float) -> float:
 
     Beside it a sliver of mass would go the other way round, which costs much where p is large.
     """
-    ahead = mu.starts[:-1] + shift
-    ahead -= np.floor(ahead)
-    place = nu.rank(ahead)
+    shifted = mu.starts[:-1] + shift
+    shifted -= np.floor(shifted)
+    place = nu.rank(shifted)
     nearby = nu.starts[place - 1], nu.starts[place % len(nu.starts)]
-    apart = np.concatenate([start - ahead for start in nearby])
-    nearest = float(apart[np.argmin(np.abs(apart))])
+    gaps = np.concatenate([start - shifted for start in nearby])
+    nearest = float(gaps[np.argmin(np.abs(gaps))])
     return shift + nearest if abs(nearest) < _BESIDE_KINK else shift
 
 

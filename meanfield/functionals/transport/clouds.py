@@ -73,10 +73,10 @@ def cloud_distance(mu: Particles, nu: Particles, p: float) -> Bracket:
     ValueError
         If n m > 2^26, or POT is not installed.
     """
-    apart = _weights_apart(mu, nu)
-    if apart is not None:
+    mass_apart = _weights_apart(mu, nu)
+    if mass_apart is not None:
         # mass left over by rounding is moved by at most π
-        return Bracket(0.0, 0.0, float(np.pi * apart ** (1.0 / p)), proved=True)
+        return Bracket(0.0, 0.0, float(np.pi * mass_apart ** (1.0 / p)), proved=True)
     unit, best = cloud_plan(mu, nu, p)
     # W_p is homogeneous of degree 1 in the distances, so it has their relative rounding error
     rounding = _ROUNDING + (mu.dim + 16.0) * EPS
@@ -91,9 +91,9 @@ def _weights_apart(mu: Particles, nu: Particles) -> float | None:
     """
     if mu.points.shape != nu.points.shape:
         return None
-    here, there = (np.lexsort((cloud.weights, *cloud.points.T)) for cloud in (mu, nu))
-    a, b = mu.weights[here], nu.weights[there]
-    if not np.array_equal(mu.points[here], nu.points[there]):
+    mu_order, nu_order = (np.lexsort((cloud.weights, *cloud.points.T)) for cloud in (mu, nu))
+    a, b = mu.weights[mu_order], nu.weights[nu_order]
+    if not np.array_equal(mu.points[mu_order], nu.points[nu_order]):
         return None
     if np.array_equal(a, b):
         return 0.0
@@ -158,8 +158,8 @@ class _Masses(NamedTuple):
         """Exactly a and b, divided by their sums."""
         ratios = [mass.as_integer_ratio() for mass in (*a.tolist(), *b.tolist())]
         finest = max(below for _, below in ratios)
-        whole = [above * (finest // below) for above, below in ratios]
-        supply, demand = whole[: len(a)], whole[len(a) :]
+        integers = [above * (finest // below) for above, below in ratios]
+        supply, demand = integers[: len(a)], integers[len(a) :]
         if sum(supply) != sum(demand):
             totals = sum(demand), sum(supply)
             supply = [totals[0] * mass for mass in supply]
@@ -240,7 +240,7 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
     largest, reach = float(costs.max()), float(max(costs.shape))
     unit, upper, gap, resolve = _power_of_two(largest), math.inf, math.inf, True
     for _ in range(_MOST_ROUNDS):
-        before, scaled = gap, np.minimum(dual.reduced / unit, 1.0)
+        last_gap, scaled = gap, np.minimum(dual.reduced / unit, 1.0)
         if resolve:
             optimal, u = _solve(masses, scaled)
             if (total := optimal.total(costs)) < upper or upper == math.inf:
@@ -254,7 +254,7 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
         gap = flow.total(dual.reduced)
         if gap <= _GOAL * upper:
             break
-        is_slow = gap > 0.25 * before
+        is_slow = gap > 0.25 * last_gap
         if is_slow and resolve:
             if unit >= largest:
                 break
@@ -264,11 +264,11 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
         resolve = gap > _NEARLY_BEST * upper or (is_slow and not resolve)
         unit = _power_of_two(min(reach * gap, largest))
     # shares and products that underflow lose at most this
-    lost = _LEAST * len(flow.shares) if flow.total(np.sign(costs)) > 0.0 else 0.0
-    lower = upper * (1.0 - _ROUNDING) - gap * (1.0 + _ROUNDING) - lost
+    underflow = _LEAST * len(flow.shares) if flow.total(np.sign(costs)) > 0.0 else 0.0
+    lower = upper * (1.0 - _ROUNDING) - gap * (1.0 + _ROUNDING) - underflow
     plan = scipy.sparse.coo_array((flow.shares, (flow.rows, flow.columns)), shape=costs.shape)
     plan.sum_duplicates()
-    return BestPlan(plan, max(lower, 0.0), upper * (1.0 + _ROUNDING) + lost)
+    return BestPlan(plan, max(lower, 0.0), upper * (1.0 + _ROUNDING) + underflow)
 
 
 def _power_of_two(above: float) -> float:
@@ -355,10 +355,10 @@ def _tighten(flow: _Flow, costs: Array) -> Array:
     starts, ends, back = flow.rows[used], flow.columns[used], back[used]
     far = np.zeros(len(costs))
     for _ in range(min(sum(costs.shape), _MOST_ARCS // max(len(rows), 1))):
-        there = np.full(costs.shape[1], np.inf)
-        np.minimum.at(there, columns, far[rows] + lengths)
+        column_potentials = np.full(costs.shape[1], np.inf)
+        np.minimum.at(column_potentials, columns, far[rows] + lengths)
         nearer = far.copy()
-        np.minimum.at(nearer, starts, there[ends] - back)
+        np.minimum.at(nearer, starts, column_potentials[ends] - back)
         change = float((far - nearer).max())
         far = nearer
         # a cycle of negative length would make potentials fall without end
@@ -400,5 +400,5 @@ def _reduced_costs(costs: Array, parts: list[tuple[Array, Array]]) -> Array:
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """Return a + b, rounded, and its rounding error (Knuth)."""
     total = a + b
-    other = total - a
-    return total, (a - (total - other)) + (b - other)
+    recovered = total - a
+    return total, (a - (total - recovered)) + (b - recovered)

@@ -110,13 +110,13 @@ def wasserstein(
         if isinstance(flow, SphereFlowMap) and point is not None and budget is None:
             return _to_point(flow, point, p)
     (first, off_mu), (second, off_nu) = mu.for_transport(p), nu.for_transport(p)
-    off, least_gap = off_mu + off_nu, 0.0
+    own_error, least_gap = off_mu + off_nu, 0.0
     if min(off_mu, off_nu) > 0.0 and all(map(np.array_equal, mu.quadrature, nu.quadrature)):
         return exact(0.0)
-    if off > 0.0 and None not in (first.degree, second.degree):
+    if own_error > 0.0 and None not in (first.degree, second.degree):
         # `sobolev` is at least W_1, so a bracket narrower than the measures' own error gains
         # nothing
-        least_gap = off / max(sobolev(first, second), off)
+        least_gap = own_error / max(sobolev(first, second), own_error)
     bracket = _without_attempts(first, second, p)
     if bracket is None:
         # the import is slow, and most runs have no such monitor
@@ -129,9 +129,9 @@ def wasserstein(
             f"budget must be None but for measures on S^2 without a shared axis, got {budget} for "
             f"{shown(mu)} and {shown(nu)}"
         )
-    if off == 0.0:
+    if own_error == 0.0:
         return bracket
-    return Bracket(bracket.value, max(bracket.lower - off, 0.0), bracket.upper + off)
+    return Bracket(bracket.value, max(bracket.lower - own_error, 0.0), bracket.upper + own_error)
 
 
 def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | None:
@@ -161,9 +161,9 @@ def _to_point(flow: SphereFlowMap, point: Array, p: float) -> Bracket:
     value = _distance_to(point, nodes, p)
     costs = (geometry.geodesic_distance(nodes.points, point) / np.pi) ** p
     # dist^p has a kink at one of these two points at least
-    missed = flow.unresolved_share(costs, np.stack([point, -point]))
+    error = flow.unresolved_share(costs, np.stack([point, -point]))
     cost = (value / np.pi) ** p
-    lower, upper = (np.pi * max(end, 0.0) ** (1.0 / p) for end in (cost - missed, cost + missed))
+    lower, upper = (np.pi * max(end, 0.0) ** (1.0 / p) for end in (cost - error, cost + error))
     return Bracket(value, min(lower, value), max(upper, value))
 
 
@@ -180,11 +180,11 @@ def _average_about(density: Density, point: Array) -> Density:
     """
     space = density.space
     if space.axis is None:
-        at = SphereAt(space.size)
-        values = at.moments(Places.of(point[None]), np.ones(1)).conj()
+        basis = SphereAt(space.size)
+        values = basis.moments(Places.of(point[None]), np.ones(1)).conj()
         # orders m > 0 stand for -m, too
-        products = np.where(at.orders > 0, 2.0, 1.0) * values * density.coefficients
-        power = np.bincount(at.degrees, products.real)
+        products = np.where(basis.orders > 0, 2.0, 1.0) * values * density.coefficients
+        power = np.bincount(basis.degrees, products.real)
         norms = np.sqrt(2.0 * np.arange(space.size + 1) + 1.0)
         return Density.from_coefficients(Zonal(3, space.size, point), power / norms)
     along = np.array([np.clip(space.axis @ point, -1.0, 1.0)])
@@ -200,8 +200,8 @@ def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
     if mu.dim == 2:
         return None
     axis = mu.axis if mu.axis is not None else nu.axis
-    about = axis is not None and all(each.is_about(axis, _ALIKE) for each in (mu, nu))
-    return axis if about else None
+    is_symmetric = axis is not None and all(each.is_about(axis, _ALIKE) for each in (mu, nu))
+    return axis if is_symmetric else None
 
 
 def _single_point(measure: AnyMeasure) -> Array | None:
@@ -286,12 +286,12 @@ def _monotone(mu: Atoms, nu: Atoms, shift: float, shape: tuple[int, int]) -> sci
     cuts -= np.floor(cuts)
     # a cut of nu that rounding separates from one of mu is the same cut
     place = np.searchsorted(mu.starts, cuts)
-    apart = np.minimum(mu.starts[place] - cuts, np.abs(cuts - mu.starts[place - 1]))
-    cuts = np.union1d(mu.starts, cuts[apart > sliver(len(mu.starts) + len(cuts))])
+    distances = np.minimum(mu.starts[place] - cuts, np.abs(cuts - mu.starts[place - 1]))
+    cuts = np.union1d(mu.starts, cuts[distances > sliver(len(mu.starts) + len(cuts))])
     middle = 0.5 * (cuts[1:] + cuts[:-1])
     rows = mu.order[np.searchsorted(mu.starts, middle) - 1]
-    ahead = middle + shift
-    columns = nu.order[np.searchsorted(nu.starts, ahead - np.floor(ahead)) - 1]
+    shifted = middle + shift
+    columns = nu.order[np.searchsorted(nu.starts, shifted - np.floor(shifted)) - 1]
     plan = scipy.sparse.coo_array((np.diff(cuts), (rows, columns)), shape=shape)
     plan.sum_duplicates()
     return plan

@@ -152,12 +152,12 @@ class Atoms:
         An atom so light that its step may have no length leaves its mass to the one before, or
         to the first that is not.
         """
-        kept = self.masses > _LEAST_MASS
-        if kept.all():
+        has_mass = self.masses > _LEAST_MASS
+        if has_mass.all():
             return self.starts[:-1], self.angles
-        starts = self.starts[:-1][kept]
+        starts = self.starts[:-1][has_mass]
         starts[0] = 0.0
-        return starts, self.angles[kept]
+        return starts, self.angles[has_mass]
 
     def same_as(self, other: Quantiles) -> bool:
         """Whether the other has the same angles, and masses up to rounding of their sum."""
@@ -235,8 +235,8 @@ class Curve:
     is_smooth: Literal[True] = True
 
     def __init__(self, angles: Array, masses: Array, turn: float, least: float = 0.0) -> None:
-        kept = masses.sum(axis=1) > least
-        angles, masses = angles[kept], masses[kept] / masses[kept].sum()
+        has_mass = masses.sum(axis=1) > least
+        angles, masses = angles[has_mass], masses[has_mass] / masses[has_mass].sum()
         self.turn = turn
         self.starts = np.concatenate([[0.0], np.cumsum(masses.sum(axis=1))])
         self.starts /= self.starts[-1]
@@ -398,8 +398,8 @@ def _of_density(density: Density, axis: Array | None) -> Curve:
 def _of_fourier_series(density: Density, count: int) -> Curve:
     degrees, middle = np.arange(density.degree + 1), (np.arange(count) + 0.5) * (TURN / count)
     offsets = np.pi / count * GAUSS
-    turned = density.coefficients * np.exp(1j * degrees * (np.pi / count + offsets)[:, None])
-    values = count * irfft(turned, count, axis=1).T
+    shifted = density.coefficients * np.exp(1j * degrees * (np.pi / count + offsets)[:, None])
+    values = count * irfft(shifted, count, axis=1).T
     return _of_values(density, middle[:, None] + offsets, values / count, TURN)
 
 

@@ -71,9 +71,9 @@ class Nearest:
                 products += centres[owner] * column[token]
             distance = np.arccos(np.clip(products, -1.0, 1.0))
             radius = (lattice.radii[cells // lattice.n_lon] + _ARCCOS)[owner]
-            beside, behind = np.maximum(distance - radius, 0.0), distance + radius
+            least_distance, behind = np.maximum(distance - radius, 0.0), distance + radius
             least = np.minimum.reduceat(behind**p / p - weights[token], starts) + margin
-            kept = beside**p / p - weights[token] <= least[owner]
+            kept = least_distance**p / p - weights[token] <= least[owner]
             counts, token = np.add.reduceat(kept.astype(np.intp), starts), token[kept]
             starts = np.cumsum(counts) - counts
             if lattice.n == rows:
@@ -86,7 +86,7 @@ class Nearest:
         by_cell = np.argsort(cells)
         self.lattice, self.token = lattice, token
         self.starts, self.counts = starts[by_cell], counts[by_cell]
-        self.near = np.minimum.reduceat(beside[kept], starts)[by_cell]
+        self.near = np.minimum.reduceat(least_distance[kept], starts)[by_cell]
         self.far = np.maximum.reduceat(behind[kept], starts)[by_cell]
 
 
@@ -159,8 +159,8 @@ class Ascent:
         margin = (_REACH + _MOVE) * epsilon
         for _ in range(_MOST_SEARCHES):
             nearest = Nearest(self._tokens, self.weights, self._p, rows, margin)
-            plan, done = self._newton(Arcs(points, self._tokens, nearest), mass, epsilon, goal)
-            if done:
+            plan, is_done = self._newton(Arcs(points, self._tokens, nearest), mass, epsilon, goal)
+            if is_done:
                 break
         return plan
 
@@ -206,14 +206,14 @@ def _direction(plan: Plan, sent: Array, lack: Array) -> Array:
 
     P has the shares, a = Pᵀ g.
     """
-    arcs, n, kept = plan.arcs, len(lack), plan.shares > _LEAST_SHARE
-    ends = np.append(0, np.cumsum(np.add.reduceat(kept.astype(np.intp), arcs.starts)))
-    values = (np.sqrt(sent) * plan.shares)[kept]
-    shares = csr_array((values, arcs.token[kept], ends), shape=(len(ends) - 1, n))
-    turned = shares.T.tocsr()
+    arcs, n, is_kept = plan.arcs, len(lack), plan.shares > _LEAST_SHARE
+    ends = np.append(0, np.cumsum(np.add.reduceat(is_kept.astype(np.intp), arcs.starts)))
+    values = (np.sqrt(sent) * plan.shares)[is_kept]
+    shares = csr_array((values, arcs.token[is_kept], ends), shape=(len(ends) - 1, n))
+    columns = shares.T.tocsr()
     diagonal = (1.0 + _SHIFT) * plan.received + _DAMPING * np.maximum(lack, 0.0) + 1e-14 / n
-    alone = np.bincount(arcs.token[kept], values**2, minlength=n)
-    hessian = LinearOperator((n, n), lambda x: diagonal * x - turned @ (shares @ x), dtype=float)
+    alone = np.bincount(arcs.token[is_kept], values**2, minlength=n)
+    hessian = LinearOperator((n, n), lambda x: diagonal * x - columns @ (shares @ x), dtype=float)
     inverse = diags_array(1.0 / (diagonal - (1.0 - 1e-6) * alone))
     x, _ = cg(hessian, lack, rtol=_CG_TOLERANCE, maxiter=_MOST_CG_STEPS, M=inverse)
     return np.asarray(x - x.mean())
@@ -321,9 +321,9 @@ def _cost(plan: Plan, atoms: Atoms, masses: Array, p: float) -> float:
     """Return ∫ dist^p of the plan; mass that tokens lack or exceed goes as far as it can."""
     arcs = plan.arcs
     lengths = (arcs.distance**2 + atoms.blurs[arcs.point]) ** (0.5 * p)
-    missed = 0.5 * float(np.abs(masses - plan.received).sum())
+    missed_mass = 0.5 * float(np.abs(masses - plan.received).sum())
     cost = float((atoms.masses[arcs.point] * plan.shares) @ lengths)
-    return float((1.0 + ROUNDING) * cost + (missed + ROUNDING) * np.pi**p)
+    return float((1.0 + ROUNDING) * cost + (missed_mass + ROUNDING) * np.pi**p)
 
 
 def dual_value(
@@ -351,12 +351,12 @@ def dual_value(
         bent = np.maximum(1.0 / np.tan(near), 0.0) if p == 1.0 else 1.0
     steep, sines = far ** (p - 1.0), np.sin(lattice.edges)
     turning = sines * np.abs(np.cos(lattice.edges))
-    wide, turning = (np.maximum(each[:-1], each[1:])[:, None] for each in (sines, turning))
+    widest, turning = (np.maximum(each[:-1], each[1:])[:, None] for each in (sines, turning))
     along = np.minimum(bent, 4.0 * steep / step)
-    across = np.minimum(wide**2 * bent + turning * steep, 4.0 * wide * steep / step)
+    across = np.minimum(widest**2 * bent + turning * steep, 4.0 * widest * steep / step)
     bulges = cell_bulges(lattice, coefficients, lmax)
     between = float(np.sum(along * bulges[0] + across * bulges[1]))
     of_hats = (hat_sums.masses @ least - between) / float(coefficients[0].real)
     value = tokens.masses @ weights + of_hats
-    lost = 2.0 * (density.negative + hat_sums.error) * np.pi**p
-    return float(p * value - lost - p * ROUNDING * highest)
+    negative_part = 2.0 * (density.negative + hat_sums.error) * np.pi**p
+    return float(p * value - negative_part - p * ROUNDING * highest)

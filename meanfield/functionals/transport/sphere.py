@@ -100,8 +100,8 @@ def beckmann_flow(
     progress : bool
         Whether to show these.
     """
-    whole, degrees = Sphere(lmax), np.arange(1.0, lmax + 1.0)
-    squares = whole.power(difference)[1:] / (degrees * (degrees + 1.0))
+    space, degrees = Sphere(lmax), np.arange(1.0, lmax + 1.0)
+    squares = space.power(difference)[1:] / (degrees * (degrees + 1.0))
     sizes = [_FIRST_LMAX]
     while sizes[-1] < max(lmax, largest):
         sizes.append(2 * sizes[-1] + 1)
@@ -110,7 +110,7 @@ def beckmann_flow(
     best = BeckmannFlow(-np.inf, np.inf, difference, lmax)
     tries, coarser = attempts(sizes, budget, progress), None
     for size in tries:
-        splitting = _Splitting(size, whole.embed(difference, Sphere(size)), coarser)
+        splitting = _Splitting(size, space.embed(difference, Sphere(size)), coarser)
         flow, coarser = splitting.solve(gap), splitting
         beyond = float(np.sqrt(squares[size:].sum())) * (1.0 + ROUNDING)
         upper = min(best.upper, flow.upper + beyond)
@@ -156,9 +156,9 @@ class _Splitting:
         potential, stream = self._last
         # at a fixed point this is the flow minus ∇φ
         z = self._fields.gradient(self._difference / self._eigenvalues - potential)
-        turned = self._fields.gradient(stream)
-        z += np.stack([-turned[1], turned[0]])
-        before = np.inf
+        curl = self._fields.gradient(stream)
+        z += np.stack([-curl[1], curl[0]])
+        last_gap = np.inf
         for step in range(1, _MOST_STEPS + 1):
             potential = self._fields.weak_divergence(z) - self._difference
             potential /= -self._eigenvalues
@@ -171,11 +171,11 @@ class _Splitting:
             z += _RELAXATION * (aim - flow)
             if step % _STEPS == 0:
                 self._look(potential, flow)
-                apart = self.upper - self.lower
-                slow = apart > _STALLED * before and step >= _FEWEST_STEPS
-                if apart <= _ENOUGH * gap * self.upper or slow:
+                gap_now = self.upper - self.lower
+                slow = gap_now > _STALLED * last_gap and step >= _FEWEST_STEPS
+                if gap_now <= _ENOUGH * gap * self.upper or slow:
                     break
-                before = apart
+                last_gap = gap_now
         return self._proved(gap)
 
     def _look(self, iterate: Coefficients, flow: Array) -> None:
@@ -197,9 +197,9 @@ class _Splitting:
 
     def _smooth(self, coefficients: Coefficients, place: int) -> dict[int, Coefficients]:
         """Return a series after the smoothing time of this index and after those beside it."""
-        near = range(max(place - 1, 0), min(place + 2, len(_SMOOTHING)))
+        indexes = range(max(place - 1, 0), min(place + 2, len(_SMOOTHING)))
         rate = self._eigenvalues / self._space.size**2
-        return {k: np.asarray(np.exp(-_SMOOTHING[k] * rate) * coefficients) for k in near}
+        return {k: np.asarray(np.exp(-_SMOOTHING[k] * rate) * coefficients) for k in indexes}
 
     def _drop(self, potential: Coefficients) -> float:
         """Return ∫ φ ρ dσ."""
@@ -210,8 +210,8 @@ class _Splitting:
         return float(np.hypot(gradient[0], gradient[1]).max())
 
     def _length(self, stream: Coefficients) -> float:
-        turned = self._grid.gradient(stream)
-        along, across = self._straight[0] - turned[1], self._straight[1] + turned[0]
+        curl = self._grid.gradient(stream)
+        along, across = self._straight[0] - curl[1], self._straight[1] + curl[0]
         return float(self._grid.space.weights @ np.hypot(along, across))
 
     def _proved(self, gap: float) -> BeckmannFlow:
@@ -275,9 +275,9 @@ def length_of(straight: Coefficients, stream: Coefficients, lmax: int, lattice: 
     degree = 2 * lmax + 2
     space = Sphere(degree)
     fields = SphereFields(space, lmax)
-    flow, turned = fields.gradient(straight), fields.gradient(stream)
-    flow[0] -= turned[1]
-    flow[1] += turned[0]
+    flow, curl = fields.gradient(straight), fields.gradient(stream)
+    flow[0] -= curl[1]
+    flow[1] += curl[0]
     square = space.analysis(np.sum(flow**2, axis=0))
     highest = lattice.overshoot(degree) * float(np.abs(lattice.at_corners(square, degree)).max())
     squares, error = cell_integrals(lattice, square, degree, highest)
@@ -350,9 +350,9 @@ def _kept_by_mu(mu: Spread, nu: Spread, potential: Potential) -> tuple[Array, Ar
     share = np.minimum(brought / np.maximum(density, 1e-300), 1.0)
     share[(slack.least_curvature <= 0.0) | (slack.distance >= np.pi)] = 0.0
     # S may bring mass of two places to one place, and only that with the least slack counts
-    some = np.flatnonzero(share > 0.0)
-    excess = 0.5 * slack.distance[some] ** 2 - potential.values(mu.points[some])
-    share[some[excess - potential.minima(targets[some]).values > _IN_CONTACT]] = 0.0
+    with_share = np.flatnonzero(share > 0.0)
+    excess = 0.5 * slack.distance[with_share] ** 2 - potential.values(mu.points[with_share])
+    share[with_share[excess - potential.minima(targets[with_share]).values > _IN_CONTACT]] = 0.0
     return mu.masses * share, slack.distance
 
 
@@ -422,9 +422,9 @@ def sphere_distance(
     if isinstance(mu, Density) and isinstance(nu, Density):
         for density in mu, nu:
             check_mass(density, float(density.coefficients[0].real))
-        near = _flow_of_rounding(mu, nu)
-        if near is not None:
-            upper = near if p == 1.0 else float(np.sqrt(np.pi * near))
+        rounding_distance = _flow_of_rounding(mu, nu)
+        if rounding_distance is not None:
+            upper = rounding_distance if p == 1.0 else float(np.sqrt(np.pi * rounding_distance))
             return Bracket(0.0, 0.0, upper, proved=True)
         if p == 1.0:
             flow = beckmann_flow(*_difference(mu, nu), narrow, _LARGEST_LMAX, budget, progress)
@@ -512,8 +512,8 @@ def _second_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt
                 # no plan costs less than the dual, unless its quadrature fails
                 by_map = min(by_map, cost if cost >= lower else np.inf)
             # a lattice with more rows moves the bound towards the estimate
-            near = min(upper, by_map)
-            if _close(lower, near, gap) or not (second.has_density and _close(best, near, gap)):
+            least = min(upper, by_map)
+            if _close(lower, least, gap) or not (second.has_density and _close(best, least, gap)):
                 break
         show_ends(tries, *np.sqrt([max(lower, 0.0), min(upper, by_map)]))
         if _close(lower, min(upper, by_map), gap):

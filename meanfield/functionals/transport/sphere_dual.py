@@ -39,11 +39,11 @@ class RingSearch:
     def __init__(self, grid: Sphere | Lattice, targets: Array) -> None:
         colatitudes, longitudes = sphere_angles(targets)
         self._grid = grid
-        apart = np.abs(np.subtract.outer(colatitudes, grid.colatitudes))
-        around = np.rint(longitudes * (grid.n_lon / (2.0 * np.pi))).astype(np.intp) % grid.n_lon
-        self._beside = apart.argmin(axis=1) * grid.n_lon + around
+        differences = np.abs(np.subtract.outer(colatitudes, grid.colatitudes))
+        columns = np.rint(longitudes * (grid.n_lon / (2.0 * np.pi))).astype(np.intp) % grid.n_lon
+        self._beside = differences.argmin(axis=1) * grid.n_lon + columns
         self._cost = 0.5 * geodesic_distance(targets, grid.points[self._beside]) ** 2
-        self._least_cost = 0.5 * apart**2
+        self._least_cost = 0.5 * differences**2
 
     @staticmethod
     def order(targets: Array) -> Indices:
@@ -310,9 +310,9 @@ class Potential:
         value so far less the tolerance are left, the others are cut in four.
         """
         nearest, target, cell = self._search(targets, tolerance)
-        beside = self.lattices[0].points[nearest]
-        least = 0.5 * geodesic_distance(beside, targets) ** 2 - self.at_centres[0].ravel()[nearest]
-        np.minimum(least, self._descend(beside, targets).values, out=least)
+        places = self.lattices[0].points[nearest]
+        least = 0.5 * geodesic_distance(places, targets) ** 2 - self.at_centres[0].ravel()[nearest]
+        np.minimum(least, self._descend(places, targets).values, out=least)
         low = np.empty(0)
         for level, lattice in enumerate(self.lattices):
             if level:
@@ -323,13 +323,13 @@ class Potential:
             slack -= self.at_centres[level].ravel()[cell]
             np.minimum.at(least, target, slack)
             low = slack - self.margins[level].ravel()[cell]
-            kept = low < least[target] - tolerance
-            target, cell, low = target[kept], cell[kept], low[kept]
-        held = least - tolerance
+            is_open = low < least[target] - tolerance
+            target, cell, low = target[is_open], cell[is_open], low[is_open]
+        lower_bounds = least - tolerance
         if len(target):
-            self._look_into_basins(targets, target, cell, low, least, held)
-        np.minimum(held, least - tolerance, out=held)
-        return Conjugate(held - self.rounding, least + self.rounding + _OPPOSITE)
+            self._look_into_basins(targets, target, cell, low, least, lower_bounds)
+        np.minimum(lower_bounds, least - tolerance, out=lower_bounds)
+        return Conjugate(lower_bounds - self.rounding, least + self.rounding + _OPPOSITE)
 
     def _look_into_basins(
         self, targets: Array, target: Indices, cell: Indices, low: Array, least: Array, held: Array
@@ -353,10 +353,10 @@ class Potential:
         convex = np.minimum(1.0, np.cos(far) / sideways) - bent
         squares = np.sum(minima.slack.slope**2, axis=0)
         floor = minima.values - squares / (2.0 * np.maximum(convex, 1e-300))
-        within = np.searchsorted(distinct, target)
-        reach = geodesic_distance(minima.sources[within], lattice.some_points(cell))
-        inside = (convex[within] > 0.0) & (reach + lattice.radii[cell // lattice.n_lon] < self.ball)
-        np.minimum.at(held, target, np.where(inside, floor[within], low))
+        index = np.searchsorted(distinct, target)
+        reach = geodesic_distance(minima.sources[index], lattice.some_points(cell))
+        inside = (convex[index] > 0.0) & (reach + lattice.radii[cell // lattice.n_lon] < self.ball)
+        np.minimum.at(held, target, np.where(inside, floor[index], low))
 
     def _search(self, targets: Array, tolerance: float) -> tuple[Indices, Indices, Indices]:
         """Return the cell of the first lattice with the least slack at its centre, (n,).
@@ -396,9 +396,9 @@ def _largest_around(cells: Array, lattice: Lattice, rows: int) -> Array:
     for i in range(lattice.n):
         low, high = max(i - rows, 0), min(i + 1 + rows, lattice.n)
         least = min(np.sin(lattice.edges[low]), np.sin(lattice.edges[high]))
-        wide = int(np.ceil(rows / least)) + 1 if least > 1e-9 else lattice.n_lon
-        if 2 * wide + 1 < lattice.n_lon:
-            maxima[i] = maximum_filter1d(maxima[i], 2 * wide + 1, mode="wrap")
+        columns_within = int(np.ceil(rows / least)) + 1 if least > 1e-9 else lattice.n_lon
+        if 2 * columns_within + 1 < lattice.n_lon:
+            maxima[i] = maximum_filter1d(maxima[i], 2 * columns_within + 1, mode="wrap")
         else:
             maxima[i] = maxima[i].max()
     return np.asarray(maxima)
@@ -447,15 +447,15 @@ def dual(
     rows : int
     """
     mean = mu.mean(potential.coefficients, potential.lmax)
-    lost = mu.negative * 2.0 * potential.highest + 2.0 * nu.negative * _RANGE
-    lost += ROUNDING * (1.0 + potential.highest)
+    negative_part = mu.negative * 2.0 * potential.highest + 2.0 * nu.negative * _RANGE
+    negative_part += ROUNDING * (1.0 + potential.highest)
     if isinstance(nu, DensitySpread):
         lower, estimate = _under_hats(nu.series, potential, tolerance, rows)
     else:
         conjugate = potential.conjugate(nu.points, tolerance)
         lower = float(nu.masses @ conjugate.lower)
         estimate = float(nu.masses @ conjugate.upper)
-    return mean + lower - lost, mean + estimate
+    return mean + lower - negative_part, mean + estimate
 
 
 def _under_hats(
@@ -477,10 +477,10 @@ def _under_hats(
     lower, upper = np.full(len(masses), -potential.top), np.full(len(masses), potential.highest)
     lower[~left], upper[~left] = conjugate.lower, conjugate.upper
     middle = float(masses @ upper) / mass
-    below = np.where(masses > 0.0, lower, upper) - middle
-    lost = _between(lattice, hat_sums, potential, upper) + hat_sums.error * _RANGE
+    deviation = np.where(masses > 0.0, lower, upper) - middle
+    interpolation_error = _between(lattice, hat_sums, potential, upper) + hat_sums.error * _RANGE
     estimate = middle - _second_differences(lattice, masses, upper) / mass
-    return middle + (float(masses @ below) - lost) / mass, estimate
+    return middle + (float(masses @ deviation) - interpolation_error) / mass, estimate
 
 
 def _between(lattice: Lattice, hat_sums: Hats, potential: Potential, upper: Array) -> float:
@@ -579,15 +579,15 @@ class DualAscent:
         values = fields.values(potential)
         nearest = self._least(values.astype(np.float32))
         gradient, hessian = fields.gradient(potential), fields.hessian(potential)
-        at, sources = frame[:, nearest], self._search.points[nearest]
+        frames, sources = frame[:, nearest], self._search.points[nearest]
         inner = np.clip(np.einsum("jk,jk->j", sources, self._targets), -1.0, 1.0)
-        towards = np.einsum("ijk,jk->ij", at, self._targets)
+        towards = np.einsum("ijk,jk->ij", frames, self._targets)
         distance = np.arctan2(np.hypot(towards[0], towards[1]), inner)
         towards *= distance / np.maximum(np.hypot(towards[0], towards[1]), 1e-300)
         slack = Slack(towards, gradient[:, nearest], hessian[:, nearest])
         step = slack.step(np.pi / len(self._search.colatitudes))
         conjugate = 0.5 * distance**2 - values[nearest] + np.minimum(slack.change(step), 0.0)
-        moved = exponential(sources, np.einsum("ij,ijk->jk", step, at))
+        moved = exponential(sources, np.einsum("ij,ijk->jk", step, frames))
         derivative = self._moments - self._at.moments(Places.of(moved), self._masses)
         derivative[0] = 0.0
         mean = self._multiplicity @ (potential.conj() * self._moments).real

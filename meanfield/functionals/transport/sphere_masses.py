@@ -99,9 +99,9 @@ def _cells(points: Array, masses: Array, blurs: Array | None, parts: list[Indice
     if blurs is not None:
         squares += blurs[members]
     spreads = np.add.reduceat(share[:, 0] * squares, starts)
-    off = np.add.reduceat(share * logarithm(centres[cell], points), starts, axis=0)
+    mean_offsets = np.add.reduceat(share * logarithm(centres[cell], points), starts, axis=0)
     alone = sizes == 1
-    spreads += np.where(alone, 0.0, 2.0 * np.pi * np.linalg.norm(off, axis=1))
+    spreads += np.where(alone, 0.0, 2.0 * np.pi * np.linalg.norm(mean_offsets, axis=1))
     return Cells(centres, total, spreads)
 
 
@@ -146,8 +146,8 @@ class Spread:
     negative = lost = 0.0
 
     def __init__(self, points: Array, masses: Array) -> None:
-        kept = masses > 0.0
-        self.points, self.masses = points[kept], masses[kept] / masses[kept].sum()
+        has_mass = masses > 0.0
+        self.points, self.masses = points[has_mass], masses[has_mass] / masses[has_mass].sum()
 
     def density(self, points: Array) -> Array:  # noqa: ARG002
         """The density at points (n, 3), clipped and with mass 1.
@@ -187,8 +187,8 @@ class Spread:
     @cached_property
     def concentration(self) -> float:
         """Σ |c_lm|² of a low degree: 1 for the uniform measure, more where mass is together."""
-        at = SphereAt(15)
-        return float(at.power(self.moments(15)).sum())
+        basis = SphereAt(15)
+        return float(basis.power(self.moments(15)).sum())
 
 
 class DensitySpread(Spread):
@@ -222,8 +222,8 @@ class DensitySpread(Spread):
                 f"{tell_apart(self.negative, _NEGATIVE_MASS)[0]}: take a larger space"
             )
         self._scale = 1.0 / float(masses.sum())
-        kept = masses > _LEAST * masses.max()
-        super().__init__(grid.points[kept], masses[kept])
+        has_mass = masses > _LEAST * masses.max()
+        super().__init__(grid.points[has_mass], masses[has_mass])
 
     def density(self, points: Array) -> Array:
         """The density at points (n, 3), clipped and with mass 1."""
@@ -255,21 +255,21 @@ class DensitySpread(Spread):
         """Points of Sphere(lmax), and their masses."""
         grid = Sphere(lmax)
         masses = grid.weights * np.maximum(_on_grid(self.series, grid), 0.0)
-        kept = masses > _LEAST * masses.max()
-        return grid.points[kept], masses[kept] / masses[kept].sum()
+        has_mass = masses > _LEAST * masses.max()
+        return grid.points[has_mass], masses[has_mass] / masses[has_mass].sum()
 
     def moments(self, lmax: int) -> Coefficients:
         """∫ conj(Y_lm) dmu of the degrees up to lmax, in the layout of Sphere(lmax)."""
         largest = max(lmax, self.series.degree)
-        wide = series(self.series, largest)
-        return np.asarray(Sphere(largest).embed(wide, Sphere(lmax)) / wide[0].real)
+        coefficients = series(self.series, largest)
+        return np.asarray(Sphere(largest).embed(coefficients, Sphere(lmax)) / coefficients[0].real)
 
     def mean(self, coefficients: Coefficients, lmax: int) -> float:
         """∫ φ dmu, a product of series."""
         largest = max(lmax, self.series.degree)
         density, space = series(self.series, largest), Sphere(largest)
-        wide = Sphere(lmax).embed(coefficients, space)
-        return SphereFields(space).inner(density, wide) / float(density[0].real)
+        embedded = Sphere(lmax).embed(coefficients, space)
+        return SphereFields(space).inner(density, embedded) / float(density[0].real)
 
 
 def spread_of(measure: AnyMeasure) -> Spread:
@@ -331,11 +331,15 @@ def atoms_of(measure: Density, rows: int) -> Atoms:
     chords = np.where(sure, 2.0 - 2.0 * lengths / np.where(sure, masses, 1.0), widest**2)
     chords = np.clip(chords + 1e-15 / _SURE, 0.0, widest**2)
     arc = (0.5 * widest / np.sin(0.5 * widest)) ** 2
-    off = np.where(sure, (widest / np.sin(widest) - 1.0) * np.sqrt(chords), widest)
-    kept = masses > 0.0
-    points, masses, blurs = points[kept], masses[kept], (arc * chords + 2.0 * np.pi * off)[kept]
-    lost = 2.0 * (float(lattice.n_lon * error.sum()) + float(masses.sum() - integrals.sum()))
-    return Atoms(points, masses / masses.sum(), blurs, lost)
+    radii = np.where(sure, (widest / np.sin(widest) - 1.0) * np.sqrt(chords), widest)
+    heavy = masses > 0.0
+    points, masses, blurs = (
+        points[heavy],
+        masses[heavy],
+        (arc * chords + 2.0 * np.pi * radii)[heavy],
+    )
+    mass_error = 2.0 * (float(lattice.n_lon * error.sum()) + float(masses.sum() - integrals.sum()))
+    return Atoms(points, masses / masses.sum(), blurs, mass_error)
 
 
 def rings(flow: LineFlowMap) -> Particles:
