@@ -159,15 +159,14 @@ class DensitySystem(System[Density]):
         return text.format(f"`on_unresolved='{FLOW_MAP}'`")
 
     def speeds(self, measure: Density) -> dict[str, float]:
-        return super().speeds(measure) if self._has_rate() else {}
+        return super().speeds(measure) if self._evaluate_if_resolved() else {}
 
-    @property
-    def has_dissipation(self) -> bool:
-        """Whether a save records what X does to the energy."""
-        return super().has_dissipation and self._has_rate()
+    def dissipation(self, measure: Density) -> float | None:
+        """The rate at which the energy changes; None at a start that the first step refuses."""
+        return super().dissipation(measure) if self._evaluate_if_resolved() else None
 
-    def _has_rate(self) -> bool:
-        """Return whether there is a rate: a start that the first step refuses has none."""
+    def _evaluate_if_resolved(self) -> bool:
+        """Evaluate the right-hand side; return False at a start that the first step refuses."""
         try:
             self.evaluate()
         except Stop as stop:

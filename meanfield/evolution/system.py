@@ -439,8 +439,8 @@ class System(Generic[M]):
         if self.dynamics.varies and (now := self._energy_at(self.t)):
             sign = float(np.copysign(1.0, now.dirac))
             numbers["energy_share"] = sign * now.relative(numbers["energy"], self.log_unit)
-        if self.has_dissipation:
-            numbers["dissipation"] = self.dissipation(measure)
+        if self.has_dissipation and (rate := self.dissipation(measure)) is not None:
+            numbers["dissipation"] = rate
         if self.has_balance:
             numbers["work"] = self._total(self.works)
             if self.energy.parts:
@@ -456,8 +456,8 @@ class System(Generic[M]):
         """Whether a save records what X does to the energy."""
         return self.has_balance
 
-    def dissipation(self, measure: M) -> float:  # noqa: ARG002
-        """The rate at which the energy of a measure that is saved changes."""
+    def dissipation(self, measure: M) -> float | None:  # noqa: ARG002
+        """The rate at which the energy of a measure that is saved changes; None if it has none."""
         self.evaluate()
         return self.energy.sign * self._total(np.atleast_1d(self._dissipated(self.t)))  # type: ignore[union-attr]
 

@@ -179,7 +179,7 @@ class TokenSystem(System[Particles]):
 
     @property
     def _has_flow(self) -> bool:
-        """Return whether phases have frequencies and a field.
+        """Whether phases have frequencies and a field.
 
         While the field stands still, its flow is known exactly.
         """
@@ -196,7 +196,7 @@ class TokenSystem(System[Particles]):
         angles = self.equation.at(self.t).flow(state[: self._size], pull, h)
         return np.append(angles, state[self._size :])
 
-    def dissipation(self, measure: Particles) -> float:
+    def dissipation(self, measure: Particles) -> float | None:
         if self.has_balance:
             return super().dissipation(measure)
         # under noise the right-hand side of the run would start the next step from the scaling of
