@@ -86,7 +86,7 @@ class Interaction(KernelDynamics):
         """E; X is its gradient in W_2, where it is normalised in the metric of (3.12)."""
         formula = "E(mu) = ½ ∬ S(<x,y>) dmu dmu, S' = s, S(0) = 0"
         dirac = 0.5 * float(self.kernel.primitive(np.ones(1))[0])
-        # S(1) can't be a unit if it is 0 to rounding
+        # energies are not divided by the value S(1) at coinciding tokens if it is 0 to rounding
         if abs(dirac) <= 1e-13 * max(map(abs, self.kernel.energy_bounds()[:2])):
             dirac = 0.0
         in_w2 = not self.normalised

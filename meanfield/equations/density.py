@@ -46,7 +46,7 @@ class SpectralTendency(Tendency[Density]):
         The density's coefficients as a real vector.
     """
 
-    # f X over the flux
+    # f X is the flux times this number
     unit = 1.0
     # f X is computed on this grid, which may be finer than that of the space
     _grid: Space

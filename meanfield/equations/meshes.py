@@ -127,7 +127,7 @@ class Meshes:
             return False
         nodes, steepness = flow.points[: flow.n_nodes], self.field.dynamics.steepness
         allowed = _DRIFT_STRETCH * DRIFT_SHARE * _LEAF_SHARE * self.tol
-        # at least the energy of a save must be resolved
+        # a mesh must resolve at least the energy that each save records
         if flow.largest_beta < self.reach:
             return True
         if steepness is not None and len(drift_missed(steepness, allowed, nodes, masses)):

@@ -85,7 +85,7 @@ class Tendency(Steady, ABC, Generic[M_co]):
     """
 
     initial_state: Array
-    # the last answer of the field, and the masses at its places; none where no energy is known
+    # the last rates of the field, and the masses where they were asked; empty without an energy
     _rates = Rates(_NOTHING)
     _masses: Array = _NOTHING
 

@@ -262,7 +262,7 @@ def _root_of_dissipation(
 
 
 def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
-    """Return the size of e^{-u/2} G^{1/2}; 1 for drifts, 0 if it is unknown."""
+    """Return the size of e^{-u/2} G^{1/2}, u the log unit; 1 for drifts, 0 if it is unknown."""
     if dynamics.pair_kernel is None:
         return 0.0 if dynamics.score_matrices else 1.0
     series = dynamics.pair_kernel.series(measure.dim, 0)

@@ -149,7 +149,7 @@ class SphereFlowMap(FlowMap):
         coarsest = min(max(halvings, 1), _DEEPEST)
         if steepness is not None:
             return self._meshed(beta, coarsest, steepness)
-        # one flow map is kept for each size of patches, so what β gives depends on no earlier call
+        # one flow map is kept for each size of patches, so the answer depends on no earlier call
         if coarsest not in self._finer:
             self._finer[coarsest] = self._meshed(beta, coarsest)
         return self._finer[coarsest]

@@ -60,7 +60,7 @@ def fitted_rates(counts: Integers, errors: Array, confidence: float = _CONFIDENC
     repeats, x = errors.shape[1], np.log(counts) - np.log(counts).mean()
     # each sum without a repeat is made by itself: a total less one loses the digits of small ones
     others = np.stack([np.delete(squares, r, axis=1).sum(axis=1) for r in range(repeats)], axis=1)
-    # a single n gives 0/0, an error of 0 or no other repeat log 0: the rate is nan then
+    # the rate is nan for a single n (0/0), and for an error of 0 or a single repeat (log 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = x / (x @ x)
         means, logs = 0.5 * np.log(squares.mean(axis=1)), 0.5 * np.log(others)

@@ -24,7 +24,7 @@ from meanfield.typing import Array, ArrayLike, Integers, Rng
 # these dynamics may have a mask
 Maskable = Isotropic | Interaction | Attention | Sum
 
-# tokens before this one see so few others that their errors, no small ones, fall more slowly
+# tokens before this one see so few others that their errors fall more slowly
 _FITTED_AFTER = 32
 _CONFIDENCE = 0.95
 

@@ -284,7 +284,7 @@ class Evidence:
 
 # rounding may hide this share of the sum of absolute terms
 ROUNDING = 1e-13
-# for a smaller β, e^{βt} - 1 leaves double precision
+# for a smaller β, e^{βt} - 1 underflows
 _SMALLEST_BETA = 1e-290
 # bounds of Λ_k have so many digits
 _DIGITS = 50
@@ -569,7 +569,7 @@ def prove(energy: PairEnergy, interval: tuple[float, float], kmax: int) -> Evide
 
 
 def _over(axis: str, labels: Sequence[str] | Integers, columns: dict[str, Array]) -> xr.Dataset:
-    """Arrays over one axis with its labels."""
+    """Return a dataset of arrays over one axis with these labels."""
     return xr.Dataset({name: (axis, values) for name, values in columns.items()}, {axis: labels})
 
 
@@ -625,7 +625,7 @@ def refute(energy: PairEnergy) -> Evidence:
 
 # a random measure has so many tokens, a random law such degrees, its space those of the last
 TOKENS, _LAW, _BASIS = 24, 3, 8
-# beyond these, flow maps take minutes: in the identity, and in runs
+# for a larger β in the identity, or a larger β or d in runs, flow maps take minutes
 _MOST_BETA, _RUN_BETA, _RUN_DIM = 100.0, 32.0, 64
 # errors relative to E(mu), beside what e^{βt} rounds; a flow map has a tolerance of its own
 _TOLERANCES = {"density": 1e-13, "particles": 1e-13, "flow map": 2e-12}
@@ -759,7 +759,7 @@ def search(energy: PairEnergy, n_measures: int, repeats: int, rng: np.random.Gen
         f"gradients end {margins[0]:.1e} above E(σ) and {margins[1]:.1e} below E(δ)"
     )
     witnesses = []
-    # the share of a Dirac has the error of the potential's values
+    # the energy of a Dirac mass is one value of the potential and has its error
     bounds = ("below E(σ)", share, error), ("above E(δ)", defect, error + energy.error)
     for name, left, allowed in bounds:
         if (left < -allowed).any():

@@ -343,7 +343,7 @@ def _kept_by_nu(mu: Spread, nu: Spread, at_nu: Minima) -> Array:
 
 
 def _kept_by_mu(mu: Spread, nu: Spread, potential: Potential) -> tuple[Array, Array]:
-    """Return the masses at mu's points that S takes to nu's, and how far."""
+    """Return the masses at mu's points that the map S moves onto nu, and the distances moved."""
     targets, slack = potential.map(mu.points)
     density = mu.density(mu.points)
     brought = nu.density(targets) * slack.jacobian
