@@ -134,7 +134,7 @@ class SeriesTendency(SpectralTendency):
         self._field.fill_flux(coefficients)
 
     def energy_rates(self) -> float:
-        """e^{-u} dE/dt = e^{-u} ∫ <∇ δE/δmu, X> dmu at the last state, (3.6)."""
+        """dE/dt = ∫ <∇ δE/δmu, X> dmu in units of e^{log_unit}, at the last state, (3.6)."""
         return self._field.rate_unit * self._transforms.integral(self._transforms.gradient)
 
     def speed(self) -> float:
@@ -174,13 +174,15 @@ class GridTendency(SpectralTendency):
     ----------
     density : Density
         Any density on the space.
-    dynamics : DoublyStochastic, Attention or FeedForward
+    dynamics : Dynamics
+        One kernel alone that is not scaled moves by a `SeriesTendency`.
     tables : dict, optional
         Of heads that other right-hand sides on the space have made, which these are added to.
 
     Attributes
     ----------
-    field : BalancedOnGrid, HeadsOnGrid or OutputOnGrid
+    field : FieldOnGrid
+        That of the only term, or a `SumOnGrid`.
 
     Raises
     ------
@@ -250,7 +252,7 @@ class GridTendency(SpectralTendency):
             )
 
     def energy_rates(self) -> Array:
-        """dE/dt in units of e^β (or Λ_0), at the last state."""
+        """dE/dt of each energy in units of e^{log_unit}, at the last state."""
         return self._rates.energy_rates(self._grid.weights * self._transforms.values, axis=0)
 
     def speed(self) -> float:

@@ -22,10 +22,11 @@ _LEAST_VALUE = 1e-16
 class KernelOnGrid(FieldOnGrid):
     """X = ± ∇u, or ± ∇u/G where it is normalised, of a kernel on the grid of a space, by series.
 
-    u has the coefficients S_k f_k: with a kernel s and its primitive S, G has s_k f_k; for SA and
-    USA S_k = Λ_k/β, s_k = Λ_k. Numerator and denominator of X are in the unit of the kernel's
-    series: Λ_0 of exponentials, the size of G itself. Where there is no denominator the numerator
-    is X, up to β = 200.
+    G is ∫ s(<x,y>) dmu(y) of a kernel s, and u is ∫ S(<x,y>) dmu(y) of its primitive S, so that ∇u
+    is P_x ∫ s(<x,y>) y dmu(y). They have the coefficients s_k f_k and S_k f_k. For SA and USA
+    s_k = Λ_k, S_k = Λ_k/β, and X is ± P_x ∇G(βx) [/ G(βx)]; `Phases` have S_k alone. Numerator and
+    denominator of X are in the unit of the kernel's series: Λ_0 of exponentials, the size of G
+    itself. Where there is no denominator the numerator is X, up to β = 200.
 
     Parameters
     ----------
@@ -74,9 +75,11 @@ class KernelOnGrid(FieldOnGrid):
             return
         if lost := self._is_lost():
             small, shares = self._sum_small(coefficients)
+        # f X = ± ∇u f/G: the array that had G has f/G from here on
         np.divide(transforms.values, potential, out=potential)
         np.multiply(transforms.gradient, potential, out=transforms.flux)
         if lost:
+            # the gradient has X at these places, and X times G is the numerator again
             transforms.gradient[:, small] *= shares
 
     def __call__(self, coefficients: Coefficients, values: Array) -> Rates:  # noqa: ARG002 (of others)
@@ -97,7 +100,10 @@ class KernelOnGrid(FieldOnGrid):
         return bool(self._can_be_small and potential.min() < LOST.below * potential.max())
 
     def _sum_small(self, coefficients: Coefficients) -> tuple[Indices, Array]:
-        """Return the places where the series of G has no digits, and G there by positive sums."""
+        """Put X over 1 for ± ∇u over G where the series of G has no digits, by positive sums.
+
+        These places are returned, with G there in the unit of the series.
+        """
         transforms, grid = self.transforms, self.grid
         small = LOST.places(transforms.potential, float(transforms.potential.max()))
         density = Density.from_coefficients(grid, coefficients)
