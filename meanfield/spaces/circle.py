@@ -152,9 +152,9 @@ def horner(coefficients: Coefficients, z: Coefficients) -> Coefficients:
 
 
 class CircleTransforms:
-    """f, the gradient of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∂_θ.
+    """f, the gradient of S f and, if wanted, a potential s f on the grid; and the adjoint of ∂_θ.
 
-    Λ and M multiply each degree by a factor. Nothing is allocated after construction. Factors with
+    S and s multiply each degree by a factor. Nothing is allocated after construction. Factors with
     an axis in front, (count, kmax + 1), make one plan of the transforms of count functions at once;
     then coefficients and fields have that axis, too.
 
@@ -162,9 +162,9 @@ class CircleTransforms:
     ----------
     space : Circle
     primitive : ndarray, shape (kmax + 1,) or (count, kmax + 1)
-        The factors of Λ.
+        The factors S_k.
     potential : ndarray of the same shape, optional
-        The factors of M.
+        The factors s_k.
 
     Attributes
     ----------

@@ -66,9 +66,10 @@ class Transforms(Protocol):
     values : ndarray, shape (N,)
         The series at the nodes.
     gradient, flux : ndarray, shape (c, N)
-        Components along the tangents of the grid: of ∇Σ primitive_k f_k Y_k, and of what is moved.
+        Components along the tangents of the grid: of ∇Σ S_k f_k Y_k with the factors `primitive` of
+        the constructor, and of what is moved.
     potential : ndarray, shape (N,)
-        Σ potential_k f_k Y_k; empty where it is not asked for.
+        Σ s_k f_k Y_k with its factors `potential`; empty where it is not asked for.
     """
 
     values: Array

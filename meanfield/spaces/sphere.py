@@ -208,14 +208,14 @@ Plan = DuccPlan | ShtnsPlan
 
 
 class Filter:
-    """f ↦ Λ f and ∇Λ f on the grid, which read no degree beyond the last factor that is not 0.
+    """f ↦ A f and ∇A f on the grid, which read no degree beyond the last factor that is not 0.
 
     Parameters
     ----------
     plan : DuccPlan or ShtnsPlan
         Of f on the grid.
     factors : ndarray, shape (lmax + 1,)
-        Of Λ, one for each degree of f.
+        Of A, one for each degree of f.
     """
 
     def __init__(self, plan: Plan, factors: Array) -> None:
@@ -228,11 +228,11 @@ class Filter:
         self._filtered = np.zeros(len(degrees), dtype=np.complex128)
 
     def values(self, coefficients: Coefficients, out: Array) -> None:
-        """Fill `out` with Λ f."""
+        """Fill `out` with A f."""
         self._plan.values(self._filter(coefficients), out)
 
     def gradient(self, coefficients: Coefficients, out: Array) -> None:
-        """Fill `out` with ∇Λ f."""
+        """Fill `out` with ∇A f."""
         self._plan.gradient(self._filter(coefficients), out)
 
     def _filter(self, coefficients: Coefficients) -> Coefficients:
@@ -240,9 +240,9 @@ class Filter:
 
 
 class SphereTransforms:
-    """f, the gradient of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∇.
+    """f, the gradient of S f and, if wanted, a potential s f on the grid; and the adjoint of ∇.
 
-    Λ and M multiply each degree by a factor; their transforms stop at the last factor that is not
+    S and s multiply each degree by a factor; their transforms stop at the last factor that is not
     zero. No field is allocated after construction.
 
     Parameters
@@ -252,9 +252,9 @@ class SphereTransforms:
     weights : ndarray, shape (n_lat, n_lon)
         Quadrature weights of σ on the grid, the same at all points of a ring.
     primitive : ndarray, shape (lmax + 1,)
-        The factors of Λ.
+        The factors S_k.
     potential : ndarray, shape (lmax + 1,), optional
-        The factors of M.
+        The factors s_k.
 
     Attributes
     ----------
@@ -275,15 +275,15 @@ class SphereTransforms:
         self.flux: Array = np.empty((2, count))
         self.potential: Array = np.empty(0 if potential is None else count)
         self._room = np.empty((2, len(primitive) * (len(primitive) + 1) // 2), dtype=np.complex128)
-        self._primitive = Filter(plan, primitive)
-        self._factors = None if potential is None else Filter(plan, potential)
+        self._primitive_filter = Filter(plan, primitive)
+        self._potential_filter = None if potential is None else Filter(plan, potential)
 
     def evaluate(self, coefficients: Coefficients) -> None:
         """Fill `values`, `gradient` and `potential`."""
         self._plan.values(coefficients, self.values)
-        self._primitive.gradient(coefficients, self.gradient)
-        if self._factors is not None:
-            self._factors.values(coefficients, self.potential)
+        self._primitive_filter.gradient(coefficients, self.gradient)
+        if self._potential_filter is not None:
+            self._potential_filter.values(coefficients, self.potential)
 
     def weak_divergence(self, out: Coefficients) -> None:
         """out_lm = ∫ `flux` · ∇ conj(Y_lm) dσ, that is minus the divergence."""

@@ -171,18 +171,18 @@ class Zonal(Grid):
 
 
 class ZonalTransforms:
-    """f, the derivative of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∂.
+    """f, the derivative of S f and, if wanted, a potential s f on the grid; and the adjoint of ∂.
 
-    Λ and M multiply each degree by a factor; their matrices stop at the last factor that is not
+    S and s multiply each degree by a factor; their matrices stop at the last factor that is not
     zero. No array is allocated after construction.
 
     Parameters
     ----------
     space : Zonal
     primitive : ndarray, shape (kmax + 1,)
-        The factors of Λ.
+        The factors S_k.
     potential : ndarray, shape (kmax + 1,), optional
-        The factors of M.
+        The factors s_k.
 
     Attributes
     ----------
