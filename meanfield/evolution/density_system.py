@@ -63,8 +63,8 @@ class DensitySystem(System[Density]):
         grows = density.max_size is None and not isinstance(density.space, Sphere)
         if grows and self.settings.on_unresolved == FLOW_MAP:
             # after three doublings nodes cost less than a fourth; on S^2 they cost more
-            hand_over = min(self.max_size, 8 * density.space.size + 7)
-            self.limit = max(hand_over, self.measure().space.size)
+            last_size = min(self.max_size, 8 * density.space.size + 7)
+            self.limit = max(last_size, self.measure().space.size)
 
     def extend(self) -> bool:
         """Let the space grow to the largest size; whether that is more than was allowed."""
@@ -123,7 +123,7 @@ class DensitySystem(System[Density]):
         try:
             measure = self.measure()
             each = self.acting.instances_from(self.t)
-            return max(unseen_share(measure, kernel) for kernel in each)
+            return max(unseen_share(measure, instance) for instance in each)
         except self.faults as error:
             raise self.fault(error) from error
 
@@ -272,8 +272,8 @@ class NoisyDensitySystem(DensitySystem):
         if not self.has_balance:
             return losing, 0.0
         if not self._has_free_energy and not self._has_series:
-            # `_heat` uses the last state that the equation was evaluated at, so it is evaluated
-            # here
+            # `_heats` uses the last state that the equation was asked for, so it is asked for this
+            # one
             self.equation.at(t)(state[: self._size], np.empty(self._size))
         return losing, self._total(self._sign * self._heats(t, state))
 

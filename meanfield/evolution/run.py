@@ -177,7 +177,7 @@ class Run:
         Stop
             If the run can't even begin; the measure is saved all the same.
         """
-        self.recorder.begin(None, 0)
+        self.recorder.begin(start=None, calls=0)
         try:
             self.system.begin()
         finally:
