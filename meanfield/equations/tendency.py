@@ -1,4 +1,4 @@
-"""d/dt of a measure's state under a dynamics: where data and physics meet, the one inner loop."""
+"""d/dt of a measure's state: the right-hand side for each kind of measure, and what it refuses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def token_tendency(
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention or FeedForward
+    dynamics : Dynamics
     may_span : bool
         Whether noise lets tokens stay in the span of their starts.
 
@@ -203,7 +203,7 @@ def tendency(
 ) -> AnyTendency | InTime[AnyTendency]:
     """The right-hand side f(state, out) that moves this kind of measure under the dynamics.
 
-    Of what varies in time there is one `at` each time, t for now.
+    Where the dynamics varies in time, `at` has the right-hand side of each time; t is now.
 
     Raises
     ------

@@ -92,7 +92,7 @@ def check_start(
     rng: object,
     energy: OwnDynamics | None = None,
 ) -> Dynamics:
-    """Refuse what can't be run, before any work starts; the dynamics that equations know."""
+    """The dynamics that equations know; what can't be run is refused, before any work starts."""
     check_measure("measure", measure)
     if rng is not None:
         generator("rng", rng)

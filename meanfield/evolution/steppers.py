@@ -153,6 +153,7 @@ class _Pair(_FittedSteps, OdeSolver):  # type: ignore[misc]
         rtol: float,
         atol: Array,
     ) -> None:
+        # scipy's pair asks for the first rate, and chooses a first step where none is given
         super().__init__(rate, t, y, t_bound, first_step=first_step, rtol=rtol, atol=atol)
         # scipy would store functions that hold this object, which then could not be freed
         self.fun = self.fun_vectorized = rate

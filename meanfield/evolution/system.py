@@ -101,7 +101,7 @@ class System(Generic[M]):
     faults : tuple of type
         Class attribute: errors of the right-hand side that end the run.
     integrator : callable
-        What makes the steps of a rate, from a time and a state to another time.
+        What makes a `Stepper` of a rate, a time, a state and the time to go to.
     remedy : str
         Class attribute: what may help where no step succeeds.
     """
@@ -131,7 +131,9 @@ class System(Generic[M]):
         self.log_units = [energy.log_unit for _, energy in self._energies] or [0.0]
         self.log_unit = max(self.log_units)
         self.state: Array
+        # the time that the steps go to
         self._until = 0.0
+        # the rate at the present state, if `evaluate` has asked for it
         self._known: Array | None = None
         # the measure that the state came from; None after the next step
         self._base: M | None = None
@@ -263,7 +265,7 @@ class System(Generic[M]):
             rate[:], self._known = self._known, None
             self.evaluations += 1
             return rate
-        # the present time is used to the bit, without a product by the clock
+        # a product with the unit of time may miss the present time by its last bit
         now = self.t if state is self.state else t * self.unit
         try:
             self.equation.at(now)(state[: self._size], rate[: self._size])
