@@ -121,7 +121,7 @@ class PotentialKernel(Kernel):
 
     @abstractmethod
     def attention(self, measure: Summable, points: Array) -> tuple[Array | float, Array, Array]:
-        """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of the e^{first}."""
+        """u, ∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of e^u."""
 
     @abstractmethod
     def sums(
@@ -194,7 +194,7 @@ class Exponential(PotentialKernel):
             return np.exp(exponents, out=exponents)
 
     def attention(self, measure: Summable, points: Array) -> tuple[Array, Array, Array]:
-        """1 (n,) and ∇ log G (n, d) at βx in units of G."""
+        """log G (n,), 1 (n,) and ∇ log G (n, d) at βx, of G = ∫ e^{<z,y>} dmu(y)."""
         log_g, mean = measure.log_moment(self.beta * points)
         return log_g, np.ones(len(mean)), mean
 
@@ -401,7 +401,7 @@ class SmoothKernel(PotentialKernel):
         return gauss_gegenbauer(dim - 1, self.highest // 2 + 3)
 
     def attention(self, measure: Summable, points: Array) -> tuple[Array | float, Array, Array]:
-        """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of the e^{first}."""
+        """u, ∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of e^u."""
         sources, masses = measure.kernel_nodes(self.highest + 1, self.reach)
         if (axis := measure.axis) is None:
             sums = measure.series_sums(self, len(points)) or self
