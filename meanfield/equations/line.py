@@ -447,11 +447,11 @@ def field_on_line(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynam
 
     Parameters
     ----------
-    dynamics : SA, USA, CircleInteraction, Attention, FeedForward, Sum or Layers
+    dynamics : Dynamics
     dim : int
     axis : ndarray, shape (d,), or None
         The axis of symmetry, None on the circle.
-    layer : SA, USA, CircleInteraction, Attention, FeedForward or Sum
+    layer : Dynamics
         The one that acts, which is the dynamics itself where there are no layers.
 
     Raises

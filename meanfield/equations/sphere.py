@@ -422,7 +422,7 @@ class LayersOnSphere:
 
     Parameters
     ----------
-    dynamics : SA, USA, Attention, FeedForward or Layers
+    dynamics : Dynamics
 
     Attributes
     ----------

@@ -227,7 +227,7 @@ class LayerSystem(TokenSystem):
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
+    dynamics : Dynamics
     settings : Settings
     step : float
         h > 0.
@@ -299,7 +299,7 @@ class NoisyTokenSystem(TokenSystem):
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, DoublyStochastic, Attention or CircleInteraction
+    dynamics : Dynamics
         With noise τ > 0.
     settings : Settings
         Between saves steps are equal, the largest of `max_step`.
