@@ -1,4 +1,4 @@
-"""The facts of a dynamics."""
+"""The facts of a dynamics: what runs and equations ask it, its energy, and the sum of several."""
 
 from __future__ import annotations
 
