@@ -198,7 +198,7 @@ class HeadsOnGrid(FieldOnGrid):
         self.grid, self._normalise = space, dynamics.normalised
         self._frame = frame = Frame(self.grid)
         self._heads: list[tuple[Array, SeriesScores | ZonalScores, Array]] = []
-        kernel: SeriesScores | ZonalScores
+        sums: SeriesScores | ZonalScores
         # for each head on the grid: G of the uniform measure, and G of the last measure
         self._uniform: list[Array] = []
         self._potentials: list[Array] = []
@@ -211,10 +211,10 @@ class HeadsOnGrid(FieldOnGrid):
         for matrix, values in _matrices(frame, dynamics):
             if (key := matrix.tobytes()) not in tables:
                 if frame.latitudes is None:
-                    kernel = SeriesScores(self.grid, matrix)
+                    sums = SeriesScores(self.grid, matrix)
                 else:
-                    kernel = ZonalScores(frame.latitudes, frame, matrix)
-                tables[key] = kernel, np.array(kernel(uniform_series)[0][0])
+                    sums = ZonalScores(frame.latitudes, frame, matrix)
+                tables[key] = sums, np.array(sums(uniform_series)[0][0])
             scores, uniform = tables[key]
             # V times a vector has these components along each tangent
             self._heads.append((matrix, scores, frame.tangents @ values))
