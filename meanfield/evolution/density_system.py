@@ -72,7 +72,7 @@ class DensitySystem(System[Density]):
         return allowed != self.max_size
 
     def _series_log_unit(self, log_unit: float) -> float:
-        """Return the log unit of the series for the log unit of an energy."""
+        """Return the log unit of the series of an energy whose own log unit is this β, or 0."""
         return float(eigenvalues_in_unit(log_unit, self.equation.space.dim, 0)[1])
 
     def log_units_at(self, t: float) -> Array:
