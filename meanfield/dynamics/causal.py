@@ -215,8 +215,8 @@ class Masked(Dynamics):
             queries = self.plain.queries(points)
             moments = [causal.log_moment(points, masses, self.mask.decay, z) for z in queries]
             return np.asarray(self.plain.combine(moments))
-        potential, pull, mass = causal.kernel_means(kernel, points, masses, self.mask.decay)
-        pull += (kernel.at_one * mass)[:, None] * points
+        potential, pull, own_share = causal.kernel_means(kernel, points, masses, self.mask.decay)
+        pull += (kernel.at_one * own_share)[:, None] * points
         return self.velocity_of(potential, pull)
 
     def tangents_of_tokens(self, points: Array, masses: Array) -> Array:

@@ -70,10 +70,11 @@ class SpectralTendency(Tendency[Density]):
         return spectral_tail(self.space.power(self._coefficients(state)))
 
     def allowed_errors(self, state: Array, tol: float) -> Array:
-        """The tolerance times ‖f_{<=k}‖ / sqrt(n), f_{<=k} the n entries up to the entry's degree.
+        """The tolerance times ‖f_{<=k}‖ / sqrt(n) for an entry of degree k, of n entries.
 
-        A concentrated density has coefficients that grow with the degree, by many powers of ten
-        where d is large, and so do their rounding errors; low degrees have neither.
+        Here f_{<=k} is the part of f up to degree k. A concentrated density has coefficients that
+        grow with the degree, by many powers of ten where d is large, and so do their rounding
+        errors; low degrees have neither.
         """
         coefficients = self._coefficients(state)
         norms = np.sqrt(np.cumsum(self.space.power(coefficients))[self.space.degrees])

@@ -318,16 +318,16 @@ def _step(
     velocities: list[Array] = []
     stage_points, part = np.empty_like(start), np.empty_like(start)
     stages = zip(DOP853.A, DOP853.B, fields, moments, strict=False)
-    for row, weight, field, known_velocities in stages:
+    for row, weight, field, stage_moments in stages:
         stage_points[:] = start
         for coefficient, velocity in zip(row, velocities, strict=False):
             if coefficient != 0.0:
                 stage_points += np.multiply(h * coefficient, velocity, out=part)
         places = Places.of(stage_points)
         if weight == 0.0:
-            velocities.append(field.velocity(known_velocities, places, loose))
+            velocities.append(field.velocity(stage_moments, places, loose))
             continue
-        velocity, divergence, _ = field.rates(known_velocities, places, None, loose)
+        velocity, divergence, _ = field.rates(stage_moments, places, None, loose)
         velocities.append(velocity)
         state[:, :3] += np.multiply(h * weight, velocity, out=part)
         state[:, 3] += (h * weight) * divergence

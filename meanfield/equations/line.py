@@ -147,7 +147,7 @@ class PullOnLine(FieldOnLine):
 class KernelOnLine(PullOnLine):
     """X and div X of a dynamics with a kernel at angles, from the potential of masses at angles.
 
-    Under SA ∂K = βA, so that three tables will do.
+    Under SA ∂G = βA, so that three tables will do.
 
     Parameters
     ----------

@@ -85,9 +85,9 @@ class DensityOnGrid(Density):
         return log_g, mean
 
     def _tangents_at(self, points: Array) -> Array | None:
-        """Return the tangents (c, N, d) at points of the grid or of any meridian.
+        """Return the tangents (c, N, d) if the points are those of the grid, on any meridian.
 
-        At other points the answer is None.
+        For other points the answer is None.
         """
         space = self.space
         if not isinstance(space, Zonal):

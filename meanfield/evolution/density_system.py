@@ -210,8 +210,8 @@ class NoisyDensitySystem(DensitySystem):
         entries = len(self.equation.initial_state) // len(space.degrees)
         # the last rate is that of the work, which does not decay
         decay = np.append(dynamics.noise * laplacian, 0.0)
-        works = np.full(len(self.works), len(degrees))
-        which = np.append(np.repeat(space.degrees, entries), works)
+        of_works = np.full(len(self.works), len(degrees))
+        which = np.append(np.repeat(space.degrees, entries), of_works)
         self.integrator = partial(ExponentialSteps, decay=decay, which=which)
         self._lost = dynamics.noise * laplacian
         kernels = [energy.kernel for _, energy in self._energies]

@@ -99,18 +99,18 @@ def kernel_means(
            [0.5, 0. ]]), array([1. , 0.5]))
     """
     rows = np.arange(len(points)) if rows is None else rows
-    potential, seen_mass = np.empty(len(rows)), np.empty(len(rows))
+    potential, own_share = np.empty(len(rows)), np.empty(len(rows))
     pull = np.empty((len(rows), points.shape[1]))
     for part, part_rows, shares in _triangle(masses, decay, rows):
         shares /= shares.sum(axis=1)[:, None]
         sources, itself = points[: shares.shape[1]], (np.arange(len(part_rows)), part_rows)
-        seen_mass[part] = shares[itself]
+        own_share[part] = shares[itself]
         with np.errstate(under="ignore"):
             shares *= kernel.values(points[part_rows] @ sources.T)
             shares[itself] = 0.0
-            potential[part] = shares.sum(axis=1) + kernel.at_one * seen_mass[part]
+            potential[part] = shares.sum(axis=1) + kernel.at_one * own_share[part]
             pull[part] = shares @ sources
-    return potential, pull, seen_mass
+    return potential, pull, own_share
 
 
 def log_moment(points: Array, masses: Array, decay: float, z: Array) -> tuple[Array, Array]:

@@ -719,9 +719,9 @@ class Phases(Kernel):
 
     def series(self, dim: int, kmax: int) -> Series:  # noqa: ARG002
         """c_k/(ik), since a space multiplies by ik."""
-        factors, odd = np.array(self.multipliers[: kmax + 1]), np.zeros(kmax + 1, np.complex128)
-        odd[1 : len(factors)] = factors[1:] / (1j * np.arange(1, len(factors)))
-        return Series(np.eye(1, kmax + 1)[0], odd)
+        factors, series = np.array(self.multipliers[: kmax + 1]), np.zeros(kmax + 1, np.complex128)
+        series[1 : len(factors)] = factors[1:] / (1j * np.arange(1, len(factors)))
+        return Series(np.eye(1, kmax + 1)[0], series)
 
     @property
     def _powers(self) -> Array:
