@@ -265,13 +265,16 @@ def solve(
     ------
     ValueError
         If an argument is out of range, before any work starts.
+    TypeError
+        If a keyword is none of `evolve`.
     Interrupted
         On Ctrl-C, with what the run has so far.
     """
+    if unknown := sorted(asked.keys() - Asked.__annotations__.keys()):
+        raise TypeError(f"keywords must be those of mf.evolve, got {', '.join(unknown)}")
     times = save_times(asked.get("t_start", Settings.t_start), t_end, save_at)
     progress, rng = checked_progress(asked.get("progress", False)), asked.get("rng")
-    span = times[0], times[-1]
-    dynamics, energy = (within(each, *span) for each in (dynamics, asked.get("energy")))
+    dynamics, energy = (within(each, *times[[0, -1]]) for each in (dynamics, asked.get("energy")))
     followed = settings.checked_energy(measure, energy)
     adapted = settings.check_start(measure, dynamics, times, rng=rng, energy=followed)
     if (step := layer_step(dynamics)) is not None:
@@ -282,8 +285,7 @@ def solve(
     tolerances = {} if step or adapted.noise else {"rtol": chosen.rtol, "atol": chosen.atol}
     settings.check_float32(measure, adapted, tolerances)
     plan = Plan(dynamics, times, chosen, monitors, followed, case, settings.checked_about(about))
-    run = Run(plan, plan.system(measure, rng))
-    return complete(run, checkpoint or Checkpoint(None), progress)
+    return complete(Run(plan, plan.system(measure, rng)), checkpoint or Checkpoint(None), progress)
 
 
 def save_times(t_start: float, t_end: float, save_at: int | ArrayLike | None) -> Array:

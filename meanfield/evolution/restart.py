@@ -319,10 +319,10 @@ def _on_mesh(plan: Plan, sol: Solution, flow: SphereFlowMap, save: int) -> AnySy
     # the flow map that its run began with, whenever that was
     system = plan.system(SphereFlowMap(flow.law, tol=flow.tol, **flow.run_limits), None)
     if save > 0:
-        history, now = sol.history, float(sol.t[save])
-        edges = [] if history is None else history.edges
+        history: Any = sol.history
+        now = float(sol.t[save])
         layer = system.dynamics.layer_number(now)
-        remembered = int(np.searchsorted(edges, now, side="right")) - 1
+        remembered = int(np.searchsorted(history.edges, now, side="right")) - 1
         numbers = {name: getattr(system, name) for name in system.kept}
         numbers |= {"t": now, "since": now, "layer": layer, "remembered": remembered}
         system.restore(flow, history, numbers)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield.evolution import solve
 from tests.handmade import tokens
 
 TOKENS, DENSITY = tokens(3, 4), mf.Density(mf.Sphere(7), mf.Uniform(3))
@@ -63,3 +64,8 @@ def test_what_needs_neither_leaves_rng_and_max_step_aside(measure, dynamics):
     assert np.array_equal(given.final.weights, plain.final.weights)
     assert "max_step" not in given.dataset.attrs
     assert rng.random() == np.random.default_rng(5).random()
+
+
+def test_a_keyword_that_evolve_lacks_is_refused_by_runs_that_warn_of_nothing():
+    with pytest.raises(TypeError, match=r"keywords must be those .*, got max_steps, rtoll"):
+        solve(TOKENS, mf.SA(1.0), 1.0, rtoll=1e-3, max_steps=5)
