@@ -603,7 +603,7 @@ def orthogonal_arrival(dynamics: AnyDynamics, n: int, delta: float) -> float:
 
 
 def _arrival(dynamics: Isotropic, n: int, s_end: float) -> tuple[float, float]:
-    """E^{-u} times the time at which 1 - γ = e^{-s}, from (6.9) or (6.10), and u: β where large."""
+    """Return e^{-u} times the time at which 1 - γ = e^{-s}, (6.9) or (6.10), and u: β if large."""
     beta = dynamics.beta
     log_unit = beta if dynamics.normalised and beta > _LARGEST_UNSCALED else 0.0
 

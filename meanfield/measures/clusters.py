@@ -427,7 +427,7 @@ def _measured(
 ) -> Clusters:
     """Return the clusters of labelled points.
 
-    `own` and `caps` label the measure's own points and poles.
+    `point_labels` and `caps` label the measure's own points and poles.
     """
     count = int(max(labels.max(initial=-1), point_labels.max(initial=-1))) + 1
     inside = np.flatnonzero((labels >= 0) & (masses > 0.0))

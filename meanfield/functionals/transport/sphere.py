@@ -335,7 +335,7 @@ def map_cost(mu: Spread, nu: Spread, potential: Potential, cells: int) -> float:
 
 
 def _kept_by_nu(mu: Spread, nu: Spread, at_nu: Minima) -> Array:
-    """Min(1, f(T y) / (g(y) |det DS(T y)|)), the share of nu's mass at y that S brings there."""
+    """Return min(1, f(T y) / (g(y) |det DS(T y)|)), the share of mass at y that S brings there."""
     slack = at_nu.slack
     brought = nu.density(nu.points) * slack.jacobian
     safe = np.where(at_nu.converged & (brought > 0.0), brought, np.inf)
