@@ -46,10 +46,9 @@ from meanfield.typing import Array
 # the explorer reports every so many seconds, and shows its first picture after this time
 _BETWEEN_WORDS = 0.3
 # on S² the preview is a series of bounded degree, which takes a second; the flow map takes many
+_SERIES = {"type": "Density", "space": {"type": "Sphere", "lmax": 31}}
 _PREVIEW = {
-    "measure": {"type": "Density", "space": {"type": "Sphere", "lmax": 31}},
-    "measure.tail_tol": 1e-2,
-    "measure.max_size": 127,
+    "measure": _SERIES | {"tail_tol": 1e-2, "max_size": 127},
     "run.rtol": 1e-4,
     "run.atol": 1e-7,
     "run.on_unresolved": "stop",
@@ -340,8 +339,8 @@ class Explorer:
             tell(picture | {"early": True, "said": f"{phase}t = {picture['t'][-1]:.3g} …"})
 
         try:
-            case, dynamics_title = self.moved(changed)
-            tell(dynamics_title)
+            case, controls = self.moved(changed)
+            tell(controls)
             n = self._values(changed)["run.n"]
             with self._turn(check, tell):
                 last, count, solved = self._last
@@ -609,6 +608,6 @@ def serve(case: Case | None, port: int, ready: Callable[[str], object]) -> None:
         with suppress(KeyboardInterrupt):
             ready(f"http://127.0.0.1:{server.server_port}/?token={server.token}")
             server.serve_forever()
-        # the lock waits for the step under way and is never released, so no other run begins
+        # the run under way ends at its next step; the lock is never released, so no other begins
         server.ends = True
         server.explorer.lock.acquire()
