@@ -834,7 +834,7 @@ def share_of_atoms(energy: PairEnergy, centres: Array, masses: Array) -> tuple[A
 
 
 def _series(energy: PairEnergy, count: int, rng: np.random.Generator) -> Array:
-    """A_j/N_j of 1 + a_j P_j, |a_j| <= 1, one degree j for each centre, and 1 at degree 0."""
+    """Return a_j/N_j of 1 + a_j P_j, |a_j| <= 1, a degree j for each centre, and 1 at degree 0."""
     highest = max(1, min(energy.kmax, 6))
     sizes = multiplicities(energy.dim, highest)
     degrees = rng.integers(1, highest + 1, (count, _POINTS))

@@ -89,9 +89,9 @@ def compare_attention(
     rounding = _UNIT * (1.0 + _SUM * matrices.scale * math.prod(lengths))
     errors, corners = [], []
     for head, scores in zip(attention, matrices.head_scores(inputs), strict=True):
-        expected = softmax(scores, allowed)
-        expected -= head
-        errors.append(max(expected.max(), -expected.min()))
+        difference = softmax(scores, allowed)
+        difference -= head
+        errors.append(max(difference.max(), -difference.min()))
         corners.append(head[:_TOKENS, :_TOKENS].copy())
     is_off = max(errors) > rounding
     remedy = _remedy(np.array(corners), states, matrices, norm, allowed) if is_off else ""
@@ -153,8 +153,8 @@ def _changes(norm: Norm, matrices: LayerMatrices) -> Iterator[Change]:
         yield Change("gain", "no gains of the norm", of_matrices={"gain": None, "shift": None})
         yield Change("gain", "gains 1 + gain", of_matrices={"gain": 1.0 + matrices.gain})
     if matrices.query_bias is not None or matrices.key_bias is not None:
-        no_gains = {"query_bias": None, "key_bias": None}
-        yield Change("bias", "no biases of queries and keys", of_matrices=no_gains)
+        no_biases = {"query_bias": None, "key_bias": None}
+        yield Change("bias", "no biases of queries and keys", of_matrices=no_biases)
     if 1 < groups < heads:
         turn = np.arange(heads) % groups
         keys: dict[str, Array | None] = {"key": matrices.key[turn], "value": None}
@@ -162,11 +162,11 @@ def _changes(norm: Norm, matrices: LayerMatrices) -> Iterator[Change]:
             keys |= {"key_bias": matrices.key_bias[turn]}
         yield Change("groups", "head h in group h mod G", of_matrices=keys | {"value_bias": None})
     if heads * width == dim and groups == heads:
-        angles = {
+        transposed = {
             name: getattr(matrices, name).reshape(dim, dim).T.reshape(heads, width, dim)
             for name in ("query", "key")
         }
-        yield Change("axes", "matrices of queries and keys as (in, out)", of_matrices=angles)
+        yield Change("axes", "matrices of queries and keys as (in, out)", of_matrices=transposed)
 
 
 def compare_residual(
