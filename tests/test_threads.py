@@ -288,6 +288,7 @@ ROWS: dict[str, Row] = {
         lambda: mf.Layers.random("values", beta=2.0, dim=2, n_layers=3, step=0.1, rng=0), ON_CIRCLE
     ),
     "LayerMap": of_dynamics(lambda: mf.LayerMap(mf.SA(2.0), step=0.1), ON_CIRCLE[:1]),
+    "Alignment": of_dynamics(lambda: mf.Alignment(2.0), ON_SPHERE, 2),
     "Causal": Row(
         lambda: mf.SA(3.0, mask=mf.Causal(1.0)),
         [
