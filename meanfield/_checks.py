@@ -325,8 +325,8 @@ def _masked_at(values: object) -> tuple[int, ...] | None:
         # a list has few types, so the types are looked at instead of all entries
         if not any(issubclass(kind, _MAY_BE_MASKED) for kind in {*map(type, values)}):
             return None
-        parts = ((i, _masked_at(part)) for i, part in enumerate(values))
-        return next(((i, *where) for i, where in parts if where is not None), None)
+        entries = ((i, _masked_at(part)) for i, part in enumerate(values))
+        return next(((i, *where) for i, where in entries if where is not None), None)
     # a structured array is refused elsewhere, with a better message
     if isinstance(values, np.ma.MaskedArray) and values.dtype.names is None and values.mask.any():
         return _first(np.asarray(values.mask))
@@ -515,14 +515,14 @@ def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
     tolerance = norm_tolerance(points, array.shape[1])
     is_off = np.abs(norms - 1.0) > tolerance
     if is_off.any():
-        first = int(np.argmax(is_off))
+        row = int(np.argmax(is_off))
         columns = np.sqrt(np.einsum("ij,ij->j", array, array))
         remedy = ""
         if len(array) > 1 and not (np.abs(columns - 1.0) > tolerance).any():
             remedy = f": columns of shape {array.shape} have it, take {name}.T"
         raise ValueError(
             f"{name} must have rows of norm 1 (within {tolerance:.2g}), "
-            f"got norm {_told_norm(norms[first], tolerance)} in row {first}{remedy}"
+            f"got norm {_told_norm(norms[row], tolerance)} in row {row}{remedy}"
         )
     _normalise(array, norms)
     return array
@@ -640,8 +640,8 @@ def weights(
     if array.shape != (n,):
         raise ValueError(f"{name} must have length {n}, got {array.size}")
     if array.min() < 0.0:
-        first = int(np.argmax(array < 0.0))
-        raise ValueError(f"{name} must be >= 0, got {array[first]:g} at index {first}")
+        index = int(np.argmax(array < 0.0))
+        raise ValueError(f"{name} must be >= 0, got {array[index]:g} at index {index}")
     largest = array.max()
     if largest <= 0.0:
         raise ValueError(f"{name} must have a positive sum, got {array.sum():g}")

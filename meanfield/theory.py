@@ -175,8 +175,8 @@ def _divide_by_beta(dynamics: Dynamics, dim: int, kmax: int) -> Array:
         return quotients
     ratios = multipliers.relative_eigenvalues(beta, dim, kmax)
     # the ratio of degree 1 may be subnormal, and then has its limit
-    first = ratios[1] / beta if beta > 1e-150 else 1.0 / dim
-    quotients[1:] = first * multipliers.relative_eigenvalues(beta, dim + 2, kmax - 1)
+    slope_of_1 = ratios[1] / beta if beta > 1e-150 else 1.0 / dim
+    quotients[1:] = slope_of_1 * multipliers.relative_eigenvalues(beta, dim + 2, kmax - 1)
     return quotients / (1.0 + ratios) if dynamics.is_balanced else quotients
 
 
@@ -294,8 +294,8 @@ def energy_uniform(dynamics: ArrayLike | AnyDynamics, dim: int) -> float | Array
     if (energy := field.energy_functional) is None:
         raise ValueError(f"dynamics must have an energy, got {shown(field)}: {field.why_no_energy}")
     if energy.parts:
-        each = zip(energy.parts, field.weighted_terms, strict=True)
-        return sum(factor * energy_uniform(term, dim) for (factor, _), (_, term) in each)
+        terms = zip(energy.parts, field.weighted_terms, strict=True)
+        return sum(factor * energy_uniform(term, dim) for (factor, _), (_, term) in terms)
     if energy.entropic:
         return 0.5 * multipliers.log_first_over_beta(energy.beta, dim)
     if field.pair_kernel.growth is not None:
@@ -542,15 +542,15 @@ def _orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
     if t == 0.0:
         return 0.0
     # with s = -log(1 - γ) the equation is dt/ds = slowness(γ(s))
-    last, log_unit = _arrival(dynamics, n, _LONGEST)
+    latest, log_unit = _arrival(dynamics, n, _LONGEST)
     # the exponential is in two factors, since it may underflow where the product does not
     t = t * math.exp(-0.5 * log_unit) * math.exp(-0.5 * log_unit)
-    if last <= t:
+    if latest <= t:
         return 1.0
     # at first γ grows in proportion to t
-    first = t / _slowness(dynamics, n, 0.0, log_unit)
-    if first * (n + dynamics.beta) < _LINEAR:
-        return first
+    linear_gamma = t / _slowness(dynamics, n, 0.0, log_unit)
+    if linear_gamma * (n + dynamics.beta) < _LINEAR:
+        return linear_gamma
     tolerances = {"xtol": 1e-300, "rtol": 1e-14, "maxiter": 500}
     late = brentq(lambda s: _arrival(dynamics, n, s)[0] - t, 0.0, _LONGEST, **tolerances)
     return -math.expm1(-late)
@@ -608,8 +608,8 @@ def _arrival(dynamics: Isotropic, n: int, s_end: float) -> tuple[float, float]:
     log_unit = beta if dynamics.normalised and beta > _LARGEST_UNSCALED else 0.0
 
     # at large β the integrand changes within 1/β of the start
-    inner = [5.0**k / max(beta, 1.0) for k in range(6)]
-    middle = [edge for edge in (*inner, *_EDGES) if edge < s_end]
+    fine_edges = [5.0**k / max(beta, 1.0) for k in range(6)]
+    middle = [edge for edge in (*fine_edges, *_EDGES) if edge < s_end]
     edges = [0.0, *sorted(middle), s_end]
     pieces = [
         quad(lambda s: _slowness(dynamics, n, s, log_unit), a, b, epsabs=0.0, epsrel=1e-13)[0]
@@ -772,27 +772,27 @@ def ott_antonsen(
     array([0.5       , 0.70710678])
     """
     coupling, width = number("coupling", coupling), number("width", width, low=0)
-    first = number("start", start, low=0, high=1)
+    modulus_0 = number("start", start, low=0, high=1)
     times = real_array("t", t, None)
     if times.min() < 0.0:
         raise ValueError(f"t must be >= 0, got {times.min():g}")
     rate, half = 0.5 * coupling - width, 0.5 * coupling
     # all terms of each sum are positive
     with np.errstate(under="ignore", over="ignore", divide="ignore"):
-        left, modulus = np.exp(-abs(rate) * times), np.full(times.shape, first)
+        left, modulus = np.exp(-abs(rate) * times), np.full(times.shape, modulus_0)
         # r = 0 stays, and r = 1 where nothing pulls phases apart but repulsion
-        if first == 0.0 or (first == 1.0 and width == 0.0):
+        if modulus_0 == 0.0 or (modulus_0 == 1.0 and width == 0.0):
             pass
         elif rate == 0.0:
-            modulus = first / np.sqrt(1.0 + 2.0 * half * first**2 * times)
+            modulus = modulus_0 / np.sqrt(1.0 + 2.0 * half * modulus_0**2 * times)
         elif rate > 0.0:
             gained = -half * np.expm1(-2.0 * rate * times) / rate
-            modulus = 1.0 / np.hypot(left / first, np.sqrt(gained))
+            modulus = 1.0 / np.hypot(left / modulus_0, np.sqrt(gained))
         elif half >= 0.0:
             growth = np.expm1(2.0 * rate * times) / rate
-            modulus = first * left / np.sqrt(1.0 + half * first**2 * growth)
+            modulus = modulus_0 * left / np.sqrt(1.0 + half * modulus_0**2 * growth)
         else:
-            decrease = (1.0 - first) * (1.0 + first) - first**2 * width / rate
-            ratio = half / rate * first**2
-            modulus = first * left / np.hypot(math.sqrt(decrease), math.sqrt(ratio) * left)
+            decrease = (1.0 - modulus_0) * (1.0 + modulus_0) - modulus_0**2 * width / rate
+            ratio = half / rate * modulus_0**2
+            modulus = modulus_0 * left / np.hypot(math.sqrt(decrease), math.sqrt(ratio) * left)
     return modulus if times.ndim else float(modulus)

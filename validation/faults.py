@@ -263,8 +263,8 @@ HOLES = (
     Fault(
         "owners behind a merged atom shifted by one",
         "meanfield/equations/atoms.py",
-        "owners > first, owners - 1, owners",
-        "owners > first, owners, owners",
+        "owners > atom, owners - 1, owners",
+        "owners > atom, owners, owners",
         (
             "tests/equations/test_atoms.py::test_atoms_that_meet_are_one_and_the_others_keep_their_nodes",
         ),
@@ -374,7 +374,7 @@ HOLES = (
     Fault(
         "sizes of tokens on the page without weights",
         "meanfield/cli/report/measures.py",
-        "14.0 * np.sqrt(last.weights[token_index] / last.weights.max())",
+        "14.0 * np.sqrt(tokens.weights[token_index] / tokens.weights.max())",
         "14.0 * np.ones(len(token_index))",
         PAGE,
     ),

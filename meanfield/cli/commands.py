@@ -168,11 +168,11 @@ def run(
         output = output or case.with_name(f"{case.stem}-again.nc")
     key = "--output" if output else f"{chosen.name}: output.file"
     figure_key = "--figure" if figure else f"{chosen.name}: output.figure"
-    file, source = output or Path(output_keys.file), chosen.digest()
+    file, digest = output or Path(output_keys.file), chosen.digest()
     figure_file = figure or (Path(output_keys.figure) if output_keys.figure else None)
     try:
-        check_output(file, key, (".nc",), source, force)
-        picture = runs.check_figure(figure_file, file, (key, figure_key), source, force)
+        check_output(file, key, (".nc",), digest, force)
+        picture = runs.check_figure(figure_file, file, (key, figure_key), digest, force)
     except Refusal:
         # a fault of the case is reported before a fault of the output
         chosen.build()
@@ -308,16 +308,16 @@ def plot(
     layers it draws what `meanfield layers` does. A figure of the same case is replaced, another
     file only with --force.
     """
-    result, kind, source = _result(file)
+    result, kind, digest = _result(file)
     place = figure or file.with_name(f"{file.stem}{f'-{name}' if name else ''}.png")
-    with _made(place, "--figure", runs.FIGURE_SUFFIXES, source, force, quiet):
+    with _made(place, "--figure", runs.FIGURE_SUFFIXES, digest, force, quiet):
         from meanfield import plot as plots
 
         if kind == "run":
             axes = plots.solution(result) if name is None else result.plot(name)
         else:
             axes = plots.layers(result, name) if kind == "layers" else plots.sweep(result, name)
-        plots.save(axes, place, source=source)
+        plots.save(axes, place, source=digest)
 
 
 @contextmanager
@@ -529,13 +529,13 @@ def report(
     from meanfield.cli import report as reports
 
     files = [file] if other is None else [file, other]
-    result, kind, source = _result(file)
+    result, kind, digest = _result(file)
     if kind == "sweep" or (kind == "layers" and other is not None):
         names = " and ".join(map(str, files))
         raise Refusal(f"RUN.nc must be one or two runs, or one file of layers, got {names}")
     if kind == "layers":
         place = output or file.with_suffix(".html")
-        with _made(place, "--output", (".html",), source, force, quiet):
+        with _made(place, "--output", (".html",), digest, force, quiet):
             reports.write(place, reports.page_of_layers(result))
         return
     sols = [result, *(runs.loaded_run(path) for path in files[1:])]

@@ -75,9 +75,9 @@ def checked_states(file: Path, prompt: int | None) -> tuple[LayerStates, xr.Data
         If the file is none of layers, or has no such prompt.
     """
     states = LayerStates.from_file(file)
-    last = states.n_prompts - 1
-    if (0 if prompt is None and not last else prompt) not in range(last + 1):
-        must = f"--prompt must be 0 to {last}, one of the prompts of {file}"
+    last_prompt = states.n_prompts - 1
+    if (0 if prompt is None and not last_prompt else prompt) not in range(last_prompt + 1):
+        must = f"--prompt must be 0 to {last_prompt}, one of the prompts of {file}"
         raise ValueError(f"{must}, got {prompt}")
     states = states.prompt(prompt or 0)
     with netcdf.refusals(file):
@@ -142,8 +142,8 @@ def load_layers(path: str | os.PathLike[str]) -> xr.Dataset:
     ValueError
         If the file is missing, has no such measures, is of another version, cut short or damaged.
     """
-    source = netcdf.file_path(path)
-    with netcdf.refusals(source), netcdf.opened(source, LAYERS, LAYERS_VERSION) as stored:
+    file = netcdf.file_path(path)
+    with netcdf.refusals(file), netcdf.opened(file, LAYERS, LAYERS_VERSION) as stored:
         ds = stored.dataset()
         needed = _NEEDED | (_OF_HEADS if "effective_beta" in ds else {})
         for axes, names in needed.items():

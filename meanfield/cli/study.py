@@ -153,8 +153,8 @@ def _table(*names: str, **headed: str) -> Callable[[xr.Dataset], str]:
     """Return a function that lists variables at the last time as text, a line for each place."""
 
     def told(ds: xr.Dataset) -> str:
-        last = ds.isel(t=-1, missing_dims="ignore").reset_coords()
-        frame = last[[name for name in (*names, *headed) if name in last]].to_dataframe()
+        at_end = ds.isel(t=-1, missing_dims="ignore").reset_coords()
+        frame = at_end[[name for name in (*names, *headed) if name in at_end]].to_dataframe()
         table = frame.reset_index().rename(columns=headed)
         return str(table.to_string(index=False, na_rep="-"))
 
@@ -169,8 +169,8 @@ def rates(ds: xr.Dataset) -> str:
     joint = f"interval (all jointly {100 * ds.attrs['confidence']:g} %)"
     lines = [f"{'quantity':<14}{head:>20}{'rate in n':>12}  {joint}"]
     for name in ds["quantity"].values:
-        last, size = ds.sel(quantity=name).isel(t=-1), rms(ds[name].isel(n=-1, t=-1))
-        rate, low, high = (float(last[key]) for key in ("rate", "rate_lower", "rate_upper"))
+        at_end, size = ds.sel(quantity=name).isel(t=-1), rms(ds[name].isel(n=-1, t=-1))
+        rate, low, high = (float(at_end[key]) for key in ("rate", "rate_lower", "rate_upper"))
         # one number of tokens gives no rate, and one start no interval
         power = f"{rate:.3f}" if isfinite(rate) else "-"
         interval = f"{low:.3f} … {high:.3f}" if isfinite(low) else "-"
@@ -185,10 +185,10 @@ def evidence(ds: xr.Dataset) -> str:
     lines.append("")
     names = ds["part"].values.tolist()
     width = max(len(name) for name in names)
-    for number, beta in enumerate(ds["beta"].values.tolist()):
+    for index, beta in enumerate(ds["beta"].values.tolist()):
         if ds.sizes["beta"] > 1:
             lines.append(f"β = {beta:g}")
-        of_beta = ds.isel(beta=number)
+        of_beta = ds.isel(beta=index)
         rows = zip(names, of_beta["status"].values, of_beta["finding"].values, strict=True)
         for name, status, finding in rows:
             heading = f"{name:<{width}}  {status!s:<7}  "
@@ -207,14 +207,14 @@ Repeats = Annotated[int, Option(min=1, help="Independent starts.")]
 
 def errors_by_position(ds: xr.Dataset) -> str:
     """A line for each window of the largest n: its tokens and their error; then the slope."""
-    last = ds.isel(n=-1, t=-1)
-    ends = last["last_token"].values.astype(int).tolist()
-    rows = zip([1, *(end + 1 for end in ends)], ends, last["rms"].values, strict=False)
+    at_end = ds.isel(n=-1, t=-1)
+    ends = at_end["last_token"].values.astype(int).tolist()
+    rows = zip([1, *(end + 1 for end in ends)], ends, at_end["rms"].values, strict=False)
     lines = [f"{'tokens':<16}{'rms':>11}{'standard_error':>18}"]
-    for (first, end, size), error in zip(rows, last["standard_error"].values, strict=True):
+    for (first, end, size), error in zip(rows, at_end["standard_error"].values, strict=True):
         text = f"{error:.1e}" if isfinite(error) else "-"
         lines.append(f"{f'{first} to {end}':<16}{size:>11.3e}{text:>18}")
-    slope, error = (float(last[name]) for name in ("slope", "slope_error"))
+    slope, error = (float(at_end[name]) for name in ("slope", "slope_error"))
     text = f"{slope:.3f}" if isfinite(slope) else "-"
     text += f" ± {error:.3f}" if isfinite(error) else ""
     return "\n".join([*lines, f"slope after token {ds.attrs['fitted_after']}: {text}"])

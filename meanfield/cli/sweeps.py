@@ -129,11 +129,11 @@ def dimension_names(keys: Sequence[str], taken: Container[str] = ()) -> dict[str
     >>> dimension_names(["dynamics.weights.1"])
     {'dynamics.weights.1': 'weights_1'}
     """
-    last = [re.sub(r"^.*\.(?!\d+(\.|$))", "", key) for key in keys]
+    words = [re.sub(r"^.*\.(?!\d+(\.|$))", "", key) for key in keys]
     names = {}
-    for key, word in zip(keys, last, strict=True):
+    for key, word in zip(keys, words, strict=True):
         dimension = key if key != word else f"grid_{key}"
-        name = word if last.count(word) == 1 and word not in taken else dimension
+        name = word if words.count(word) == 1 and word not in taken else dimension
         names[key] = re.sub(r"\W", "_", name.replace("]", ""))
     return names
 
@@ -415,8 +415,8 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
     ValueError
         If the file is missing, no sweep, of another version, cut short or damaged.
     """
-    source = netcdf.file_path(path)
-    with netcdf.refusals(source), netcdf.opened(source, SWEEP, SWEEP_VERSION) as stored:
+    file = netcdf.file_path(path)
+    with netcdf.refusals(file), netcdf.opened(file, SWEEP, SWEEP_VERSION) as stored:
         dataset = stored.dataset()
         grid = [str(dim) for dim in dataset["status"].dims] if "status" in dataset else []
         for name in ("status", "message"):
@@ -553,16 +553,16 @@ def sweep(
         # first
         existing = set() if kept_in is None else set(kept_in.iterdir())
         outcomes = [task.kept() if task.file in existing else None for task in tasks]
-        missing = [number for number, outcome in enumerate(outcomes) if outcome is None]
+        missing = [index for index, outcome in enumerate(outcomes) if outcome is None]
         # two cells may be the same case, so results are matched by number; β = 1 and β = 1.0 are
         # different cases
-        left = [tasks[number] for number in missing]
+        left = [tasks[index] for index in missing]
         results = mapped_by(executor, Cell.run, left, workers=workers, lost=Cell.lost)
         bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
         # if the loop is left early, the tasks end with it
         with bar, closing(results):
-            for number, outcome in zip(missing, results, strict=True):
-                outcomes[number] = tasks[number].seen(outcome)
+            for index, outcome in zip(missing, results, strict=True):
+                outcomes[index] = tasks[index].seen(outcome)
                 bar.update()
     finished = [outcome for outcome in outcomes if outcome is not None]
     if callable(case_or_function) and not _have_equal_terms(finished):

@@ -781,16 +781,16 @@ class CaseTable(Table):
 
 def tables_in(value: object, where: str = "") -> Iterator[tuple[str, Table]]:
     """Each table of a case, or of a part of it, with its dotted key; that of the case is empty."""
-    parts: Iterable[tuple[str, object]] = ()
+    tables: Iterable[tuple[str, object]] = ()
     match value:
         case Table():
             yield where, value
-            parts = ((f"{where}.{name}".lstrip("."), part) for name, part in value)
+            tables = ((f"{where}.{name}".lstrip("."), part) for name, part in value)
         case dict():
-            parts = ((f"{where}.{name}", part) for name, part in value.items())
+            tables = ((f"{where}.{name}", part) for name, part in value.items())
         case list():
-            parts = ((f"{where}[{i}]", part) for i, part in enumerate(value))
-    for name, part in parts:
+            tables = ((f"{where}[{i}]", part) for i, part in enumerate(value))
+    for name, part in tables:
         yield from tables_in(part, name)
 
 
@@ -850,16 +850,16 @@ def nearest(fault: KeyFault, path: str, keys: Iterable[str]) -> str:
     """
     if not fault.here:
         return ""
-    last = {key: key.rpartition(".")[2] for key in keys if "." in key}
+    names = {key: key.rpartition(".")[2] for key in keys if "." in key}
     # the nearest key: the same name in another table, else a similar one in this table, else
     # anywhere
     own_key = f"{path}.{fault.key}"
-    matches = [key for key in last if last[key] == fault.key and key != own_key] or [
+    matches = [key for key in names if names[key] == fault.key and key != own_key] or [
         f"{path}.{name}".lstrip(".") for name in get_close_matches(fault.key, fault.here, 1)
     ]
     if not matches and not path:
-        similar = get_close_matches(fault.key, last.values(), 1)
-        matches = [key for key in last if last[key] in similar]
+        similar = get_close_matches(fault.key, names.values(), 1)
+        matches = [key for key in names if names[key] in similar]
     return _meant(matches)
 
 
@@ -906,13 +906,13 @@ def schema_fault(error: pydantic.ValidationError, raw: object) -> str:
 
 def _path(loc: Iterable[int | str], raw: object) -> str:
     """Return law.laws[1].kappa for ('law', 'Mixture', 'laws', 1, 'VonMisesFisher', 'kappa')."""
-    parts: list[int | str] = []
+    path: list[int | str] = []
     table = raw
     for part in loc:
         match table:
             # pydantic adds the name of a member of a union, which is no key
             case dict() if part in table and table.get("type") != part:
-                parts, table = [*parts, part], table[part]
+                path, table = [*path, part], table[part]
             case list() if type(part) is int:
-                parts, table = [*parts, part], table[part]
-    return dotted(parts)
+                path, table = [*path, part], table[part]
+    return dotted(path)

@@ -333,8 +333,8 @@ class Attention(HeadsDynamics):
         """The largest |β KᵀQ|, or what bounds it at all times."""
         if not self.varies:
             return super().reach
-        each = (schedule.largest_of(head.K) * schedule.largest_of(head.Q) for head in self.heads)
-        return schedule.largest_of(self.beta) * max(each)
+        reaches = (schedule.largest_of(head.K) * schedule.largest_of(head.Q) for head in self.heads)
+        return schedule.largest_of(self.beta) * max(reaches)
 
     @property
     def _form(self) -> Form | None:
@@ -368,9 +368,9 @@ class Attention(HeadsDynamics):
 
         The time is a knot or between two.
         """
-        each = [np.asarray(weight.times) for weight in schedule.schedules(self)]
-        first, last = max(times[0] for times in each), min(times[-1] for times in each)
-        knots = np.unique(np.clip(np.concatenate(each), first, last))
+        knots_of = [np.asarray(weight.times) for weight in schedule.schedules(self)]
+        start, end = max(times[0] for times in knots_of), min(times[-1] for times in knots_of)
+        knots = np.unique(np.clip(np.concatenate(knots_of), start, end))
         knots = knots[np.isfinite(knots)]
         for t in np.append(knots, 0.5 * (knots[1:] + knots[:-1])):
             attention_at_t = self.at(float(t))

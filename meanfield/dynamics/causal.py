@@ -184,8 +184,8 @@ class Masked(Dynamics):
     @property
     def simplest(self) -> Masked:
         """Return SA or USA under the mask if the dynamics is one of them."""
-        inner = self.plain.simplest
-        return self if inner is self.plain else Masked(inner, self.mask)
+        simplest = self.plain.simplest
+        return self if simplest is self.plain else Masked(simplest, self.mask)
 
     def output(self, measure: Summable, points: Array) -> Array:
         """The output at unit rows (n, d) that see all tokens, shape (n, d)."""

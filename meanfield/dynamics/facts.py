@@ -116,9 +116,9 @@ class Energy:
     def total(self, values: Iterable[float], log_units: Sequence[float]) -> tuple[float, float]:
         """e^{-u} times the energy, or its gain, and u, of those of its parts and their units."""
         largest = max(log_units)
-        each = zip(self.each, log_units, values, strict=True)
+        rows = zip(self.each, log_units, values, strict=True)
         shares = (
-            factor * float(np.exp(u - largest)) * float(value) for (factor, _), u, value in each
+            factor * float(np.exp(u - largest)) * float(value) for (factor, _), u, value in rows
         )
         return sum(shares), largest
 
@@ -720,8 +720,8 @@ class Sum(Several):
     def weighted_terms(self) -> Sequence[tuple[Any, Dynamics]]:
         """The terms that act at once, each with its weight."""
         weights = self.own_weights
-        each = len(self.terms) * [weights] if isinstance(weights, TimeDependent) else weights
-        return tuple(zip(each, self.terms, strict=True))
+        all_weights = len(self.terms) * [weights] if isinstance(weights, TimeDependent) else weights
+        return tuple(zip(all_weights, self.terms, strict=True))
 
     @property
     def own_weights(self) -> Sequence[float] | TimeDependent:
@@ -735,11 +735,11 @@ class Sum(Several):
     @cached_property
     def multipliers(self) -> NDArray[np.complex128] | None:
         """Σ_i w_i c_k of what are all interactions on the circle."""
-        each = [(weight, term.multipliers) for weight, term in self.weighted_terms]
-        if any(factors is None for _, factors in each):
+        weighted = [(weight, term.multipliers) for weight, term in self.weighted_terms]
+        if any(factors is None for _, factors in weighted):
             return None
-        total = np.zeros(max(len(factors) for _, factors in each), dtype=np.complex128)
-        for weight, factors in each:
+        total = np.zeros(max(len(factors) for _, factors in weighted), dtype=np.complex128)
+        for weight, factors in weighted:
             total[: len(factors)] += weight * factors
         return total
 
@@ -793,8 +793,8 @@ class Sum(Several):
 
     def output_from(self, measure: Summable, points: Array, position: ArrayLike | None) -> Array:
         terms = [(weight, known_term(term)) for weight, term in self.weighted_terms]
-        each = (weight * term.output_from(measure, points, position) for weight, term in terms)
-        return np.asarray(sum(each))
+        outputs = (weight * term.output_from(measure, points, position) for weight, term in terms)
+        return np.asarray(sum(outputs))
 
 
 def energy_of(
@@ -819,8 +819,8 @@ def energy_of(
 
 def term_names(dynamics: object) -> list[str]:
     """The terms of a sum as it prints them, with their weights; none of what is no sum."""
-    each = dynamics.weighted_terms if isinstance(dynamics, Sum) else ()
-    return [f"{term!r}" if weight == 1.0 else f"{weight:g} {term!r}" for weight, term in each]
+    terms = dynamics.weighted_terms if isinstance(dynamics, Sum) else ()
+    return [f"{term!r}" if weight == 1.0 else f"{weight:g} {term!r}" for weight, term in terms]
 
 
 def _taken_apart(weight: float, term: object) -> Iterator[tuple[float, OwnDynamics]]:

@@ -124,20 +124,20 @@ class FeedForward(Record, Dynamics):
     why_no_energy: ClassVar[str] = why_no_gradient
 
     def __post_init__(self) -> None:
-        outer, inner = _weights("W", self.W, 2), _weights("A", self.A, 2)
-        width = inner.shape[0]
-        shift = np.zeros(width) if self.b is None else _weights("b", self.b, 1)
-        if outer.shape != inner.shape[::-1] or shift.shape != (width,) or outer.shape[0] < 2:
+        outer, rows = _weights("W", self.W, 2), _weights("A", self.A, 2)
+        width = rows.shape[0]
+        biases = np.zeros(width) if self.b is None else _weights("b", self.b, 1)
+        if outer.shape != rows.shape[::-1] or biases.shape != (width,) or outer.shape[0] < 2:
             raise ValueError(
                 f"W must be (d, m), A (m, d) and b (m,) with d >= 2, got shapes {outer.shape}, "
-                f"{inner.shape} and {shift.shape}"
+                f"{rows.shape} and {biases.shape}"
             )
         _checks.one_of("activation", self.activation, list(_ACTIVATIONS))
         noise = number("noise", self.noise, low=0)
-        freeze(self, W=outer, A=inner, b=shift, noise=noise)
+        freeze(self, W=outer, A=rows, b=biases, noise=noise)
         freeze(self, dim=outer.shape[0], is_smooth=self.activation != "relu")
         if not self.varies:
-            freeze(self, axis_rows=(outer.T, inner))
+            freeze(self, axis_rows=(outer.T, rows))
 
     def __repr__(self) -> str:
         noise = f", noise={self.noise}" if self.noise else ""
@@ -178,31 +178,31 @@ class FeedForward(Record, Dynamics):
         >>> mf.energy(mf.Particles([[0.0, 1.0]]), hill)  # max(2 x_2, 0)²/4
         1.0
         """
-        omega, inner = _weights("coefficients", coefficients, 1), _weights("A", A, 2)
-        if omega.shape[0] != inner.shape[0]:
+        omega, rows = _weights("coefficients", coefficients, 1), _weights("A", A, 2)
+        if omega.shape[0] != rows.shape[0]:
             raise ValueError(
-                f"coefficients must be one for each of the {inner.shape[0]} rows of A, got "
+                f"coefficients must be one for each of the {rows.shape[0]} rows of A, got "
                 f"{omega.shape[0]}"
             )
         outer: Any
         if isinstance(omega, TimeDependent):
-            schedule.refuse_schedules("A", (inner,), "coefficients do")
-            outer = omega.map_linear(lambda values: values[..., None, :] * inner.T)
-        elif isinstance(inner, TimeDependent):
-            outer = inner.map_linear(lambda values: omega * np.swapaxes(values, -1, -2))
+            schedule.refuse_schedules("A", (rows,), "coefficients do")
+            outer = omega.map_linear(lambda values: values[..., None, :] * rows.T)
+        elif isinstance(rows, TimeDependent):
+            outer = rows.map_linear(lambda values: omega * np.swapaxes(values, -1, -2))
         else:
-            outer = (omega[:, None] * inner).T
-        return cls(W=outer, A=inner, b=b, activation=activation, noise=noise)
+            outer = (omega[:, None] * rows).T
+        return cls(W=outer, A=rows, b=b, activation=activation, noise=noise)
 
     @cached_property
     def energy_functional(self) -> Energy | None:
         """∫ v dmu, where there is a v."""
         if not self.is_gradient:
             return None
-        lengths, shift = np.linalg.norm(self.A, axis=1), np.asarray(self.b)
+        lengths, biases = np.linalg.norm(self.A, axis=1), np.asarray(self.b)
         primitive, (omega, slopes) = _PRIMITIVES[self.activation], self.coefficients
         # φ is least at 0, where it is 0, so on an interval it is largest at an end
-        largest = np.maximum(primitive(shift - lengths), primitive(shift + lengths))
+        largest = np.maximum(primitive(biases - lengths), primitive(biases + lengths))
         size = float(np.abs(omega) @ largest + np.linalg.norm(slopes, axis=1).sum())
         formula = "∫ v dmu, v(x) = Σ_j ω_j φ(<a_j, x> + b_j), φ' = σ"
         v, steepness = self._potential, self.steepness
@@ -219,9 +219,9 @@ class FeedForward(Record, Dynamics):
         The largest of all rows of A, shape (k,). The poles of tanh next to the line are ± iπ/2, and
         gelu, which has none, varies no faster.
         """
-        inner, widths = np.asarray(self.A), np.zeros(len(sets))
-        for part in blocks(len(sets), sets.shape[1] * len(inner)):
-            arguments = sets[part] @ inner.T + self.b
+        rows, widths = np.asarray(self.A), np.zeros(len(sets))
+        for part in blocks(len(sets), sets.shape[1] * len(rows)):
+            arguments = sets[part] @ rows.T + self.b
             low, high = arguments.min(axis=1), arguments.max(axis=1)
             relative = (high - low) / np.hypot(high + low, np.pi)
             widths[part] = relative.max(axis=1, initial=0.0)
@@ -230,18 +230,18 @@ class FeedForward(Record, Dynamics):
     @cached_property
     def coefficients(self) -> tuple[Array, Array]:
         """ω (m,), and σ(b_j) w_j (m, d) where a_j = 0, else 0."""
-        outer, inner = np.asarray(self.W).T, np.asarray(self.A)
-        squares = np.einsum("ij,ij->i", inner, inner)
-        omega = np.einsum("ij,ij->i", outer, inner) / np.where(squares > 0.0, squares, 1.0)
+        outer, rows = np.asarray(self.W).T, np.asarray(self.A)
+        squares = np.einsum("ij,ij->i", rows, rows)
+        omega = np.einsum("ij,ij->i", outer, rows) / np.where(squares > 0.0, squares, 1.0)
         constant = np.where(squares > 0.0, 0.0, _ACTIVATIONS[self.activation](np.asarray(self.b)))
         return omega, constant[:, None] * outer
 
     def _potential(self, points: Array) -> Array:
         """Return v (n,) at unit rows (n, d)."""
-        inner, (omega, slopes) = np.asarray(self.A), self.coefficients
+        rows, (omega, slopes) = np.asarray(self.A), self.coefficients
         values = points @ slopes.sum(axis=0)
-        for part in blocks(len(points), len(inner)):
-            values[part] += _PRIMITIVES[self.activation](points[part] @ inner.T + self.b) @ omega
+        for part in blocks(len(points), len(rows)):
+            values[part] += _PRIMITIVES[self.activation](points[part] @ rows.T + self.b) @ omega
         return np.asarray(values)
 
     def potential_slope(self, t: float) -> Callable[[Array], Array]:
@@ -250,23 +250,23 @@ class FeedForward(Record, Dynamics):
         Where a_j = 0 at all times it is d/dt of σ(b_j) <w_j, x>.
         """
         now: FeedForward = schedule.at_time(self, t)
-        outer, inner, shift = np.asarray(now.W).T, np.asarray(now.A), np.asarray(now.b)
+        outer, rows, biases = np.asarray(now.W).T, np.asarray(now.A), np.asarray(now.b)
         of_outer, of_inner = schedule.derivative_of(self.W, t).T, schedule.derivative_of(self.A, t)
         of_shift, (omega, _) = schedule.derivative_of(self.b, t), now.coefficients
-        squares = np.einsum("ij,ij->i", inner, inner)
+        squares = np.einsum("ij,ij->i", rows, rows)
         is_constant = squares == 0.0
-        gains = np.einsum("ij,ij->i", of_outer, inner) + np.einsum("ij,ij->i", outer, of_inner)
-        gains -= 2.0 * omega * np.einsum("ij,ij->i", inner, of_inner)
+        gains = np.einsum("ij,ij->i", of_outer, rows) + np.einsum("ij,ij->i", outer, of_inner)
+        gains -= 2.0 * omega * np.einsum("ij,ij->i", rows, of_inner)
         of_omega = gains / np.where(is_constant, 1.0, squares)
         primitive, activation, derivative = (
             table[self.activation] for table in (_PRIMITIVES, _ACTIVATIONS, _SLOPES)
         )
-        of_constant = activation(shift)[:, None] * of_outer
-        of_constant += (derivative(shift) * of_shift)[:, None] * outer
+        of_constant = activation(biases)[:, None] * of_outer
+        of_constant += (derivative(biases) * of_shift)[:, None] * outer
         constant_slopes = np.where(is_constant[:, None], of_constant, 0.0).sum(axis=0)
 
         def potential(points: Array) -> Array:
-            z = points @ inner.T + shift
+            z = points @ rows.T + biases
             moved = activation(z) * (points @ of_inner.T + of_shift)
             return np.asarray(primitive(z) @ of_omega + moved @ omega + points @ constant_slopes)
 
@@ -283,10 +283,10 @@ class FeedForward(Record, Dynamics):
 
     def output(self, measure: object, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
-        inner, outer, activation = np.asarray(self.A), np.asarray(self.W), self.activation
+        rows, outer, activation = np.asarray(self.A), np.asarray(self.W), self.activation
         drift = np.empty((len(points), len(outer)))
-        for part in blocks(len(points), len(inner)):
-            hidden = _ACTIVATIONS[activation](points[part] @ inner.T + self.b)
+        for part in blocks(len(points), len(rows)):
+            hidden = _ACTIVATIONS[activation](points[part] @ rows.T + self.b)
             np.matmul(hidden, outer.T, out=drift[part])
         return drift
 
@@ -307,12 +307,12 @@ class FeedForward(Record, Dynamics):
         array([-1.92])
         """
         points = unit_rows("at", at, self.dim)
-        outer, inner = np.asarray(self.W), np.asarray(self.A)
+        outer, rows = np.asarray(self.W), np.asarray(self.A)
         with np.errstate(under="ignore"):
-            slopes = _SLOPES[self.activation](points @ inner.T + self.b)
-        across = np.einsum("ji,ij->j", inner, outer) - (points @ outer) * (points @ inner.T)
+            slopes = _SLOPES[self.activation](points @ rows.T + self.b)
+        across = np.einsum("ji,ij->j", rows, outer) - (points @ outer) * (points @ rows.T)
         along = np.einsum("ij,ij->i", points, self.output(None, points))
-        return np.asarray(np.einsum("ij,ij->i", slopes, across) - (inner.shape[1] - 1) * along)
+        return np.asarray(np.einsum("ij,ij->i", slopes, across) - (rows.shape[1] - 1) * along)
 
 
 def _weights(name: str, value: ArrayLike, ndim: int) -> Any:
@@ -359,10 +359,10 @@ class InTurn(Dynamics):
 
         So a run comes to the very times that are asked for, where a layer ends but for rounding.
         """
-        last = len(self.all_layers) - 1
-        for index in range(self.layer_number(start), last + 1):
+        last_layer = len(self.all_layers) - 1
+        for index in range(self.layer_number(start), last_layer + 1):
             until = (index + 1) * self.step
-            if index == last or until >= end - _ROUNDING * self.step:
+            if index == last_layer or until >= end - _ROUNDING * self.step:
                 yield index, end
                 return
             yield index, until
@@ -451,13 +451,13 @@ class Layers(InTurn):
                 )
         # equal layers become one object here, since layers from a file can hardly be recognised as
         # equal later
-        each: dict[object, object] = {}
+        unique: dict[object, object] = {}
         layers = tuple(
-            each.setdefault(layer, layer) if tells_facts(layer) else layer for layer in layers
+            unique.setdefault(layer, layer) if tells_facts(layer) else layer for layer in layers
         )
         freeze(self, layers=layers, step=number("step", self.step, above=0))
-        smooth = all(layer.is_smooth for layer in self.all_layers)
-        freeze(self, dim=facts.common_dim("layers", self.all_layers), is_smooth=smooth)
+        is_smooth = all(layer.is_smooth for layer in self.all_layers)
+        freeze(self, dim=facts.common_dim("layers", self.all_layers), is_smooth=is_smooth)
 
     def __repr__(self) -> str:
         count = _checks.counted(len(self.layers), "layer")

@@ -365,7 +365,7 @@ def _as_told(dynamics: Any) -> Dynamics:
     if callable(heads):
         normalised = boolean("normalised", attributes.get("normalised", True))
         attention = Attention(1.0, heads(), normalised=normalised, noise=noise)
-        if any(isinstance(each, FunctionOfTime) for each in schedules(attention)):
+        if any(isinstance(weight, FunctionOfTime) for weight in schedules(attention)):
             raise ValueError(
                 f"heads() of {shown(dynamics)} must have a Schedule where they vary, got a function"
             )

@@ -117,12 +117,12 @@ class TimeDependent(Record, Listed, ABC):
             If it is outside.
         """
         times, t = np.asarray(self.times), number("t", t)
-        first, last = float(times[0]), float(times[-1])
-        slack = _checks.time_tolerance(self.times) * max(abs(first), abs(last))
-        if not first - slack <= t <= last + slack:
-            text = _checks.tell_apart(t, first if t < first else last)[0]
-            raise ValueError(f"t must be in [{first:g}, {last:g}], the times of {self}, got {text}")
-        return min(max(t, first), last)
+        start, end = float(times[0]), float(times[-1])
+        slack = _checks.time_tolerance(self.times) * max(abs(start), abs(end))
+        if not start - slack <= t <= end + slack:
+            text = _checks.tell_apart(t, start if t < start else end)[0]
+            raise ValueError(f"t must be in [{start:g}, {end:g}], the times of {self}, got {text}")
+        return min(max(t, start), end)
 
     def _single(self, value: Array) -> float | Array:
         """Return an array as it is, and a single value as a float."""
@@ -190,9 +190,9 @@ class Schedule(TimeDependent):
     degree = 3
 
     def __repr__(self) -> str:
-        first, *_, last = np.asarray(self.times)
+        start, *_, end = np.asarray(self.times)
         of = f"shape {self.shape}" if self.shape else "values in [{:g}, {:g}]".format(*self.extrema)
-        return f"Schedule({len(np.asarray(self.times))} times in [{first:g}, {last:g}], {of})"
+        return f"Schedule({len(np.asarray(self.times))} times in [{start:g}, {end:g}], {of})"
 
     def map_linear(self, change: Callable[[Array], Array]) -> Schedule:
         """The schedule of what a linear map, along the last axes, makes of the values."""
@@ -243,8 +243,8 @@ class Schedule(TimeDependent):
         fine = np.append((times[:-1, None] + steps[:, None] * shares).ravel(), times[-1])
         third = np.diff(fine).reshape(-1, *(1 for _ in self.shape)) / 3.0
         value, change = self._spline(fine), self._spline(fine, 1)
-        inner = value[:-1] + third * change[:-1], value[1:] - third * change[1:]
-        points = np.concatenate([value, *inner])
+        controls = value[:-1] + third * change[:-1], value[1:] - third * change[1:]
+        points = np.concatenate([value, *controls])
         order = 2 if self.ndim == 2 else None
         return max(float(np.linalg.norm(point, order)) for point in points)
 
@@ -355,8 +355,8 @@ class FunctionOfTime(TimeDependent):
             sizes = np.abs(coefficients).reshape(count + 1, -1).max(axis=1)
             size, noise = np.abs(values).max(), sizes[count // 2 :].max()
             if noise <= _CLOSE * size:
-                last = np.flatnonzero(sizes > max(noise, np.finfo(float).eps * size))
-                leading = coefficients[: last.max(initial=0) + 1]
+                significant = np.flatnonzero(sizes > max(noise, np.finfo(float).eps * size))
+                leading = coefficients[: significant.max(initial=0) + 1]
                 series = ChebyshevSeries(read_only(leading), (start, end))
                 if self._is_near(series, _ALIKE * size):
                     return series
@@ -491,8 +491,8 @@ def walk_fields(thing: object, name: str = "") -> Iterator[tuple[str, Any]]:
         for part in thing:
             yield from walk_fields(part, name)
     elif is_dataclass(thing) and not isinstance(thing, TimeDependent):
-        for each in fields(thing):
-            yield from walk_fields(getattr(thing, each.name, None), each.name)
+        for f in fields(thing):
+            yield from walk_fields(getattr(thing, f.name, None), f.name)
 
 
 def schedules(thing: object) -> Iterator[TimeDependent]:
@@ -512,8 +512,8 @@ def _with(thing: object, change: Callable[[TimeDependent], object]) -> Any:
     if isinstance(thing, TimeDependent):
         return change(thing)
     if isinstance(thing, tuple):
-        parts = tuple(_with(part, change) for part in thing)
-        return thing if all(map(operator.is_, parts, thing)) else parts
+        entries = tuple(_with(part, change) for part in thing)
+        return thing if all(map(operator.is_, entries, thing)) else entries
     if not is_dataclass(thing) or next(schedules(thing), None) is None:
         return thing
     arguments = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}

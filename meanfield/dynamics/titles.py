@@ -34,11 +34,11 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
         return dynamics.title
     if isinstance(dynamics, LayerMap):
         return f"{dynamics_title(dynamics.dynamics)}, layers of {dynamics.step:g}"
-    adapted, parts = adapt(dynamics), list(walk_fields(dynamics))
-    varying = [name for name, part in parts if isinstance(part, TimeDependent)]
+    adapted, values = adapt(dynamics), list(walk_fields(dynamics))
+    varying = [name for name, part in values if isinstance(part, TimeDependent)]
     varying_names = [f"{_SYMBOLS.get(name, name)}(t)" for name in varying]
     varying_names += ["varies in time"] * (adapted.varies and not varying)
-    varying_names += [_mask_title(part) for _, part in parts if isinstance(part, Causal)]
+    varying_names += [_mask_title(part) for _, part in values if isinstance(part, Causal)]
     if all(isinstance(layer, FeedForward) for layer in adapted.representatives):
         return heading(dynamics.name, further=varying_names)
     beta = getattr(adapted, "beta", getattr(dynamics, "beta", None))
@@ -64,9 +64,9 @@ def heading(
     >>> heading("SA", 4.0, -1)
     'SA, β = 4, repulsive'
     """
-    parts = [name, *([] if beta is None else [f"β = {beta:g}"]), *dict.fromkeys(further)]
-    parts += ["repulsive"] * (sign < 0) + [f"τ = {noise:g}"] * (noise > 0.0)
-    return ", ".join(parts)
+    words = [name, *([] if beta is None else [f"β = {beta:g}"]), *dict.fromkeys(further)]
+    words += ["repulsive"] * (sign < 0) + [f"τ = {noise:g}"] * (noise > 0.0)
+    return ", ".join(words)
 
 
 def term_titles(dynamics: AnyDynamics) -> list[str]:

@@ -57,16 +57,16 @@ class Varying(Several):
     known_by_output = fact_of_each("known_by_output", any)
 
     def __init__(self, dynamics: Dynamics) -> None:
-        each = [np.asarray(schedule.times) for schedule in schedules(dynamics)]
+        all_times = [np.asarray(schedule.times) for schedule in schedules(dynamics)]
         # a user's object has no times of its own and holds at all times
-        first = max((own_times[0] for own_times in each), default=0.0)
-        last = min((own_times[-1] for own_times in each), default=np.inf)
-        if not first < last:
+        start = max((own_times[0] for own_times in all_times), default=0.0)
+        end = min((own_times[-1] for own_times in all_times), default=np.inf)
+        if not start < end:
             raise ValueError(f"schedules must have times in common, got {dynamics!r}")
-        times = np.unique(np.concatenate([[first], *each]))
+        times = np.unique(np.concatenate([[start], *all_times]))
         times = times[np.isfinite(times)]
-        self._own, self.knots = dynamics, times[(times >= first) & (times <= last)]
-        self._last = float(last)
+        self._own, self.knots = dynamics, times[(times >= start) & (times <= end)]
+        self._last = float(end)
         self.name, self.dim, self.noise = dynamics.name, dynamics.dim, dynamics.noise
         self.sign, self.normalised = dynamics.sign, dynamics.normalised
         # several callers ask for the same time; the value depends on the time alone, so threads may
@@ -111,8 +111,8 @@ class Varying(Several):
         degree = max((each.degree for each in schedules(self._own)), default=0)
         shares = np.linspace(0.0, 1.0, min(_FACTORS * degree + 1, _MOST_POINTS))
         starts, steps = times[:-1, None], np.diff(times)[:, None]
-        inner = np.minimum(starts + shares * steps, times[-1]).ravel()
-        return [self.at(t) for t in np.append(inner, times[-1])]
+        times_inside = np.minimum(starts + shares * steps, times[-1]).ravel()
+        return [self.at(t) for t in np.append(times_inside, times[-1])]
 
     @property
     def _each(self) -> Sequence[Dynamics]:

@@ -82,9 +82,9 @@ class WithEnergy(Several):
     @property
     def knots(self) -> Array:  # type: ignore[override]
         """The times of all schedules of both, as far as all of them go."""
-        each = [part.knots for part in self._each if part.varies]
-        times, first = np.unique(np.concatenate(each)), max(part[0] for part in each)
-        return np.asarray(times[(times >= first) & (times <= self.depth)])
+        knots = [part.knots for part in self._each if part.varies]
+        times, start = np.unique(np.concatenate(knots)), max(part[0] for part in knots)
+        return np.asarray(times[(times >= start) & (times <= self.depth)])
 
     @cached_property
     def energy_functional(self) -> Energy | None:

@@ -59,13 +59,13 @@ def _offsets(flow: LineFlowMap, angles: Array, places: Array) -> tuple[Array, Ar
 def _merged(flow: LineFlowMap, radius: float) -> tuple[Integers, Array]:
     """Return owners and atoms after atoms closer than the radius have merged."""
     owners, atoms = flow.owners, flow.atom_angles
-    for first in range(len(atoms) - 1, 0, -1):
-        offsets, _ = _offsets(flow, atoms[:first], np.full(first, atoms[first]))
+    for atom in range(len(atoms) - 1, 0, -1):
+        offsets, _ = _offsets(flow, atoms[:atom], np.full(atom, atoms[atom]))
         nearest = int(np.argmin(np.abs(offsets)))
         if abs(offsets[nearest]) < radius:
-            owners = np.where(owners == first, nearest, owners)
-            owners = np.where(owners > first, owners - 1, owners)
-            atoms = np.delete(atoms, first)
+            owners = np.where(owners == atom, nearest, owners)
+            owners = np.where(owners > atom, owners - 1, owners)
+            atoms = np.delete(atoms, atom)
     return owners, atoms
 
 
@@ -156,8 +156,8 @@ def compressed(points: Array, masses: Array, reach: float, tol: float) -> tuple[
     degree = _degree(points, masses, distances, reach, tol)
     if degree <= 1:
         return centre[None], np.array([masses.sum()])
-    first = perpendicular(centre)
-    frame = np.stack([first, np.cross(centre, first)], axis=1)
+    across = perpendicular(centre)
+    frame = np.stack([across, np.cross(centre, across)], axis=1)
     local = points @ frame / distances.max()
     basis = _polynomials(local, degree)
     if len(points) <= basis.shape[1]:

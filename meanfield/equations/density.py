@@ -280,14 +280,14 @@ def unseen_share(density: Density, dynamics: Dynamics) -> float:
         (weight or 1.0, term) for weight, term in dynamics.weighted_terms if term.known_by_output
     ]
     # a field with a kink is narrower than any grid, so no grid can be asked for
-    smooth = [(weight, term) for weight, term in drifts if term.is_smooth]
-    if not smooth:
+    smooth_drifts = [(weight, term) for weight, term in drifts if term.is_smooth]
+    if not smooth_drifts:
         return 0.0
     try:
         finer = density.embed(density.space.double())
     except ValueError:
         return 0.0
-    weights, terms = zip(*smooth, strict=True)
+    weights, terms = zip(*smooth_drifts, strict=True)
     coarse, fine_field = (GridTendency(f, Sum(terms, weights=weights)) for f in (density, finer))
     rates = []
     for equation in (coarse, fine_field):

@@ -226,9 +226,9 @@ class HeadsOnGrid(FieldOnGrid):
         log_g: Array = np.zeros(velocity.shape[1])
         self._potentials = []
         for matrix, scores, along in self._heads:
-            (potential, *parts), scale = scores(coefficients)
+            (potential, *gradient), scale = scores(coefficients)
             self._potentials.append(np.array(potential))
-            mean = np.array(parts)
+            mean = np.array(gradient)
             if not self._normalise:
                 mean *= np.exp(scores.log_unit)
             else:

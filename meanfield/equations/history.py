@@ -262,14 +262,14 @@ def follow(
     shares_kept = np.ones(len(points))
     steps = _steps(history, start, end)
     share = -(-len(points) // _WORKERS)
-    parts = list(blocks(len(points), 1, min(_BLOCK, max(_LEAST, share))))
+    slices = list(blocks(len(points), 1, min(_BLOCK, max(_LEAST, share))))
 
     def block(part: slice) -> tuple[Array, Array]:
         return _follow_block(field, history, state[part], steps, absorbed)
 
     # blocks are independent, so the order in which they end changes no bit
     with ThreadPoolExecutor(_WORKERS) as pool:
-        for part, (moved, left) in zip(parts, pool.map(block, parts), strict=True):
+        for part, (moved, left) in zip(slices, pool.map(block, slices), strict=True):
             state[part], shares_kept[part] = moved, left
     return state[:, :3], state[:, 3], shares_kept
 
@@ -351,9 +351,9 @@ def origins(
     """
     if not history.labels:
         return follow(field, history, points, t, history.edges[0], absorbed=True)
-    last = history.labels[-1]
-    feet, stretch, shares_kept = follow(field, history, points, t, last.time, absorbed=True)
-    *labels, earlier, left = last.patches.at(feet)
+    label_map = history.labels[-1]
+    feet, stretch, shares_kept = follow(field, history, points, t, label_map.time, absorbed=True)
+    *labels, earlier, left = label_map.patches.at(feet)
     labels_of_points = np.stack(labels, axis=1)
     labels_of_points /= np.linalg.norm(labels_of_points, axis=1, keepdims=True)
     return labels_of_points, stretch + earlier, shares_kept * np.maximum(left, 0.0)

@@ -74,13 +74,13 @@ class KernelOnGrid(FieldOnGrid):
             np.multiply(transforms.gradient, transforms.values, out=transforms.flux)
             return
         if lost := self._is_lost():
-            small, shares = self._sum_small(coefficients)
+            places, shares = self._sum_small(coefficients)
         # f X = ± ∇u f/G: the array that had G has f/G from here on
         np.divide(transforms.values, potential, out=potential)
         np.multiply(transforms.gradient, potential, out=transforms.flux)
         if lost:
             # the gradient has X at these places, and X times G is the numerator again
-            transforms.gradient[:, small] *= shares
+            transforms.gradient[:, places] *= shares
 
     def __call__(self, coefficients: Coefficients, values: Array) -> Rates:  # noqa: ARG002 (of others)
         """X and ∇ δE/δmu."""

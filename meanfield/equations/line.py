@@ -90,8 +90,8 @@ class FieldOnLine(ABC):
     def from_charges(self, charges: Array, angles: Array) -> Rates:
         """The same from the charges of all sources, gathered at the nodes of the line's cells."""
         nodes, of = Interpolation(self.line, angles), charges.reshape(-1, self.line.size)
-        each = zip(self.parts, self.sources, strict=True)
-        tables = [nodes.evaluate(f.line.fields(of[source], f.tables)) for f, source in each]
+        pairs = zip(self.parts, self.sources, strict=True)
+        tables = [nodes.evaluate(f.line.fields(of[source], f.tables)) for f, source in pairs]
         return self.rates(tables, angles)
 
 
@@ -202,10 +202,10 @@ class SumOnLine(FieldOnLine):
 
     def rates(self, tables: Sequence[Array], angles: Array, masses: Sequence[Array] = ()) -> Rates:
         """See `FieldOnLine`."""
-        each = zip_longest(self._weighted, tables, masses[: len(tables)])
+        summands = zip_longest(self._weighted, tables, masses[: len(tables)])
         return added(
             (weight, field.rates([part], angles, [m] if masses else ()))
-            for (weight, field), part, m in each
+            for (weight, field), part, m in summands
         )
 
 
@@ -240,8 +240,8 @@ class LineTendency(Tendency[LineFlowMap]):
         # on the circle atoms act on each other and on nodes one by one: so forces between far
         # clusters keep their digits beside the large forces within a cluster
         self._gathered = len(self._free) if self.field.line.dim == 2 else None
-        each = zip(field.parts, field.sources, strict=True)
-        self._summed = {source for part, source in each if part.line.tables}
+        pairs = zip(field.parts, field.sources, strict=True)
+        self._summed = {source for part, source in pairs if part.line.tables}
         self.initial_state = np.concatenate(
             [
                 flow.angles[self._free],
@@ -432,7 +432,7 @@ class OutputOnLine(FieldOnLine):
         points = cosines * self._start + sines * self._across
         along = cosines * self._across - sines * self._start
         output, gradients = self.dynamics.output_and_gradients(self.flow, points, self._axis)
-        pull, *others = (np.einsum("ij,ij->i", along, each) for each in (output, *gradients))
+        pull, *others = (np.einsum("ij,ij->i", along, vectors) for vectors in (output, *gradients))
         return Rates(pull, self.dynamics.divergence_at(self.flow, points), tuple(others))
 
     def from_charges(self, charges: Array, angles: Array) -> Rates:  # noqa: ARG002
@@ -467,8 +467,8 @@ def field_on_line(dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynam
         kind = HeadsOnLine if term.score_matrices else OutputOnLine
         return kind(term, dim, axis, reach)
 
-    parts = [(weight, of(term)) for weight, term in layer.weighted_terms]
-    return parts[0][1] if len(parts) == 1 and parts[0][0] == 1.0 else SumOnLine(parts)
+    fields = [(weight, of(term)) for weight, term in layer.weighted_terms]
+    return fields[0][1] if len(fields) == 1 and fields[0][0] == 1.0 else SumOnLine(fields)
 
 
 def _kernel(m: Array, v: Array, log_unit: float, axis: Array | None, name: str) -> HeadKernel:

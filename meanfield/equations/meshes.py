@@ -300,9 +300,9 @@ def _on_mesh(
     The logarithm of f is stored where f underflows.
     """
     points, masses = particles
-    log_density, small = logs(mesh.values[0]), mesh.values[0] < LEAST_HELD
-    if small.any():
-        log_density[small] = log_pdf(mesh.points[small])
+    log_density, underflows = logs(mesh.values[0]), mesh.values[0] < LEAST_HELD
+    if underflows.any():
+        log_density[underflows] = log_pdf(mesh.points[underflows])
     return flow.moved_to(
         flow.t,
         points=np.concatenate([mesh.points, points]),

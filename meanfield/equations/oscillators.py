@@ -54,14 +54,14 @@ class OscillatorDensityTendency(Tendency[OscillatorDensity]):
 
     def at_rest(self, state: Array) -> Array:
         """The state in frames that are at rest, those of the coefficients."""
-        parts = self._parts(state) * np.exp(-self.elapsed * self._turn_rates)
-        return np.asarray(parts.ravel().view(np.float64))
+        modes = self._parts(state) * np.exp(-self.elapsed * self._turn_rates)
+        return np.asarray(modes.ravel().view(np.float64))
 
     def measure(self, state: Array) -> OscillatorDensity:
         """The density of a real vector."""
-        start, parts = self.density, self._parts(self.at_rest(state))
+        start, modes = self.density, self._parts(self.at_rest(state))
         nodes = start.frequencies, start.frequency_weights, start.widths
-        return OscillatorDensity.from_parts(self.space, parts, *nodes, **start.run_limits)
+        return OscillatorDensity.from_parts(self.space, modes, *nodes, **start.run_limits)
 
     def tail(self, state: Array) -> float:
         """The largest spectral tail of the parts of a real vector."""
@@ -69,18 +69,18 @@ class OscillatorDensityTendency(Tendency[OscillatorDensity]):
 
     def allowed_errors(self, state: Array, tol: float) -> Array:
         """The tolerance times ‖f_{<=k}(·|ω_j)‖ / sqrt(n), n entries of one j."""
-        parts = self._parts(state)
-        norms = np.sqrt(np.cumsum(self.space.power(parts), axis=1) / (2 * parts.shape[1]))
+        modes = self._parts(state)
+        norms = np.sqrt(np.cumsum(self.space.power(modes), axis=1) / (2 * modes.shape[1]))
         return tol * np.asarray(np.repeat(norms, 2))
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         turn, rotated = np.exp(self.elapsed * self._turn_rates), self._parts(state)
-        parts, reach, padded = rotated * np.conj(turn), self._reach, self._wide
+        modes, reach, padded = rotated * np.conj(turn), self._reach, self._wide
         count = len(self._divergence)
-        field = self._multipliers * (self.density.frequency_weights @ parts[:, : reach + 1])
-        padded[:, :reach] = np.conj(parts[:, reach:0:-1])
-        padded[:, reach : reach + count] = parts
+        field = self._multipliers * (self.density.frequency_weights @ modes[:, : reach + 1])
+        padded[:, :reach] = np.conj(modes[:, reach:0:-1])
+        padded[:, reach : reach + count] = modes
         total = self._parts(out)
         total[:] = 0.0
         for k in range(1, reach + 1):

@@ -266,18 +266,18 @@ class HeadOnSphere:
     def _divergence(self, series: Coefficients) -> Coefficients:
         """Return coefficients of div P_x w from those of w (3, n)."""
         products = []
-        for parts in (series, self._laplacian * series):
+        for row in (series, self._laplacian * series):
             wide = np.zeros((3, self._wide_count), dtype=np.complex128)
-            wide[:, self._wide] = parts
+            wide[:, self._wide] = row
             products.append(sum(self._coordinates(wide[i])[1 + i] for i in range(3)))
         along, of_laplacian = products
         return np.asarray(0.5 * (self._laplacian * along - of_laplacian) - along)
 
     def _direct(self, units: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return v = V mean and div P_x v = tr(P_x V Cov M) - 2<x, v> by sums of positive terms."""
-        mean, second = direct.means(units @ self.query.T, sources)
+        mean, second_moment = direct.means(units @ self.query.T, sources)
         pull = mean @ self.value.T
-        spread = second - np.einsum("ij,ik->ijk", mean, mean)
+        spread = second_moment - np.einsum("ij,ik->ijk", mean, mean)
         change = self.value @ spread @ self.query
         trace = np.trace(change, axis1=1, axis2=2)
         trace -= np.einsum("ij,ijk,ik->i", units, change, units)
@@ -353,7 +353,7 @@ class OutputOnSphere(FieldOnSphere):
         """See `FieldOnSphere`."""
         units, dynamics = places.units(), self.dynamics
         output, gradients = dynamics.output_and_gradients(None, units)
-        velocity, *others = (project(units, each) for each in (output, *gradients))
+        velocity, *others = (project(units, vectors) for vectors in (output, *gradients))
         return Rates(velocity, dynamics.divergence_at(None, units), tuple(others))
 
 
@@ -570,8 +570,8 @@ class SphereTendency(Tendency[SphereFlowMap]):
 
     def _moments(self, places: Places, masses: Array) -> Coefficients:
         basis = self._field.at
-        parts = [basis.moments(places, row) for row in np.atleast_2d(masses)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        moments = [basis.moments(places, row) for row in np.atleast_2d(masses)]
+        return moments[0] if len(moments) == 1 else np.concatenate(moments)
 
     def divergence(self, state: Array, points: Array) -> Array:
         """div X at unit rows (k, 3), shape (k,)."""

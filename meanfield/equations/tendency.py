@@ -68,13 +68,13 @@ def token_tendency(
             charts += [tokens.Angles() for _ in kernels]
 
     def make(acting: Dynamics) -> tokens.TokenTendency:
-        each = of_terms(acting)
+        fields = of_terms(acting)
         # all fields can be asked for on one chart
-        candidates = [*charts, *(chart for chart, _ in each)]
+        candidates = [*charts, *(chart for chart, _ in fields)]
         chart = next((chart for chart in candidates if chart.has_angles), candidates[0])
         parts = [
             (weight, field if near.has_angles == chart.has_angles else tokens.AlongCircle(field))
-            for (weight, _), (near, field) in zip(acting.weighted_terms, each, strict=True)
+            for (weight, _), (near, field) in zip(acting.weighted_terms, fields, strict=True)
         ]
         is_single = len(parts) == 1 and parts[0][0] == 1.0
         field = parts[0][1] if is_single else tokens.SumAtTokens(acting, parts)

@@ -37,8 +37,8 @@ def joined(ways: Iterable[str]) -> str:
     >>> joined(["transforms", "direct", "none", "direct"]), joined(["none"])
     ('direct and transforms', 'none')
     """
-    each = {word for way in ways for word in way.split(" and ")}
-    return " and ".join(sorted(each - {"none"})) or "none"
+    words = {word for way in ways for word in way.split(" and ")}
+    return " and ".join(sorted(words - {"none"})) or "none"
 
 
 class Points:
@@ -298,7 +298,7 @@ class OutputAtTokens(FieldAtTokens):
         dynamics, here = self.dynamics, self._particles.moved_to(places)
         if not dynamics.score_matrices:
             output, gradients = dynamics.output_and_gradients(here, places)
-            velocity, *others = (project(places, each) for each in (output, *gradients))
+            velocity, *others = (project(places, vectors) for vectors in (output, *gradients))
             rates = Rates(velocity, energy_gradients=tuple(others))
         elif (energy := dynamics.energy_functional) is None:
             rates = Rates(project(places, self.output(here)))

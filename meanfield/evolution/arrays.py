@@ -395,9 +395,9 @@ def _oscillator_densities(
     record: Stored, saves: Iterator[Table], sizes: Array
 ) -> Iterator[OscillatorDensity]:
     limits = _density_limits(record)
-    for save, space, parts in _series(record["space"], saves, sizes, "parts"):
+    for save, space, coefficients in _series(record["space"], saves, sizes, "parts"):
         nodes = save["frequencies"], save["frequency_weights"], save["widths"]
-        yield OscillatorDensity.from_parts(space, parts, *nodes, **limits)
+        yield OscillatorDensity.from_parts(space, coefficients, *nodes, **limits)
 
 
 class ForgottenLaw:
@@ -628,7 +628,7 @@ def _form(measure: AnyMeasure) -> Form:
 def measure_record(measures: Sequence[AnyMeasure]) -> Contents:
     """The record that the measures of a run are made from, or two where flow maps follow."""
     ends = [(_form(measure), measure) for measure in (measures[-1], measures[0])]
-    records = {form: {"type": form.kind[0]} | form.record(last) for form, last in ends}
+    records = {form: {"type": form.kind[0]} | form.record(end) for form, end in ends}
     contents = _record_contents("measures", [*reversed(records.values())])
     contents.attrs["dim"] = measures[0].dim
     return contents
@@ -658,9 +658,9 @@ def measure_variables(
 
 
 def _check_kinds(one: AnyMeasure, other: AnyMeasure) -> None:
-    (first, axis), (second, other_axis) = map(_kind_and_axis, (one, other))
+    (kind, axis), (other_kind, other_axis) = map(_kind_and_axis, (one, other))
     # an axis that was normalised once more may differ in a last bit
-    if first != second or not np.allclose(axis, other_axis, rtol=0.0, atol=_LAST_BITS):
+    if kind != other_kind or not np.allclose(axis, other_axis, rtol=0.0, atol=_LAST_BITS):
         raise ValueError(f"measures must be of one kind, got {shown(one)} and {shown(other)}")
 
 
@@ -709,9 +709,9 @@ def read_measures(stored: Contents) -> list[AnyMeasure]:
     ValueError
         If an array is missing, has another shape than the sizes tell, or holds a NaN.
     """
-    *earlier, (last, record) = _stored_forms(stored)
-    if last not in _FLOWS:
-        return _made(last, record, stored, slice(None))
+    *earlier, (last_form, record) = _stored_forms(stored)
+    if last_form not in _FLOWS:
+        return _made(last_form, record, stored, slice(None))
     counts = _COUNT.read(stored)
     start = int((counts == 0).sum())
     if counts[:start].any() or (start > 0) != bool(earlier):
@@ -720,7 +720,7 @@ def read_measures(stored: Contents) -> list[AnyMeasure]:
     for form, its in earlier:
         measures += _made(form, its, stored, slice(start))
     law = SeriesLaw(measures[0]) if measures else None
-    return measures + _made(last, record, stored, slice(start, None), law)
+    return measures + _made(last_form, record, stored, slice(start, None), law)
 
 
 def _made(
@@ -762,12 +762,12 @@ def _record_contents(name: str, record: object) -> Contents:
 
     Python's floats come back from the text to the bit.
     """
-    parts: list[Array] = [np.empty(0)]
+    arrays: list[Array] = [np.empty(0)]
     first = 0
 
     def place(array: Array) -> dict[str, object]:
         nonlocal first
-        parts.append(array.ravel())
+        arrays.append(array.ravel())
         first += array.size
         return dict(zip(_PLACE, (first - array.size, array.shape), strict=True))
 
@@ -775,7 +775,7 @@ def _record_contents(name: str, record: object) -> Contents:
     if first <= _MOST_IN_TEXT:
         return Contents({}, {name: json.dumps(record, default=np.ndarray.tolist)})
     column = _numbers_of(name)
-    return Contents({column.name: column.variable(np.concatenate(parts))}, {name: text})
+    return Contents({column.name: column.variable(np.concatenate(arrays))}, {name: text})
 
 
 def _numbers_of(record: str) -> Column:
@@ -797,15 +797,15 @@ def _read_record(name: str, stored: Contents) -> Any:
     def placed(table: Table) -> object:
         if set(table) != {*_PLACE}:
             return table
-        first, shape = (table[key] for key in _PLACE)
-        first = integer("first_number", first, low=0)
+        start, shape = (table[key] for key in _PLACE)
+        start = integer("first_number", start, low=0)
         shape = [integer("shape", length, low=0) for length in shape]
-        end = first + math.prod(shape)
+        end = start + math.prod(shape)
         if end > len(numbers):
             raise ValueError(
                 f"{column.name} must be a variable of at least {end} numbers, got {len(numbers)}"
             )
-        return numbers[first:end].reshape(shape)
+        return numbers[start:end].reshape(shape)
 
     text = text_of(stored, name)
     try:
@@ -842,8 +842,8 @@ def description(dynamics: AnyDynamics) -> str:
     except ValueError:
         return text
     digest = sha256(json.dumps(record, default=np.ndarray.tolist).encode()).hexdigest()
-    parts = walk_fields(dynamics)
-    names = list(dict.fromkeys(name for name, part in parts if isinstance(part, _FUNCTIONS)))
+    values = walk_fields(dynamics)
+    names = list(dict.fromkeys(name for name, part in values if isinstance(part, _FUNCTIONS)))
     are = "are functions" if names[1:] else "is a function"
     return (
         f"{text}, where {', '.join(names)} {are} of t, of which a file keeps no text; all else has "

@@ -103,8 +103,8 @@ def evolve_batch(
     size = max(1, _CHUNK // (n * (n if is_gram else max(n, dim))))
     rows: list[Observed] = []
     try:
-        for first in range(0, count, size):
-            chunk = batch_tendency(starts[first : first + size], dynamics, form)
+        for start in range(0, count, size):
+            chunk = batch_tendency(starts[start : start + size], dynamics, form)
             rows.append(_follow(chunk, times, rtol, atol, observe or np.asarray, settled))
     except KeyboardInterrupt:
         n_done = sum(row.shape[1] for row in rows)
@@ -180,8 +180,8 @@ def _states_at(times: Array, solver: ExplicitSteps | LooseSteps, buffer: Array) 
     """
     rows = solver.interpolant()
     weights = solver.interpolation((times - solver.t_old) / (solver.t - solver.t_old))
-    for first in range(0, len(times), len(buffer)):
-        block = weights[first : first + len(buffer)]
+    for start in range(0, len(times), len(buffer)):
+        block = weights[start : start + len(buffer)]
         yield from np.matmul(block, rows, out=buffer[: len(block)])
 
 

@@ -64,8 +64,8 @@ class Checkpoint:
         if self._latest is None:
             return None
         # a flow map stores its law itself
-        first = (run.recorder.measures or [run.system.measure()])[0]
-        law = _law(first) if isinstance(first, Density) else None
+        measure = (run.recorder.measures or [run.system.measure()])[0]
+        law = _law(measure) if isinstance(measure, Density) else None
         record = {"law": None if law is None else law_record(law)}
         return Resumption(self._latest.numbers | record, self._latest.times)
 

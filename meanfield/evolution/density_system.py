@@ -205,8 +205,8 @@ class NoisyDensitySystem(DensitySystem):
         """Go on with another right-hand side, whose space has other degrees."""
         super().adopt(equation, works)
         space, dynamics = self.equation.space, self.dynamics
-        degrees, first = np.unique(space.degrees, return_index=True)
-        laplacian = space.laplacian[first]
+        degrees, first_index = np.unique(space.degrees, return_index=True)
+        laplacian = space.laplacian[first_index]
         entries = len(self.equation.initial_state) // len(space.degrees)
         # the last rate is that of the work, which does not decay
         decay = np.append(dynamics.noise * laplacian, 0.0)
@@ -260,10 +260,10 @@ class NoisyDensitySystem(DensitySystem):
         if verdict is Verdict.GO_ON and isinstance(stepper, ExponentialSteps):
             h = stepper.t - stepper.t_old
             halfway = self._rates(stepper.t - 0.5 * h, stepper.middle)
-            last = self._rates(stepper.t, stepper.y)
-            self.free_work -= h * (self.losing + 4.0 * halfway[0] + last[0]) / 6.0
-            self.noise_work += h * (self.heating + 4.0 * halfway[1] + last[1]) / 6.0
-            self.losing, self.heating = last
+            rates = self._rates(stepper.t, stepper.y)
+            self.free_work -= h * (self.losing + 4.0 * halfway[0] + rates[0]) / 6.0
+            self.noise_work += h * (self.heating + 4.0 * halfway[1] + rates[1]) / 6.0
+            self.losing, self.heating = rates
         return verdict
 
     def _rates(self, t: float, state: Array) -> tuple[float, float]:

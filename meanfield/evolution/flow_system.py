@@ -281,11 +281,11 @@ class SphereSystem(System[SphereFlowMap]):
         )
         self.since = self._saved = settings.t_start
         try:
-            first = self.meshes.first(flow)
+            start = self.meshes.first(flow)
         except ArithmeticError as error:
             raise ValueError(f"measure {shown(flow)} can't be run: {error}") from error
-        first.tol = tol
-        super().__init__(first, dynamics, settings)
+        start.tol = tol
+        super().__init__(start, dynamics, settings)
 
     def _equation(self, measure: SphereFlowMap) -> SphereTendency | InTime[SphereTendency]:
         field, acting = self.meshes.field, self.acting

@@ -130,12 +130,12 @@ def _shares(name: str, values: Array, dim: int) -> Array:
     if name in ("angle", "lon"):
         values = values % high
     order = np.argsort(values)
-    inner = 0.5 * (values[order][1:] + values[order][:-1])
+    middles = 0.5 * (values[order][1:] + values[order][:-1])
     if name in ("angle", "lon"):
         seam = 0.5 * (values[order][-1] + values[order][0] - high)
-        parts = np.concatenate([[seam], inner, [seam + high]]) / high
+        parts = np.concatenate([[seam], middles, [seam + high]]) / high
     else:
-        edges = np.concatenate([[low], inner, [high]])
+        edges = np.concatenate([[low], middles, [high]])
         if name == "lat":
             edges = np.sin(np.radians(edges))
         parts = betainc(0.5 * (dim - 1), 0.5 * (dim - 1), 0.5 * (1.0 + edges))

@@ -221,7 +221,7 @@ def _blocks(values: NDArray[np.generic]) -> Iterator[object]:
         yield ...
         return
     count = max(1, BLOCK * len(values) // values.size)
-    yield from (slice(first, first + count) for first in range(0, len(values), count))
+    yield from (slice(start, start + count) for start in range(0, len(values), count))
 
 
 def is_name(name: str) -> bool:

@@ -114,15 +114,15 @@ class DeferredInterrupt:
         self._is_over, self._reminder = threading.Event(), threading.Thread()
         in_main = threading.current_thread() is threading.main_thread()
         self._taken = [
-            number
-            for number in (signal.SIGINT, signal.SIGTERM)
-            if in_main and signal.getsignal(number) is signal.default_int_handler
+            signal_number
+            for signal_number in (signal.SIGINT, signal.SIGTERM)
+            if in_main and signal.getsignal(signal_number) is signal.default_int_handler
         ]
 
     def __enter__(self) -> DeferredInterrupt:
         """Take Ctrl-C over."""
-        for number in self._taken:
-            signal.signal(number, self.note)
+        for signal_number in self._taken:
+            signal.signal(signal_number, self.note)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -137,8 +137,8 @@ class DeferredInterrupt:
         if self._reminder.is_alive():
             # the signal of the reminder must not reach another handler
             self._reminder.join()
-        for number in self._taken:
-            signal.signal(number, signal.default_int_handler)
+        for signal_number in self._taken:
+            signal.signal(signal_number, signal.default_int_handler)
         if kind is None:
             self.check()
 

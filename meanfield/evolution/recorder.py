@@ -198,8 +198,8 @@ class Recorder:
         energy = self._energy
         for name, value in row.items():
             if name in _OF_TERMS:
-                each = zip(value, self._log_units, strict=True)
-                numbers[name] = np.array([multiplied_out(number, u) for number, u in each])
+                pairs = zip(value, self._log_units, strict=True)
+                numbers[name] = np.array([multiplied_out(number, u) for number, u in pairs])
                 overflowed = np.flatnonzero(np.isinf(numbers[name]))
                 self._overflowed |= {_column(name, i) for i in overflowed.tolist()}
                 continue
@@ -246,10 +246,10 @@ class Recorder:
 
         shares, gains = shares_of(row["term_energy"]), shares_of(row["term_work"])
         rows = (r["term_energy_share"] for r in self._rows if "term_energy_share" in r)
-        first = next((share for share in rows if np.isfinite(share).all()), shares)
+        first_shares = next((share for share in rows if np.isfinite(share).all()), shares)
         has_size = [part.has_size for (_, part), _ in parts]
         largest_so_far = self._largest("term_energy_share", shares)
-        errors = (shares - first - gains) / np.where(has_size, 1.0, largest_so_far)
+        errors = (shares - first_shares - gains) / np.where(has_size, 1.0, largest_so_far)
         largest = float(errors[np.argmax(np.abs(errors))])
         return {"term_energy_share": shares, "term_balance_error": errors, "balance_error": largest}
 

@@ -233,31 +233,31 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
     """Return the run as it was at the last checkpoint."""
     numbers = resumption.numbers
     saves = integer("saves", numbers["saves"], low=0, high=len(saved.t))
-    first = saved.measures[0]
-    check_library(first, resumption)
+    measure = saved.measures[0]
+    check_library(measure, resumption)
     if law is None and numbers["law"] is not None:
         law = from_record(numbers["law"], LAWS)
-    if law is not None and type(first) is Density:
+    if law is not None and type(measure) is Density:
         # the run evaluated the law itself at its start, so its values are restored
-        first = Density(first.space, law, **first.run_limits)
-        saved.measures = [first, *saved.measures[1:]]
+        measure = Density(measure.space, law, **measure.run_limits)
+        saved.measures = [measure, *saved.measures[1:]]
     state = numbers["run"]
     rng = generator_from(state["rng"]) if "rng" in state else None
     if saves == 0:
         # a run that was interrupted before its first save has nothing to restore
-        return Run(plan, plan.system(_beginning(first, law), rng))
+        return Run(plan, plan.system(_beginning(measure, law), rng))
     # a save that an interruption added between the times asked for is left out
-    final, last = saved.measures[saves - 1], saved.t[saves - 1]
+    final, last_t = saved.measures[saves - 1], saved.t[saves - 1]
     for name in ("t", "step_size", "work"):
         number(name, state.get(name) or 0.0)
-    if state["t"] != last or (state.get("step_size") or 0.0) < 0.0:
-        raise ValueError(f"t must be {last:g}, that of the last save, got {state['t']!r:.40}")
+    if state["t"] != last_t or (state.get("step_size") or 0.0) < 0.0:
+        raise ValueError(f"t must be {last_t:g}, that of the last save, got {state['t']!r:.40}")
     run = Run(plan, plan.system(_beginning(final, law), rng))
     run.recorder.restore(saved, saves, numbers["records"])
     collapses = numbers["records"]["collapses"]
     run.system.collapses = [(t, int(atoms), gap) for t, atoms, gap in collapses]
     run.system.restore(final, saved.history, state)
-    run.recorder.begin(first, saves)
+    run.recorder.begin(measure, saves)
     return run
 
 

@@ -64,10 +64,10 @@ class StallDetector:
         times = list(self._times)
         if len(times) <= _ROWS:
             return 0.0
-        first, last = times[1] - times[0], times[-1] - times[-2]
-        if last > 2.0 * first:
+        first_step, last_step = times[1] - times[0], times[-1] - times[-2]
+        if last_step > 2.0 * first_step:
             return 0.0
-        return (t_bound - t) / last * _STEPS
+        return (t_bound - t) / last_step * _STEPS
 
 
 @dataclass(frozen=True)
@@ -229,13 +229,13 @@ class Run:
             If neither can.
         """
         density, settings = self.system, self.plan.settings
-        first: Any = self.recorder.measures[0]
+        start: Any = self.recorder.measures[0]
         is_lost = (stop.status, settings.on_unresolved) == ("under-resolved", FLOW_MAP)
         if not is_lost or self.recorder.hand_over is not None:
             raise stop
         try:
             with interrupt.interruptible():
-                flow = flow_system.system_for(FlowMap(first), density.dynamics, settings)
+                flow = flow_system.system_for(FlowMap(start), density.dynamics, settings)
             advance(flow, density.t, report, interrupt)
         except (ValueError, Stop) as error:
             if density.extend():
@@ -254,14 +254,14 @@ class Run:
         """The solution so far."""
         plan, system = self.plan, self.system
         contents, settings = self.recorder.contents(system.collapses), plan.settings
-        attrs, first = contents.attrs, self.recorder.measures[0]
+        attrs, measure = contents.attrs, self.recorder.measures[0]
         attrs |= {**plan.about, "t_start": float(plan.times[0]), "t_end": float(plan.times[-1])}
         # a run of a flow map has no tolerances but the flow map's own
-        if (tol := getattr(first, "tol", None)) is not None:
+        if (tol := getattr(measure, "tol", None)) is not None:
             attrs["tol"] = tol
         else:
             attrs |= {"rtol": settings.rtol, "atol": settings.atol}
-        attrs |= {name: limit for name, limit in first.run_limits.items() if limit is not None}
+        attrs |= {name: limit for name, limit in measure.run_limits.items() if limit is not None}
         attrs |= system.attributes
         return Solution(
             t=contents.variables["t"].values,

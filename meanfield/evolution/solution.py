@@ -241,9 +241,9 @@ class Solution(ShownRun, Generic[M_co]):
         digest = str(attrs.get(SOURCE, ""))
         if _SHA_256.fullmatch(digest):
             return digest
-        first = self.measures[:1]
-        told_of = self._records_of(first)
-        variables = arrays.measure_variables(first) | told_of.variables
+        start = self.measures[:1]
+        told_of = self._records_of(start)
+        variables = arrays.measure_variables(start) | told_of.variables
         end = Variable((), np.asarray(attrs.get("t_end", self.t[-1])))
         return Contents(variables | {"t_end": end}, told_of.attrs).checksum()
 
@@ -513,8 +513,8 @@ def load(path: str | os.PathLike[str]) -> Solution:
         ...
     meanfield.exceptions.MissingFileError: there is no file no-such-run.nc
     """
-    source = netcdf.file_path(path)
-    with netcdf.refusals(source), netcdf.opened(source, FORMAT, FORMAT_VERSION) as stored:
+    file = netcdf.file_path(path)
+    with netcdf.refusals(file), netcdf.opened(file, FORMAT, FORMAT_VERSION) as stored:
         return _from_file(stored)
 
 

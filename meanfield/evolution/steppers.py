@@ -339,16 +339,16 @@ def phi_functions(z: Array) -> tuple[Array, Array, Array, Array]:
     [1.0, 1.0, 0.5, 0.166666666667]
     """
     clipped = np.maximum(z, -1.0)
-    third = np.zeros_like(z)
+    phi_3 = np.zeros_like(z)
     for power in range(_TERMS, -1, -1):
-        third = third * clipped + 1.0 / factorial(power + 3)
-    second = 0.5 + clipped * third
-    first = 1.0 + clipped * second
+        phi_3 = phi_3 * clipped + 1.0 / factorial(power + 3)
+    phi_2 = 0.5 + clipped * phi_3
+    phi_1 = 1.0 + clipped * phi_2
     far = np.nonzero(z < -1.0)[0]
-    first[far] = np.expm1(z[far]) / z[far]
-    second[far] = (first[far] - 1.0) / z[far]
-    third[far] = (second[far] - 0.5) / z[far]
-    return np.exp(z), first, second, third
+    phi_1[far] = np.expm1(z[far]) / z[far]
+    phi_2[far] = (phi_1[far] - 1.0) / z[far]
+    phi_3[far] = (phi_2[far] - 0.5) / z[far]
+    return np.exp(z), phi_1, phi_2, phi_3
 
 
 def _tableau(decay: Array, h: float) -> tuple[Array, Array, list[list[Array]]]:
@@ -458,14 +458,14 @@ class ExponentialSteps(_FittedSteps):
         # a step that leaves double precision was too long, and is rejected
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             full, half, (a2, a3, a4, a5, b) = _tableau(self._decay, h)
-            rate, first, centre = self._rate, self.f, end - 0.5 * h
-            second = rate(centre, self._sum(half, a2, first))
-            third = rate(centre, self._sum(half, a3, first, second))
-            second += third
-            fourth = rate(end, self._sum(full, a4, first, second))
-            self.middle = self._sum(half, a5, first, second, fourth)
-            last = rate(centre, self.middle)
-            y = self._sum(full, b, first, fourth, last)
+            rate, n_1, centre = self._rate, self.f, end - 0.5 * h
+            n_2 = rate(centre, self._sum(half, a2, n_1))
+            third = rate(centre, self._sum(half, a3, n_1, n_2))
+            n_2 += third
+            fourth = rate(end, self._sum(full, a4, n_1, n_2))
+            self.middle = self._sum(half, a5, n_1, n_2, fourth)
+            n_5 = rate(centre, self.middle)
+            y = self._sum(full, b, n_1, fourth, n_5)
             f = rate(end, y)
             fourth -= f
             fourth *= b[1][self._which]

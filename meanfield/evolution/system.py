@@ -384,9 +384,9 @@ class System(Generic[M]):
 
     def _stepper(self, start: float, end: float) -> Stepper:
         rtol, atol = self.tolerances()
-        first = min(self.step_size / self.unit, end - start) or None
+        first_step = min(self.step_size / self.unit, end - start) or None
         return self.integrator(
-            self.rate, start, self.state, end, first_step=first, rtol=rtol, atol=atol
+            self.rate, start, self.state, end, first_step=first_step, rtol=rtol, atol=atol
         )
 
     def after(self, stepper: Stepper) -> Verdict:
@@ -484,8 +484,8 @@ class System(Generic[M]):
     def _scaled_energies(self) -> list[float]:
         """Return the energies that are kept, with their factors, each in its own unit."""
         measure, values = self.measure(), []
-        each = self._energies_at(self.t)
-        for log_unit, (factor, energy) in zip(self.log_units, each, strict=True):
+        energies = self._energies_at(self.t)
+        for log_unit, (factor, energy) in zip(self.log_units, energies, strict=True):
             try:
                 value, its_log_unit = energy_in_unit(measure, energy)
             except (LostEnergyError, OutputError) as error:

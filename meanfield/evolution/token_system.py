@@ -173,9 +173,9 @@ class TokenSystem(System[Particles]):
     def _stepper(self, start: float, end: float) -> Stepper:
         if not (self._has_flow and self.settings.rtol >= _LOOSE):
             return super()._stepper(start, end)
-        first, tol = min(self.step_size, end - start), self.settings.rtol + self.settings.atol
+        h, tol = min(self.step_size, end - start), self.settings.rtol + self.settings.atol
         flow = self._pull, self._flow
-        return FlowSteps(*flow, start, self.state, end, first_step=first or None, tolerance=tol)
+        return FlowSteps(*flow, start, self.state, end, first_step=h or None, tolerance=tol)
 
     @property
     def _has_flow(self) -> bool:
@@ -267,8 +267,8 @@ class LayerSystem(TokenSystem):
 
     def _stepper(self, start: float, end: float) -> Stepper:  # noqa: ARG002 (layers are counted)
         layers_done = round(self.settings.t_start / self.step) + self.steps
-        last, failure = round(end / self.step), "a token is no longer finite, or is 0"
-        return EqualSteps(self._pass, self.state, 0.0, self.step, layers_done, last, failure)
+        last_layer, failure = round(end / self.step), "a token is no longer finite, or is 0"
+        return EqualSteps(self._pass, self.state, 0.0, self.step, layers_done, last_layer, failure)
 
     def count(self, stepper: Stepper) -> None:
         """Be where a layer has come to."""

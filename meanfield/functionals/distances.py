@@ -40,8 +40,8 @@ def merged(points: Array, masses: Array) -> tuple[Array, Array]:
     points, masses = points[order], masses[order]
     new = np.abs(np.diff(points, axis=0)).max(axis=1) > _COINCIDING
     group = np.concatenate([[0], np.cumsum(new)])
-    first = np.concatenate([[0], np.flatnonzero(new) + 1])
-    return points[first], np.asarray(np.bincount(group, masses), dtype=np.float64)
+    starts = np.concatenate([[0], np.flatnonzero(new) + 1])
+    return points[starts], np.asarray(np.bincount(group, masses), dtype=np.float64)
 
 
 def pair_sum(points: Array, masses: Array, kernel: Kernel) -> float:
@@ -80,8 +80,8 @@ def sobolev_tail(dim: int, s: float, kmax: int) -> float:
     far = max(_FAR, 2 * kmax)
     near_terms = np.exp(log_sobolev_terms(dim, s, np.arange(kmax + 1.0, far + 1.0))).sum()
     start = far + 0.5
-    last = np.exp(log_sobolev_terms(dim, s, np.array(start)))
-    return float(near_terms + last * (start + 0.5 * dim - 1.0) / -(dim - 1.0 + 2.0 * s))
+    last_term = np.exp(log_sobolev_terms(dim, s, np.array(start)))
+    return float(near_terms + last_term * (start + 0.5 * dim - 1.0) / -(dim - 1.0 + 2.0 * s))
 
 
 def sobolev_kernel(dim: int, s: float, kmax: int) -> Kernel:
@@ -164,11 +164,11 @@ def distribution(measure: AnyMeasure) -> Distribution:
     pieces = np.arange(len(quantile.starts) - 1)
     cuts = np.linspace(-1.0, 1.0, _PARTS, endpoint=False)
     ends = quantile.angle(*np.broadcast_arrays(pieces[:, None], cuts)).ravel()
-    parts = np.maximum.accumulate(ends)
-    lengths = np.diff(parts, append=parts[0] + TURN)
+    edges = np.maximum.accumulate(ends)
+    lengths = np.diff(edges, append=edges[0] + TURN)
     with np.errstate(divide="ignore"):
         waves = np.where(lengths > 0.0, _WAVES / lengths, 0.0)
-    reduced = np.remainder(parts, TURN)
+    reduced = np.remainder(edges, TURN)
     order = np.argsort(reduced, kind="stable")
     return Distribution(reduced[order], waves[order], quantile.cumulative)
 

@@ -118,8 +118,8 @@ def _settled(
                 f"{shown(density)}, where numbers still change by {change:.1e}"
             )
         finer = finer.embed(space.double())
-        last_change, last, value = change, value, value_on(finer)
-        change, size = abs(value - last), abs(value)
+        last_change, last_value, value = change, value, value_on(finer)
+        change, size = abs(value - last_value), abs(value)
         if change <= max(_CONVERGED * size, _ROUNDING * unit):
             return value
         if change >= last_change and change <= near * max(size, unit):
@@ -220,9 +220,9 @@ def energy_drifts(
     then = dynamics.at(t)
     energy = _required(then, then.energy_functional)
     changes = derivative_of(dynamics.own_weights, t)
-    each = zip(energy.each, dynamics.own_terms, changes, log_units, strict=True)
+    terms = zip(energy.each, dynamics.own_terms, changes, log_units, strict=True)
     drifts = []
-    for (factor, part), term, change, u in each:
+    for (factor, part), term, change, u in terms:
         value, log_unit = _drift(measure, term, t)
         drift = factor * value * float(np.exp(log_unit - u))
         if change:

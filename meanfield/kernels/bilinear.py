@@ -104,13 +104,13 @@ class Coordinates:
             (np.sqrt((above**2 - m * m) / (4.0 * above**2 - 1.0)), positions(above, m, top)),
         )
         up, down = m + 1, np.abs(m - 1)
-        inner, outer = np.abs(4.0 * l * l - 1.0), (2.0 * l + 1.0) * (2.0 * l + 3.0)
+        low_factor, outer = np.abs(4.0 * l * l - 1.0), (2.0 * l + 1.0) * (2.0 * l + 3.0)
         self._raised = (
-            (np.sqrt((l - m) * (l - m - 1.0) / inner), positions(below, up, top)),
+            (np.sqrt((l - m) * (l - m - 1.0) / low_factor), positions(below, up, top)),
             (-np.sqrt((l + m + 1.0) * (l + m + 2.0) / outer), positions(above, up, top)),
         )
         self._lowered = (
-            (-np.sqrt((l + m) * (l + m - 1.0) / inner), positions(below, down, top)),
+            (-np.sqrt((l + m) * (l + m - 1.0) / low_factor), positions(below, down, top)),
             (np.sqrt((l - m + 1.0) * (l - m + 2.0) / outer), positions(above, down, top)),
         )
 

@@ -201,9 +201,9 @@ class CausalMeans(ABC):
             potential[part], pull[part] = self._means(places[part], shares, carried)
             carried.moments /= growth
             carried.mass /= growth
-        small = _LOST.places(potential, self._kernel.largest, len(places))
-        if len(small) and self._kernel.least_share > 0.0:
-            rows, points = np.sort(small), self._points(places)
+        lost = _LOST.places(potential, self._kernel.largest, len(places))
+        if len(lost) and self._kernel.least_share > 0.0:
+            rows, points = np.sort(lost), self._points(places)
             means = kernel_means(self._kernel, points, masses, decay, rows)
             potential[rows], pull[rows] = means[0], self._tangential(points[rows], means[1])
         return potential, pull
@@ -270,11 +270,11 @@ class CircleMeans(CausalMeans):
             np.multiply(powers[:more], powers[n_done - 1], out=powers[n_done : n_done + more])
             n_done += more
         modes = powers.reshape(degree, count, _BLOCK).transpose(1, 0, 2)
-        each = masses.reshape(count, _BLOCK)
+        by_block = masses.reshape(count, _BLOCK)
         # row i has the moments of e^{ikθ} of all tokens before block i, the conjugates of c_k
         moments = np.empty((count + 1, degree), dtype=np.complex128)
         moments[0] = before.moments
-        np.matmul(modes, each[..., None].astype(np.complex128), out=moments[1:, :, None])
+        np.matmul(modes, by_block[..., None].astype(np.complex128), out=moments[1:, :, None])
         np.cumsum(moments, axis=0, out=moments)
         before.moments = moments[-1].copy()
         np.conjugate(moments, out=moments)
@@ -289,10 +289,10 @@ class CircleMeans(CausalMeans):
         terms = self._kernel.values(np.matmul(points, points.transpose(0, 2, 1)))
         terms *= _EARLIER
         sources = np.empty((count, _BLOCK, 3))
-        sources[..., 0] = each
-        np.multiply(points, each[..., None], out=sources[..., 1:])
+        sources[..., 0] = by_block
+        np.multiply(points, by_block[..., None], out=sources[..., 1:])
         block_sums = np.matmul(terms, sources)
-        sums[:, 0] += block_sums[..., 0] + self._kernel.at_one * each
+        sums[:, 0] += block_sums[..., 0] + self._kernel.at_one * by_block
         sums[:, 1] += points[..., 0] * block_sums[..., 2] - points[..., 1] * block_sums[..., 1]
         potential, pull = (sums.transpose(1, 0, 2).reshape(2, -1) / mass)[:, :n]
         return potential, pull

@@ -213,9 +213,9 @@ class Exponential(PotentialKernel):
         """P_x mean and div = β tr(P_x Cov) - (d-1) <x, mean>, under p ∝ m e^{β<x,y>}."""
         if points.shape[1] == 2:
             return self._along_circle(points, sources)
-        mean, second = direct.means(self.beta * points, sources)
+        mean, second_moment = direct.means(self.beta * points, sources)
         along = np.einsum("ij,ij->i", points, mean)
-        along_squared = np.einsum("ij,ijk,ik->i", points, second, points)
+        along_squared = np.einsum("ij,ijk,ik->i", points, second_moment, points)
         across = mean - along[:, None] * points
         trace = 1.0 - along_squared - np.einsum("ij,ij->i", across, across)
         return across, self.beta * trace - (points.shape[1] - 1.0) * along
@@ -730,9 +730,9 @@ class Phases(Kernel):
 
     def energy_bounds(self) -> tuple[float, float, bool]:
         """From 0 <= |m_k| <= 1."""
-        each = self._powers
-        lower, upper = np.minimum(each, 0.0).sum(), np.maximum(each, 0.0).sum()
-        return float(lower), float(upper), bool((each >= 0.0).all())
+        powers = self._powers
+        lower, upper = np.minimum(powers, 0.0).sum(), np.maximum(powers, 0.0).sum()
+        return float(lower), float(upper), bool((powers >= 0.0).all())
 
     def energy(self, measure: Summable) -> float:
         """½ Σ_k p_k |m_k|²."""

@@ -129,11 +129,11 @@ def zonal_kernel(beta: float, dim: int, targets: Array, sources: Array) -> Array
     with np.errstate(under="ignore"):
         size = np.exp(beta * (c - 1.0))
         even, odd = size * _bessel_series(0.5 * n, x), size * _bessel_series(0.5 * n + 1.0, x)
-        first = x / n * odd
-        slope = cos_t * sin_s * first - sin_t * cos_s * even
+        slope_of_mean = x / n * odd
+        slope = cos_t * sin_s * slope_of_mean - sin_t * cos_s * even
         across = (cos_t * sin_s) ** 2 + (sin_t * cos_s) ** 2
-        distance = across * even - 2.0 * c * s * first + s * s * (n - 1.0) / n * odd
-        return np.stack([even, slope, beta * distance - n * (c * even + s * first)])
+        distance = across * even - 2.0 * c * s * slope_of_mean + s * s * (n - 1.0) / n * odd
+        return np.stack([even, slope, beta * distance - n * (c * even + s * slope_of_mean)])
 
 
 def circle_head_kernel(
@@ -319,12 +319,12 @@ class Line(ABC):
             scaled *= self._cells
         else:
             scaled = np.clip(angles, 0.0, np.pi) / self._width
-        cell = scaled.astype(np.intp)
-        np.minimum(cell, self._cells - 1, out=cell)
-        scaled -= cell
+        index = scaled.astype(np.intp)
+        np.minimum(index, self._cells - 1, out=index)
+        scaled -= index
         scaled *= 2.0
         scaled -= 1.0
-        return cell, scaled
+        return index, scaled
 
 
 class CircleLine(Line):
@@ -505,24 +505,24 @@ class Interpolation:
         """
         for start in range(0, len(self._angles), _BLOCK):
             part = slice(start, start + _BLOCK)
-            cell, place = self._cells.cells(self._angles[part])
-            first = NODES * start % max(len(room), 1)
-            terms = room[first : first + NODES * len(cell)].reshape(NODES, -1)
+            index, place = self._cells.cells(self._angles[part])
+            room_start = NODES * start % max(len(room), 1)
+            terms = room[room_start : room_start + NODES * len(index)].reshape(NODES, -1)
             chebyshev(place, terms)
-            yield part, cell, terms
+            yield part, index, terms
 
     def gather(self, masses: Array) -> Array:
         """Masses at the first angles as charges at the nodes, shape (size,)."""
         size, (room, share, index) = self._cells.size, self._cells.rooms
         moments = np.zeros(size)
         # for each polynomial its moments in all cells
-        first = ORDER[:, None] * (size // NODES)
+        row_starts = ORDER[:, None] * (size // NODES)
         for part, cell, terms in self._kept or self._made(room):
             part_masses = masses[part]
             count = NODES * len(part_masses)
             shares, near = share[:count], index.view(np.intp)[:count]
             np.multiply(terms[:, : len(part_masses)], part_masses, out=shares.reshape(NODES, -1))
-            np.add(first, cell[: len(part_masses)], out=near.reshape(NODES, -1))
+            np.add(row_starts, cell[: len(part_masses)], out=near.reshape(NODES, -1))
             moments += np.bincount(near, shares, size)
         return np.asarray((moments.reshape(NODES, -1).T @ LAGRANGE).ravel())
 

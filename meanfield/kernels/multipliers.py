@@ -40,8 +40,8 @@ def counted(beta: float, dim: int, kmax: int) -> tuple[int, Array]:
         negligible = (log_tails < log_terms.max() + _LOG_NEGLIGIBLE) & (log_growth < 0.0)
         negligible[:kmax] = False
         if negligible.any():
-            last = int(np.argmax(negligible)) + 1
-            return last, growth[:last]
+            last_degree = int(np.argmax(negligible)) + 1
+            return last_degree, growth[:last_degree]
         size *= 2
 
 
@@ -71,8 +71,8 @@ def _binary_ratios(ratios: list[float], kmax: int, unit: float = 1.0) -> tuple[A
     factor, power = math.frexp(unit) if unit != 1.0 else (1.0, 0)
     product, exponent = 1.0, 0
     for k in range(1, kmax + 1):
-        product, shift = math.frexp(product * (ratios[k - 1] * factor))
-        exponent += shift + power
+        product, power_of_2 = math.frexp(product * (ratios[k - 1] * factor))
+        exponent += power_of_2 + power
         mantissas[k], exponents[k] = product, exponent
     return mantissas, exponents
 
@@ -108,8 +108,8 @@ def _unscaled(beta: float, mantissas: Array, exponents: Integers) -> Array:
     pieces = 8 + int(beta / 500.0)
     factor, power = math.frexp(math.exp(beta / pieces))
     for _ in range(pieces):
-        mantissas, shift = np.frexp(mantissas * factor)
-        exponents = exponents + shift + power
+        mantissas, power_of_2 = np.frexp(mantissas * factor)
+        exponents = exponents + power_of_2 + power
     return _joined(mantissas, exponents)
 
 

@@ -89,11 +89,11 @@ def drawn(n: int, accepted: Callable[[int], Array]) -> Array:
 
     It may give more than the number.
     """
-    parts, left = [], n
+    draws, left = [], n
     while left > 0:
-        parts.append(accepted(left)[:left])
-        left -= len(parts[-1])
-    return np.concatenate(parts)
+        draws.append(accepted(left)[:left])
+        left -= len(draws[-1])
+    return np.concatenate(draws)
 
 
 # a case file may ask for no larger numbers
@@ -407,8 +407,8 @@ class Mixture(KnownLaw):
 
         A mixture of uniform laws has theirs.
         """
-        parts = [law for law in self.laws if type(law) is not Uniform] or self.laws
-        axes = [symmetry_axis(law) for law in parts]
+        laws = [law for law in self.laws if type(law) is not Uniform] or self.laws
+        axes = [symmetry_axis(law) for law in laws]
         return axes[0] if all(are_parallel(axis, axes[0]) for axis in axes) else None
 
     def _pdf(self, points: Array) -> Array:

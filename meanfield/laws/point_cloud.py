@@ -50,8 +50,8 @@ def least_bandwidth(dim: int) -> float:
     >>> round(least_bandwidth(3), 7)
     1.24e-05
     """
-    last = _log_heat(0.0, dim)[-1] - _LOG_NEGLIGIBLE
-    by_degree = float(last / (_HIGHEST_DEGREE * (_HIGHEST_DEGREE + dim - 2)))
+    log_last = _log_heat(0.0, dim)[-1] - _LOG_NEGLIGIBLE
+    by_degree = float(log_last / (_HIGHEST_DEGREE * (_HIGHEST_DEGREE + dim - 2)))
 
     def excess(log_bandwidth: float) -> float:
         with np.errstate(under="ignore"):
@@ -269,8 +269,8 @@ class PointCloud(KnownLaw):
                 f"degrees take np.deg2rad), got {len(edges)} from {edges[0]:g} to {edges[-1]:g}"
             )
         points = circle_points(edges[:-1] + 0.5 * widths)
-        smooth = 0.5 * float(widths.max()) ** 2 if bandwidth is None else bandwidth
-        return cls(points, shares, bandwidth=number("bandwidth", smooth, above=0))
+        width = 0.5 * float(widths.max()) ** 2 if bandwidth is None else bandwidth
+        return cls(points, shares, bandwidth=number("bandwidth", width, above=0))
 
     def __repr__(self) -> str:
         smoothed = "" if self.bandwidth is None else f", bandwidth={self.bandwidth:g}"
@@ -349,8 +349,8 @@ class PointCloud(KnownLaw):
         density = np.zeros(len(points))
         tokens_at_once = min(len(self.points), _BLOCK)
         rows_at_once = max(1, _BLOCK // tokens_at_once)
-        for first in range(0, len(self.points), tokens_at_once):
-            tokens = slice(first, first + tokens_at_once)
+        for start in range(0, len(self.points), tokens_at_once):
+            tokens = slice(start, start + tokens_at_once)
             for row in range(0, len(points), rows_at_once):
                 rows = slice(row, row + rows_at_once)
                 angles = np.arccos(np.clip(points[rows] @ self.points[tokens].T, -1.0, 1.0))

@@ -68,11 +68,11 @@ class Pieces:
         """The places where lines (n,) reach shares `levels` (n,) of their mass; density there."""
         masses = self.masses
         ends = np.cumsum(masses)
-        first = np.searchsorted(self.line, line)
-        last = np.searchsorted(self.line, line, side="right") - 1
-        begun = ends[first] - masses[first]
-        wanted = begun + levels * (ends[last] - begun)
-        panel = np.clip(np.searchsorted(ends, wanted), first, last)
+        first_piece = np.searchsorted(self.line, line)
+        last_piece = np.searchsorted(self.line, line, side="right") - 1
+        begun = ends[first_piece] - masses[first_piece]
+        wanted = begun + levels * (ends[last_piece] - begun)
+        panel = np.clip(np.searchsorted(ends, wanted), first_piece, last_piece)
         slopes = TO_COEFFICIENTS @ self.values[panel].T
         shares = np.asarray(legint(slopes, lbnd=-1.0), dtype=np.float64)
         rest = (wanted - ends[panel] + masses[panel]) / self.half[panel]
@@ -117,9 +117,9 @@ def resolved(
         middle = np.repeat(middle[split], 2) + half * np.tile([-1.0, 1.0], len(half) // 2)
     if split.any():
         return None
-    parts = [np.concatenate([getattr(p, name) for p in done]) for name in Pieces.__annotations__]
-    order = np.lexsort((parts[1], parts[0]))
-    return Pieces(*(part[order] for part in parts))
+    columns = [np.concatenate([getattr(p, name) for p in done]) for name in Pieces.__annotations__]
+    order = np.lexsort((columns[1], columns[0]))
+    return Pieces(*(part[order] for part in columns))
 
 
 def ring_points(law: Law, levels: Array, turns: Array) -> Array:

@@ -68,14 +68,14 @@ class Pieces:
     def __call__(self, angles: Array) -> Array:
         """f at angles in [0, length], any shape."""
         offset = angles / self.width
-        cell = np.minimum(offset.astype(np.int32), np.int32(self._table.shape[1] - 1))
-        offset -= cell
+        index = np.minimum(offset.astype(np.int32), np.int32(self._table.shape[1] - 1))
+        offset -= index
         offset -= 0.5
-        values: Array = self._table[-1].take(cell)
+        values: Array = self._table[-1].take(index)
         with np.errstate(under="ignore"):
             for coefficients in self._table[-2::-1]:
                 values *= offset
-                values += coefficients.take(cell)
+                values += coefficients.take(index)
         return values
 
     def minimum(self) -> tuple[float, float]:
@@ -86,8 +86,8 @@ class Pieces:
         """
         j = np.arange(_DEGREE + 1)
         cuts = [
-            comb(j[None, :], j[:, None]) * shift ** np.maximum(j - j[:, None], 0) / 3.0**j
-            for shift in (-2.0, 0.0, 2.0)
+            comb(j[None, :], j[:, None]) * offset ** np.maximum(j - j[:, None], 0) / 3.0**j
+            for offset in (-2.0, 0.0, 2.0)
         ]
         powers, centres, half = self._powers, self._centres, 0.5 * self.width
         tolerance = EPS * (4.0 * np.abs(powers).sum(axis=0))
@@ -140,11 +140,11 @@ class Pieces:
             mass /= mass.sum()
 
         def accepted(count: int) -> Array:
-            cell = rng.choice(mass.size, size=count, p=mass)
-            proposed = (cell + rng.random(cell.size)) * self.width
+            piece = rng.choice(mass.size, size=count, p=mass)
+            proposed = (piece + rng.random(piece.size)) * self.width
             with np.errstate(under="ignore"):
-                density = self(proposed) * (np.sin(proposed) / steepest[cell]) ** power
-            return np.asarray(proposed[rng.random(cell.size) * upper[cell] < density])
+                density = self(proposed) * (np.sin(proposed) / steepest[piece]) ** power
+            return np.asarray(proposed[rng.random(piece.size) * upper[piece] < density])
 
         return law.drawn(n, accepted)
 
@@ -162,10 +162,10 @@ def _coefficients(name: str, values: ArrayLike) -> Array:
     array = np.zeros(0) if _checks.is_empty(values) else real_array(name, values, 1)
     large = np.abs(array) > _LARGEST
     if large.any():
-        first = int(np.argmax(large))
-        value_text, _ = _checks.tell_apart(array[first], np.copysign(_LARGEST, array[first]))
+        index = int(np.argmax(large))
+        value_text, _ = _checks.tell_apart(array[index], np.copysign(_LARGEST, array[index]))
         raise ValueError(
-            f"{name} must be <= {_LARGEST:g} in absolute value, got {value_text} at index {first}"
+            f"{name} must be <= {_LARGEST:g} in absolute value, got {value_text} at index {index}"
         )
     return array
 

@@ -51,9 +51,9 @@ class _Line:
         order = np.argsort(angles, kind="stable")
         angles, values = angles[order], values[order]
         # an angle that is given twice counts once
-        first = np.flatnonzero(np.diff(angles, prepend=-1.0) > _SAME_ANGLE)
-        self.angles = angles[first]
-        self.values = np.add.reduceat(values, first) / np.diff(first, append=len(angles))
+        starts = np.flatnonzero(np.diff(angles, prepend=-1.0) > _SAME_ANGLE)
+        self.angles = angles[starts]
+        self.values = np.add.reduceat(values, starts) / np.diff(starts, append=len(angles))
         self.gaps = np.diff(self.angles, append=self.angles[0] + _TURN)
         self.is_equispaced = bool(np.ptp(self.gaps) <= _SAME_ANGLE)
 
@@ -85,13 +85,13 @@ class _Line:
 
     def take(self, coefficients: Coefficients) -> None:
         """Evaluate this series from now on."""
-        first, higher = coefficients[0].real - 1.0, coefficients[1:]
+        constant, higher = coefficients[0].real - 1.0, coefficients[1:]
         self.kmax = len(higher)
 
         def series(rows: Array) -> Array:
             # rows of half a turn are one half of a whole row
             full_rows = rows if self.axis is None else np.hstack([rows, rows + np.pi])
-            return np.asarray(first + fourier_rows(higher, full_rows)[:, : rows.shape[1]])
+            return np.asarray(constant + fourier_rows(higher, full_rows)[:, : rows.shape[1]])
 
         self.pieces = Pieces(series, self.kmax, _TURN if self.axis is None else np.pi)
 

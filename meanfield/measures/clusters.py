@@ -263,8 +263,8 @@ class _Neighbours:
             self._tree = scipy.spatial.cKDTree(places)
             n, self._order = len(places), self._tree.indices
             # the tree halves its places in this order, so each part is a branch of it, and compact
-            parts = 1 << (max(n - 1, 0) // _NEIGHBOURS).bit_length()
-            self._edges = np.unique(np.arange(parts + 1) * n // parts)
+            n_branches = 1 << (max(n - 1, 0) // _NEIGHBOURS).bit_length()
+            self._edges = np.unique(np.arange(n_branches + 1) * n // n_branches)
 
     def tiles(self, distance: float) -> Iterator[tuple[Indices, Indices]]:
         """Rows and columns: each pair no further apart than a distance is in one tile.
@@ -277,8 +277,8 @@ class _Neighbours:
             for start in range(0, n, _ROWS):
                 rows = np.arange(start, min(start + _ROWS, n))
                 yield rows, rows
-                for first in range(start + _ROWS, n, _COLUMNS):
-                    yield rows, np.arange(first, min(first + _COLUMNS, n))
+                for column in range(start + _ROWS, n, _COLUMNS):
+                    yield rows, np.arange(column, min(column + _COLUMNS, n))
             return
         order = self._order
         rank = np.empty(n, dtype=np.intp)
@@ -306,14 +306,14 @@ class _Neighbours:
         """Connected components, shape (n,), of the graph of pairs within a distance."""
         labels, edges, count = self._joined(distance), [np.zeros((2, 0), dtype=np.intp)], 0
         for rows, columns in self.tiles(distance):
-            first = labels[rows][:, None]
-            if (first == first[0]).all():
+            row_labels = labels[rows][:, None]
+            if (row_labels == row_labels[0]).all():
                 # places that are in the component of the rows already need no edge to them
-                columns = columns[labels[columns] != first[0]]
+                columns = columns[labels[columns] != row_labels[0]]
             if not len(columns):
                 continue
-            second = labels[columns]
-            joined = (self.squared(rows, columns) <= distance**2) & (first != second)
+            column_labels = labels[columns]
+            joined = (self.squared(rows, columns) <= distance**2) & (row_labels != column_labels)
             row, column = np.nonzero(joined)
             edges.append(np.stack([rows[row], columns[column]]))
             count += len(row)
@@ -403,16 +403,16 @@ def _coarsened(positions: Array, masses: Array, radius: float) -> tuple[Array, A
     places, shares = positions, masses
     # diagonals of cells grow with the dimension; where trees are no longer used, cells shrink
     side = radius / max(1.0, positions.shape[1] / _MOST_DIMENSIONS) ** 0.5
-    for cell in (_FINE, _COARSE):
-        if len(places) <= (0 if cell == _FINE else _MANY):
+    for cell_width in (_FINE, _COARSE):
+        if len(places) <= (0 if cell_width == _FINE else _MANY):
             break
-        _, group = np.unique(np.floor(places / (cell * side)), axis=0, return_inverse=True)
+        _, group = np.unique(np.floor(places / (cell_width * side)), axis=0, return_inverse=True)
         group = group.ravel()
         total = np.asarray(np.bincount(group, shares), dtype=np.float64)
         # the mean of a group without mass is that of its places
-        parts = np.where(total[group] > 0.0, shares, 1.0)
-        group_mass = np.bincount(group, parts)
-        columns = [np.bincount(group, parts * column) / group_mass for column in places.T]
+        part_masses = np.where(total[group] > 0.0, shares, 1.0)
+        group_mass = np.bincount(group, part_masses)
+        columns = [np.bincount(group, part_masses * column) / group_mass for column in places.T]
         places, shares, member = np.column_stack(columns), total, group[member]
     return places, shares, member
 

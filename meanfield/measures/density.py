@@ -41,8 +41,8 @@ def spectral_tail(power: Array) -> float:
     least = _PRESENT * total
     # if degree 1 is present, the degrees are multiples of nothing but 1
     step = 1 if power[1] > least else int(np.gcd.reduce(np.nonzero(power > least)[0]))
-    last = max(4, len(power) // 10, step)
-    return float(np.sqrt(power[-last:].sum() / total))
+    n_last = max(4, len(power) // 10, step)
+    return float(np.sqrt(power[-n_last:].sum() / total))
 
 
 FIT_TOLERANCE = 1e-8
@@ -610,8 +610,8 @@ class SeriesLaw:
 
             return Pieces(meridian, kmax, np.pi)
         waves = np.asarray(2.0 * density.coefficients[1:], dtype=np.complex128)
-        first = density.coefficients[0].real - 1.0
-        return Pieces(lambda rows: first + fourier_rows(waves, rows), kmax, _TURN)
+        constant = density.coefficients[0].real - 1.0
+        return Pieces(lambda rows: constant + fourier_rows(waves, rows), kmax, _TURN)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """n independent draws, unit rows (n, d), by rejection.

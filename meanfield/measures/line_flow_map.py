@@ -310,14 +310,14 @@ class LineFlowMap(FlowMap):
             smooth = self._node_moments(part)
             power = part.power(smooth)
             weighted = multipliers[: size + 1] * power
-            last = float(weighted[size // 2 + 1 :].sum())
+            last_power = float(weighted[size // 2 + 1 :].sum())
             low = power[size // 2 + 1 :].sum() <= negligible
-            if low or last <= negligible * weighted[1:].sum() or size == basis.kmax:
+            if low or last_power <= negligible * weighted[1:].sum() or size == basis.kmax:
                 break
             size = min(2 * size, basis.kmax)
         moments = np.zeros(len(basis.degrees), dtype=smooth.dtype)
         moments[basis.degrees <= size] = smooth
-        return moments, 0.0 if low or has_ended else last
+        return moments, 0.0 if low or has_ended else last_power
 
     def _node_moments(self, basis: Harmonics) -> Coefficients:
         """Return moments of all but the atoms, from panels split until they resolve the basis."""
@@ -413,11 +413,11 @@ class LineFlowMap(FlowMap):
 
     def sample(self, n: int, rng: Rng) -> Array:
         """As of `FlowMap`."""
-        n, source = integer("n", n, low=1), generator("rng", rng)
-        angles = self._quantiles(source.random(n))
+        n, random = integer("n", n, low=1), generator("rng", rng)
+        angles = self._quantiles(random.random(n))
         if self.axis is None:
             return geometry.circle_points(angles)
-        return points_around(self.axis, angles, source)
+        return points_around(self.axis, angles, random)
 
     def quantise(self, n: int, rng: Rng | None = None) -> Array:
         """As of `FlowMap`."""

@@ -161,8 +161,8 @@ class OscillatorDensity(Density):
         nodes = self.frequencies, self.frequency_weights, self.widths
         if len(self._laws) == len(self.parts):
             return OscillatorDensity(space, self._laws, *nodes, **self.run_limits)
-        parts = self.space.embed(self.parts, space)
-        return OscillatorDensity.from_parts(space, parts, *nodes, **self.run_limits)
+        coefficients = self.space.embed(self.parts, space)
+        return OscillatorDensity.from_parts(space, coefficients, *nodes, **self.run_limits)
 
 
 def _one_each(given: Any, count: int) -> list[Law | ArrayLike]:

@@ -303,8 +303,8 @@ class SphereFlowMap(FlowMap):
         centres = places.mean(axis=1)
         reach = _BEYOND_NODES * np.linalg.norm(places - centres[:, None], axis=2).max(axis=1)
         has_kink = np.linalg.norm(centres[:, None] - kinks, axis=2).min(axis=1) <= reach
-        smooth = cubed_sphere.quadrature_error(integrand)
-        errors = np.where(has_kink, cubed_sphere.tails(integrand), smooth)
+        errors_of_smooth = cubed_sphere.quadrature_error(integrand)
+        errors = np.where(has_kink, cubed_sphere.tails(integrand), errors_of_smooth)
         missed_sum = float(errors.sum()) + self.tol * float(np.abs(values).max())
         (particles, shares), costs = self.point_masses, values[self.n_nodes :]
         nearest = scipy.spatial.cKDTree(self.atoms.centres).query(particles)[1]
@@ -364,8 +364,8 @@ def _unmet(points: Array, masses: Array, values: Array) -> float:
     degree = 0
     while (degree + 2) * (degree + 3) <= len(points):
         degree += 1
-    first = geometry.perpendicular(points[0])
-    local = points @ np.stack([first, np.cross(points[0], first)], axis=1)
+    axis = geometry.perpendicular(points[0])
+    local = points @ np.stack([axis, np.cross(points[0], axis)], axis=1)
     local -= local.mean(axis=0)
     local /= np.abs(local).max() or 1.0
     x, y = (np.vander(part, degree + 1, increasing=True) for part in local.T)

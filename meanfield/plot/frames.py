@@ -95,8 +95,8 @@ def _stack(figure: Figure | SubFigure) -> None:
         for ax, row, column in panels:
             ax.set_subplotspec(grid[places.index((row, column)) if ax.axison else -1])
             if not (ax.get_ylabel() or ax.get_title(loc="left")):
-                first = next(other for other, its_row, _ in panels if its_row == row)
-                ax.set_ylabel(first.get_ylabel(), fontsize=NORMAL)
+                panel_of_row = next(other for other, its_row, _ in panels if its_row == row)
+                ax.set_ylabel(panel_of_row.get_ylabel(), fontsize=NORMAL)
 
 
 def new_figure(width: float, height: float) -> ShownFigure:

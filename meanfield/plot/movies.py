@@ -158,8 +158,8 @@ def movie(
                     os.fspath(draft), writer, dpi=_DPI, progress_callback=lambda *_: bar.update()
                 )
             except subprocess.CalledProcessError as error:
-                last = (error.stderr or "").strip().rpartition("\n")[2] or "it said nothing"
-                raise OSError(f"ffmpeg failed: {last}") from error
+                last_line = (error.stderr or "").strip().rpartition("\n")[2] or "it said nothing"
+                raise OSError(f"ffmpeg failed: {last_line}") from error
         if kind == ".gif":
             _comment(draft, sol.source)
 
@@ -294,11 +294,11 @@ class _Scene:
 
     def _settle(self) -> None:
         """Fill every panel; numbers of a ring stand where the last frame leaves room for them."""
-        last = len(self._kinds) - 1
-        first = {self._kinds.index(kind) for kind in self._panels}
-        for frame in sorted(first | {last}, reverse=True):
+        last_frame = len(self._kinds) - 1
+        first_frames = {self._kinds.index(kind) for kind in self._panels}
+        for frame in sorted(first_frames | {last_frame}, reverse=True):
             self.show(frame)
-            if frame == last and self._kinds[last] == "polar":
+            if frame == last_frame and self._kinds[last_frame] == "polar":
                 self._label = self._panels["polar"].get_rlabel_position()
 
     def _reveal(self, kind: str) -> None:

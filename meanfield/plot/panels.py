@@ -472,8 +472,8 @@ def _drawn_angles(flow: LineFlowMap, angles: Array) -> Array:
 def _beside(ax: Axes, angle: float, line: int, text: str) -> None:
     """Write a line of text on the side of a stem where the panel is wider."""
     ha, x = ("left", 5) if angle <= np.pi / 2 else ("right", -5)
-    frame, shift = ax.get_xaxis_transform(), (x, -9 * line)
-    frames.write(ax, text, (angle, 0.95), frame, ha=ha, va="center", shift=shift)
+    frame, offset = ax.get_xaxis_transform(), (x, -9 * line)
+    frames.write(ax, text, (angle, 0.95), frame, ha=ha, va="center", shift=offset)
 
 
 def _stems(ax: Axes, atoms: Array, masses: Array, over: Transform) -> None:

@@ -95,16 +95,16 @@ def still(sol: Solution, count: int, saves: Sequence[AnyMeasure]) -> Figure:
     tokens = ordered_tokens(sol)
     heights = [rows * height, *[rows * _POSITIONS] * bool(tokens), 2.0]
     figure = frames.new_figure(7.2, sum(heights) + 0.2)
-    parts = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
-    upper, *middle, lower = parts
+    subfigures = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+    upper, *middle, lower = subfigures
     _draw_measures(upper, sol, chosen, look, (rows, columns))
     for part in middle:
         along = panels.abscissa_of(saves)
-        for number, index in enumerate(chosen):
-            ax = part.add_subplot(rows, columns, number + 1)
+        for panel, index in enumerate(chosen):
+            ax = part.add_subplot(rows, columns, panel + 1)
             panels.draw_positions(tokens[index], ax, along)
             ax.set_title(f"t = {sol.t[index]:.4g}", fontsize=frames.NORMAL, pad=4)
-            if number % columns:
+            if panel % columns:
                 ax.set_ylabel("")
     if shown_curves := list(curves.drawable(sol).values()):
         widths = [5 if curve is curves.energy else 3 for curve in shown_curves]
@@ -120,13 +120,13 @@ def still(sol: Solution, count: int, saves: Sequence[AnyMeasure]) -> Figure:
 def _draw_measures(
     parent: SubFigure, sol: Solution, chosen: list[int], look: panels.Look, grid: tuple[int, int]
 ) -> None:
-    for number, index in enumerate(chosen):
+    for panel, index in enumerate(chosen):
         measure = sol.measures[index]
         # a flow map that takes over may be drawn in another way than its density
-        ax = parent.add_subplot(*grid, number + 1, projection=panels.projection(measure))
+        ax = parent.add_subplot(*grid, panel + 1, projection=panels.projection(measure))
         panels.draw(measure, ax, look)
-        ax.set_title(f"({_LETTERS[number]})  t = {sol.t[index]:.4g}", fontsize=frames.NORMAL, pad=4)
-        if number % grid[1]:
+        ax.set_title(f"({_LETTERS[panel]})  t = {sol.t[index]:.4g}", fontsize=frames.NORMAL, pad=4)
+        if panel % grid[1]:
             ax.set_ylabel("")
             ax.tick_params(axis="y", labelleft=False)
     if any(panels.is_coloured(sol.measures[index]) for index in chosen):
@@ -140,14 +140,14 @@ def _mark(ax: Axes, chosen: list[int]) -> None:
     x = np.maximum(t, ax.get_xlim()[0])
     ax.plot(x[chosen], values[chosen], "o", markersize=4, **frames.MARK)
     changes = np.gradient(values) if len(t) > 1 else np.zeros(1)
-    for number, index in enumerate(chosen):
+    for panel, index in enumerate(chosen):
         # a letter stands left of its dot and above a rising curve; at the left edge it stands right
         # and below
         is_right = curves.along(ax, t[index]) < _EDGE
         is_below = (changes[index] < 0.0) != is_right
         ha, va = "left" if is_right else "right", "top" if is_below else "bottom"
-        shift, place = (4 if is_right else -3, -2 if is_below else 2), (x[index], values[index])
-        frames.write(ax, _LETTERS[number], place, ha=ha, va=va, shift=shift, color=frames.ORANGE)
+        offset, place = (4 if is_right else -3, -2 if is_below else 2), (x[index], values[index])
+        frames.write(ax, _LETTERS[panel], place, ha=ha, va=va, shift=offset, color=frames.ORANGE)
 
 
 def instants(sol: Solution, most: int) -> list[int]:
@@ -161,9 +161,9 @@ def instants(sol: Solution, most: int) -> list[int]:
         path_length = sol.t - sol.t[0]
     levels = np.linspace(0.0, path_length[-1], count)[:-1]
     chosen: list[int] = []
-    for number, level in enumerate(levels):
+    for panel, level in enumerate(levels):
         # as many saves must be left over as panels are to come
-        least, last = (chosen[-1] + 1 if chosen else 0), saves - count + number
+        least, last = (chosen[-1] + 1 if chosen else 0), saves - count + panel
         chosen.append(min(max(int(np.argmin(np.abs(path_length - level))), least), last))
     return [*chosen, saves - 1]
 
@@ -262,11 +262,11 @@ def _figure(shown: Any) -> Figure:
 
 @_rows.register
 def _(sol: Solution) -> dict[str, str]:
-    first, last = repr(sol.measures[0]), repr(sol.final)
+    start, end = repr(sol.measures[0]), repr(sol.final)
     facts = {
         "dynamics": repr(sol.dynamics),
         **({} if sol.energy is None else {"energy of": repr(sol.energy)}),
-        "measure": first if first == last else f"{first} → {last}",
+        "measure": start if start == end else f"{start} → {end}",
         "status": sol.message,
         "saved times": f"{len(sol.t)} from {sol.t[0]:g} to {sol.t[-1]:g}",
     }

@@ -154,18 +154,18 @@ def stationary_states(ds: xr.Dataset, index: int = 0) -> Figure:
 
 def _window(axes: Iterable[Axes], states: xr.Dataset) -> None:
     """Draw the uniform state, the window with two stable states, and τ_c."""
-    first = float(states["critical_noise"])
+    tau_c = float(states["critical_noise"])
     fold = float(np.nan_to_num(states["fold_noise"].values[0]))
     left, largest = float(states["noise"].min()), float(states["noise"].max())
     right = 1.06 * largest
     for ax in axes:
         if states["nature"].item() == "first order":
-            ax.axvspan(first, fold, color="0.93", linewidth=0.0, zorder=0)
+            ax.axvspan(tau_c, fold, color="0.93", linewidth=0.0, zorder=0)
             if "transition_noise" in states:
                 both_equal = float(states["transition_noise"])
                 ax.axvline(both_equal, color=frames.GREY, linewidth=0.6, linestyle=":", zorder=1)
-        ax.plot([left, first], [0.0, 0.0], "--", color="black", linewidth=1.0)
-        ax.plot([first, right], [0.0, 0.0], color="black", linewidth=1.0)
+        ax.plot([left, tau_c], [0.0, 0.0], "--", color="black", linewidth=1.0)
+        ax.plot([tau_c, right], [0.0, 0.0], color="black", linewidth=1.0)
         ax.set_xlim(left, right)
 
 
@@ -775,22 +775,22 @@ def causal_limit(ds: xr.Dataset) -> Figure:
     """
     needed = "rms", "standard_error", "token", "slope", "slope_error", "n", "t"
     frames.check_dataset(ds, "causal_limit", needed, ("repeat",), ("dynamics",))
-    last, with_w1 = ds.isel(t=-1), "w1" in ds and ds.sizes["n"] > 1
+    at_end, with_w1 = ds.isel(t=-1), "w1" in ds and ds.sizes["n"] > 1
     figure = frames.new_figure(7.2 if with_w1 else 4.0, 3.6)
     over_j, *others = figure.subplots(1, 1 + with_w1, squeeze=False)[0]
     for colour, n in zip(frames.CYCLE, ds["n"].values.tolist(), strict=False):
-        errors = last.sel(n=n).dropna("window", subset=["token"])
+        errors = at_end.sel(n=n).dropna("window", subset=["token"])
         power = _power("j", float(errors["slope"]), float(errors["slope_error"]))
         token, heights, bars = (errors[name] for name in ("token", "rms", "standard_error"))
         dots = {"color": colour, "markersize": 4, "label": f"n = {n}{power}"}
         over_j.errorbar(token, heights, np.nan_to_num(bars), **dots)
     over_j.set(xscale="log", yscale="log")
-    _fall(over_j, "j", np.array([1.0, float(last["token"].max())]), float(last["rms"].max()))
-    title = f"angle to the characteristic at t = {float(last['t']):.4g}"
+    _fall(over_j, "j", np.array([1.0, float(at_end["token"].max())]), float(at_end["rms"].max()))
+    title = f"angle to the characteristic at t = {float(at_end['t']):.4g}"
     frames.label_axes(over_j, "token j", _ERROR, title)
     for ax in others:
-        w1 = rms(last["w1"])
-        _error_over_n(ax, w1, last, "W₁", frames.BLUE)
+        w1 = rms(at_end["w1"])
+        _error_over_n(ax, w1, at_end, "W₁", frames.BLUE)
         _fall(ax, "n", ds["n"].values, float(w1.max()))
         frames.label_axes(ax, "tokens n", _ERROR, "all tokens to the density")
         ax.set_xticks(ds["n"].values, map(str, ds["n"].values))
@@ -831,9 +831,9 @@ def _error_over_n(ax: Axes, errors: xr.DataArray, fit: xr.Dataset, name: str, co
 
 
 def _over_n(ax: Axes, ds: xr.Dataset) -> None:
-    last = ds.isel(t=-1)
+    at_end = ds.isel(t=-1)
     for colour, name in zip(frames.CYCLE, ds["quantity"].values, strict=False):
-        fit = last[["rate", "rate_lower"]].sel(quantity=name)
+        fit = at_end[["rate", "rate_lower"]].sel(quantity=name)
         _error_over_n(ax, rms(ds[name])[:, -1], fit, _NAMES[str(name)], colour)
     highest = max(float(rms(ds[name])[0, -1]) for name in ds["quantity"].values)
     _fall(ax, "n", ds["n"].values, highest)
@@ -871,10 +871,10 @@ def _over_t(ax: Axes, ds: xr.Dataset) -> None:
 
 
 def _gaussian(ax: Axes, ds: xr.Dataset) -> None:
-    last = ds["fluctuation"].values[:, :, -1]
-    repeats = last.shape[1]
+    at_end = ds["fluctuation"].values[:, :, -1]
+    repeats = at_end.shape[1]
     quantiles = ndtri((np.arange(repeats) + 0.5) / repeats)
-    for axis, (values, colour) in enumerate(zip(last[-1].T, frames.CYCLE, strict=False)):
+    for axis, (values, colour) in enumerate(zip(at_end[-1].T, frames.CYCLE, strict=False)):
         heights = np.sort(values) / (values.std() or 1.0)
         label = f"axis {axis + 1}, p = {float(ds['normal_p'][-1, axis]):.2f}"
         ax.plot(quantiles, heights, "o", color=colour, markersize=3, label=label)
@@ -962,10 +962,10 @@ def _draw_mode(ax: Axes, mode: xr.Dataset) -> None:
     ax.plot(fine, linear, ":", color=frames.GREY, linewidth=1.0, label="linear stage")
     circle: frames.Keywords = {"marker": "o", "markersize": 4.5, "mfc": "white", "linestyle": ""}
     for name, (colour, style) in _STYLES.items():
-        line, first = mode["closed"].sel(closure=name), mode["mode_breaks"].sel(closure=name)
+        line, break_time = mode["closed"].sel(closure=name), mode["mode_breaks"].sel(closure=name)
         ax.plot(t, line, style, color=colour, linewidth=1.2, label=name)
-        if np.isfinite(first) and np.isfinite(place := line.sel(t=first)):
-            ax.plot(first, place, color=colour, zorder=4, **circle)
+        if np.isfinite(break_time) and np.isfinite(place := line.sel(t=break_time)):
+            ax.plot(break_time, place, color=colour, zorder=4, **circle)
     ax.plot([], [], color=frames.GREY, label="is off from here on", **circle)
     if len(t) > 1:
         ax.set_xlim(t[0], t[-1])

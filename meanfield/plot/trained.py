@@ -185,9 +185,9 @@ def _parts(ax: Axes, ds: xr.Dataset) -> None:
         row = part.sel(half=half)
         x = ds["layer"].values + (i - 0.5 * (len(halves) - 1)) * width
         ax.bar(x, row["energy_change"], width, color=colour, label=half)
-        first = row["energy_change"] - row["energy_residual"]
+        first_order = row["energy_change"] - row["energy_residual"]
         label = "" if i else "to first order"
-        ax.plot(x, first, "_", color="black", markersize=4, markeredgewidth=0.8, label=label)
+        ax.plot(x, first_order, "_", color="black", markersize=4, markeredgewidth=0.8, label=label)
     ax.axhline(0.0, color="black", linewidth=0.6)
     # the axis extends above the bars, where the legend has room
     ax.margins(y=0.5)

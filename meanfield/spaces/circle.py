@@ -124,9 +124,9 @@ class Circle(Grid):
 
     def between_nodes(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (N, 2) between those of the grid, weights (N,) of σ, and values there."""
-        shift = GOLDEN * self.angles[1]
-        values = self.synthesis(coefficients * np.exp(1j * shift * self.degrees))
-        return circle_points(self.angles + shift), self.weights, values
+        angle = GOLDEN * self.angles[1]
+        values = self.synthesis(coefficients * np.exp(1j * angle * self.degrees))
+        return circle_points(self.angles + angle), self.weights, values
 
     def mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (2,)."""

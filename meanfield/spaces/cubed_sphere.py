@@ -106,8 +106,8 @@ class Leaves:
         local = np.column_stack([x, y, np.ones_like(x)]) / np.sqrt(squared)[:, None]
         points = np.einsum("lnk,lkc->lnc", local.reshape(len(self), -1, 3), _FACES[self.face])
         element = (1.0 + x * x) * (1.0 + y * y) / (squared * np.sqrt(squared))
-        cell = np.tile(half**2 * np.outer(_WEIGHTS, _WEIGHTS).ravel(), len(self))
-        return points.reshape(-1, 3), element * cell / (4.0 * np.pi)
+        shares = np.tile(half**2 * np.outer(_WEIGHTS, _WEIGHTS).ravel(), len(self))
+        return points.reshape(-1, 3), element * shares / (4.0 * np.pi)
 
     def holding(self, points: Array, masses: Array) -> tuple[Array, Integers]:
         """Mass (n,) and number (n,) of the points (m, 3) of masses (m,) inside each leaf."""

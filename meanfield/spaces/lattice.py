@@ -63,9 +63,9 @@ class Lattice:
     @cached_property
     def corners(self) -> Array:
         """The points where cells meet: the north pole, n - 1 rings of n_lon, the south pole."""
-        inner = self.edges[1:-1]
+        rows = self.edges[1:-1]
         longitudes = self.step * np.arange(self.n_lon)
-        between = sphere_points(np.repeat(inner, self.n_lon), np.tile(longitudes, len(inner)))
+        between = sphere_points(np.repeat(rows, self.n_lon), np.tile(longitudes, len(rows)))
         return np.concatenate([[[0.0, 0.0, 1.0]], between, [[0.0, 0.0, -1.0]]])
 
     def some_points(self, cells: Indices) -> Array:
@@ -159,8 +159,8 @@ def hats(lattice: Lattice, coefficients: Coefficients, lmax: int) -> Hats:
     """
     step, n = lattice.step, lattice.n
     # ∫ hat e^{imφ} dφ = Δ sinc²(mΔ/2) e^{imφ_j}
-    smooth = coefficients * np.sinc(layout(lmax)[1] * step / (2.0 * np.pi)) ** 2
-    fractions, share, values = _between_rows(lattice, smooth, lmax, _NODES, 0.0)
+    averaged = coefficients * np.sinc(layout(lmax)[1] * step / (2.0 * np.pi)) ** 2
+    fractions, share, values = _between_rows(lattice, averaged, lmax, _NODES, 0.0)
     sums = np.zeros((n + 1, lattice.n_lon))
     sums[:-1] += np.einsum("ik,ikj->ij", share * (1.0 - fractions), values)
     sums[1:] += np.einsum("ik,ikj->ij", share * fractions, values)
@@ -190,8 +190,8 @@ def cell_integrals(
     """
     step = lattice.step
     nodes = _NODES if (lmax + 1.0) * step > 1.0 else _NODES // 2
-    smooth = coefficients * np.sinc(layout(lmax)[1] * step / (2.0 * np.pi))
-    _, share, values = _between_rows(lattice, smooth, lmax, nodes, 0.5 * step)
+    averaged = coefficients * np.sinc(layout(lmax)[1] * step / (2.0 * np.pi))
+    _, share, values = _between_rows(lattice, averaged, lmax, nodes, 0.5 * step)
     error = highest * _remainder(lattice, lmax, nodes) / lattice.n_lon
     return np.einsum("ik,ikj->ij", share, values), np.full(lattice.n, error)
 
@@ -199,8 +199,8 @@ def cell_integrals(
 def cell_bulges(lattice: Lattice, coefficients: Coefficients, lmax: int) -> tuple[Array, Array]:
     """∫ (θ - θ_i)(θ_{i+1} - θ)/2 f dσ over the cells, (n, n_lon), and the same of the longitude."""
     half = 0.5 * lattice.step * layout(lmax)[1]
-    smooth = coefficients * np.sinc(half / np.pi)
-    fractions, share, values = _between_rows(lattice, smooth, lmax, _NODES, 0.5 * lattice.step)
+    averaged = coefficients * np.sinc(half / np.pi)
+    fractions, share, values = _between_rows(lattice, averaged, lmax, _NODES, 0.5 * lattice.step)
     parabola = 0.5 * lattice.step**2 * fractions * (1.0 - fractions)
     along = np.einsum("ik,ikj->ij", share * parabola, values)
     # ∫ e^{imt} (Δ²/4 - t²)/2 dt over |t| < Δ/2, divided by Δ

@@ -176,10 +176,10 @@ def lay(density: Masses, length: float, tol: float, largest: int) -> Array:
     ValueError
         If that takes more than `largest` nodes.
     """
-    first = _FIRST_PANELS
+    n_panels = _FIRST_PANELS
     panels: list[tuple[Array, float]] = []
-    while NODES * first <= largest:
-        steps = np.linspace(0.0, length, first + 1)
+    while NODES * n_panels <= largest:
+        steps = np.linspace(0.0, length, n_panels + 1)
         edges = _refined(density, np.stack([steps[:-1], steps[1:]], axis=1), tol, largest)
         if edges is None:
             break
@@ -187,13 +187,13 @@ def lay(density: Masses, length: float, tol: float, largest: int) -> Array:
         if abs(mass - 1.0) < _MASS_ROUNDING:
             return edges
         panels.append((edges, mass))
-        first *= 8
+        n_panels *= 8
     for edges, mass in panels:
         if abs(mass - 1.0) < _MASS_ERROR and abs(mass - panels[-1][1]) < _MASS_ROUNDING:
             return edges
     raise ValueError(
         f"law must be a probability density that {largest} nodes resolve, but it is not: its mass "
-        f"or its detail was not found on panels of {length / first:.2g}"
+        f"or its detail was not found on panels of {length / n_panels:.2g}"
     )
 
 

@@ -219,9 +219,9 @@ class Filter:
     """
 
     def __init__(self, plan: Plan, factors: Array) -> None:
-        last = max(1, int(np.max(np.nonzero(factors)[0], initial=0)))
-        degrees, orders = layout(last)
-        self._plan = plan.of_degree(last)
+        last_degree = max(1, int(np.max(np.nonzero(factors)[0], initial=0)))
+        degrees, orders = layout(last_degree)
+        self._plan = plan.of_degree(last_degree)
         self._places = positions(degrees, orders, len(factors) - 1)
         # the factors are complex, since numpy would convert them at each call
         self._factors = (factors[degrees] * plan.unit).astype(np.complex128)
@@ -451,9 +451,9 @@ class Sphere(Grid):
     def between_nodes(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (M, 3) between those of the grid, weights (M,) of about σ, and values there."""
         n_lon, rings = self.n_lon, _inner(self.colatitudes)
-        shift = 2.0 * np.pi / n_lon * GOLDEN
-        values = self._on_rings(coefficients, rings, shift, n_lon)
-        longitudes = shift + 2.0 * np.pi / n_lon * np.arange(n_lon)
+        angle = 2.0 * np.pi / n_lon * GOLDEN
+        values = self._on_rings(coefficients, rings, angle, n_lon)
+        longitudes = angle + 2.0 * np.pi / n_lon * np.arange(n_lon)
         points = sphere_points(np.repeat(rings, n_lon), np.tile(longitudes, len(rings)))
         return points, np.repeat(_inner(self.weights[::n_lon]), n_lon), values
 

@@ -85,10 +85,10 @@ class SphereFields:
     def hessian(self, coefficients: Coefficients) -> Array:
         """Components θθ, φφ and θφ of the covariant second derivative on the grid, (3, N)."""
         trace, spin = hessian_coefficients(coefficients, self.lmax)
-        parts = ducc0.sht.synthesis(
+        spin_2 = ducc0.sht.synthesis(
             alm=spin, lmax=self.lmax, spin=2, ringfactor=self._ring_ones, **self.space.grid
         )
-        return hessian_components(self.values(trace[0]), np.asarray(parts))
+        return hessian_components(self.values(trace[0]), np.asarray(spin_2))
 
     def weak_divergence(self, field: Array) -> Coefficients:
         """∫ field · ∇ conj(Y_lm) dσ, that is minus the divergence, of components (2, N)."""
@@ -240,8 +240,8 @@ class SphereAt(Harmonics):
     def hessian(self, coefficients: Coefficients, places: Places) -> Array:
         """Components θθ, φφ and θφ of the covariant second derivative, shape (3, n)."""
         trace, spin = hessian_coefficients(coefficients, self.lmax)
-        parts = self._synthesis(spin, places, spin=2)
-        return hessian_components(self.values(trace[0], places), parts)
+        spin_2 = self._synthesis(spin, places, spin=2)
+        return hessian_components(self.values(trace[0], places), spin_2)
 
     def laplacian(self, coefficients: Coefficients, places: Places) -> Array:
         """Δf, shape (n,)."""

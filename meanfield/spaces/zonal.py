@@ -250,8 +250,8 @@ class ZonalBatch(ZonalTransforms):
         """Fill `values`, `gradient` and `potential`."""
         np.matmul(coefficients, self._basis.T, out=self.values)
         fields = (self._derivative, self.gradient[0]), (self._basis, self.potential)
-        parts = zip(self._factors, self._reach, fields, strict=False)
-        for factors, reach, (matrix, values) in parts:
+        outputs = zip(self._factors, self._reach, fields, strict=False)
+        for factors, reach, (matrix, values) in outputs:
             products = self._products[:, :reach]
             np.multiply(factors[:, :reach], coefficients[:, :reach], out=products)
             np.matmul(products, matrix[:, :reach].T, out=values)
@@ -262,8 +262,8 @@ class ZonalBatch(ZonalTransforms):
 
 
 def _filtered(matrix: Array, factors: Array) -> Array:
-    last = int(np.max(np.nonzero(factors)[0], initial=0))
-    return np.ascontiguousarray(matrix[:, : last + 1] * factors[: last + 1])
+    last_degree = int(np.max(np.nonzero(factors)[0], initial=0))
+    return np.ascontiguousarray(matrix[:, : last_degree + 1] * factors[: last_degree + 1])
 
 
 class ZonalAt(Harmonics):

@@ -181,8 +181,8 @@ def _energy_of(dynamics: Any, dim: int) -> tuple[object, ...]:
     if dynamics.varies:
         return energy.symbol, tuple(dynamics.own_terms), dynamics.own_weights
     if energy.parts:
-        each = zip(energy.parts, dynamics.terms, strict=True)
-        return tuple((factor, *_energy_of(term, dim)) for (factor, _), term in each)
+        terms = zip(energy.parts, dynamics.terms, strict=True)
+        return tuple((factor, *_energy_of(term, dim)) for (factor, _), term in terms)
     if energy.potential is not None:
         return energy.symbol, replace(dynamics, noise=0.0)
     if energy.functional is not None:
@@ -244,10 +244,10 @@ def _distance(
 
 def _reason(gaps: list[tuple[float, str]], count: int) -> str:
     """Say at how many times a distance is missing, from when to when, and why at the first."""
-    (first, reason), (last, _) = gaps[0], gaps[-1]
+    (start, reason), (end, _) = gaps[0], gaps[-1]
     if len(gaps) == count:
         return reason
-    return f"at {len(gaps)} of {count} times, from t = {first:g} to {last:g}: {reason}"
+    return f"at {len(gaps)} of {count} times, from t = {start:g} to {end:g}: {reason}"
 
 
 def _lacking(values: Array, *runs: Solution) -> str:
@@ -293,6 +293,6 @@ def _verdict(ds: xr.Dataset) -> str:
     if size < _SAME and "w1_upper" in absent:
         finding = f"no difference seen without {' and '.join(attributes[name] for name in absent)}"
     others = (name for name in largest if size < _SAME or name != worst)
-    parts = ", ".join(f"{attributes[name]} {largest[name]:.2g}" for name in others)
-    first, last = ds["t"].values[[0, -1]]
-    return f"{finding} at {ds.sizes['t']} times from t = {first:g} to {last:g}: {parts}"
+    words = ", ".join(f"{attributes[name]} {largest[name]:.2g}" for name in others)
+    start, end = ds["t"].values[[0, -1]]
+    return f"{finding} at {ds.sizes['t']} times from t = {start:g} to {end:g}: {words}"

@@ -354,7 +354,7 @@ def two_token_correlation(
     kmax = integer("kmax", kmax, low=1, high=_MOST_MODES)
     times = times_until("save_at", save_at, number("t_end", t_end, above=0))
     seeds = spawn_seeds(generator("rng", rng), count)
-    tasks = [seeds[first : first + BLOCK] for first in range(0, count, BLOCK)]
+    tasks = [seeds[start : start + BLOCK] for start in range(0, count, BLOCK)]
     run = partial(followed, beta=beta, n=n, times=times, kmax=kmax)
     blocks = run_tasks(executor, run, tasks, "two_token_correlation", progress, workers)
     values = np.concatenate(blocks, axis=1)

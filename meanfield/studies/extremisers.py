@@ -200,8 +200,8 @@ def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) ->
     masses = weights * np.maximum(basis.at(nodes) @ coefficients, 0.0)
     masses /= masses.sum()
     largest = beta * float(np.linalg.norm(matrix, 2))
-    first = float(eigenvalues(largest, basis.dim, 0)[0])
-    degree = bandwidth(largest, basis.dim, _TAIL / first)
+    lambda_0 = float(eigenvalues(largest, basis.dim, 0)[0])
+    degree = bandwidth(largest, basis.dim, _TAIL / lambda_0)
     at_degree = np.array(degree + 0.5 * basis.dim - 1.0)
     falling = float(ratio_bound(largest, at_degree))
     falling *= float(multiplicity_growth(basis.dim, np.array(degree + 1.0)))
@@ -723,13 +723,13 @@ def _curves(least: list[Extremiser], matrices: Array, beta: float) -> xr.Dataset
     points = circle_points(angles)
     measures = [extremiser.measure for extremiser in least]
     densities = [mu if isinstance(mu, Density) else None for mu in measures]
-    last = max((mu.space.kmax for mu in densities if mu is not None), default=0)
+    kmax = max((mu.space.kmax for mu in densities if mu is not None), default=0)
     values = np.full((len(least), _ANGLES), np.nan)
-    modes = np.full((len(least), last + 1), np.nan + 0j)
+    modes = np.full((len(least), kmax + 1), np.nan + 0j)
     for i, mu in enumerate(densities):
         if mu is not None:
             values[i] = mu.pdf(points)
-            modes[i] = np.pad(mu.coefficients, (0, last - mu.space.kmax))
+            modes[i] = np.pad(mu.coefficients, (0, kmax - mu.space.kmax))
 
     def potentials(measures: Sequence[Density | Particles]) -> list[Array]:
         pairs = zip(measures, matrices, strict=True)
@@ -745,5 +745,5 @@ def _curves(least: list[Extremiser], matrices: Array, beta: float) -> xr.Dataset
         "cos": (over_degrees, 2.0 * modes.real[:, 1:], {"comment": "a_k"}),
         "sin": (over_degrees, -2.0 * modes.imag[:, 1:], {"comment": "b_k"}),
     }
-    coords = {"angle": ("angle", angles, {"units": "radian"}), "degree": np.arange(1, last + 1)}
+    coords = {"angle": ("angle", angles, {"units": "radian"}), "degree": np.arange(1, kmax + 1)}
     return xr.Dataset(columns, coords)

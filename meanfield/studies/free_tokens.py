@@ -282,8 +282,8 @@ class _Targets:
         tied = np.where(tied_others.any(axis=1, keepdims=True), tied_others, tied)
         self.weights = tied / tied.sum(axis=1, keepdims=True)
         if tie != "average":
-            last = n - 1 - tied[:, ::-1].argmax(axis=1)
-            self.weights = np.eye(n)[tied.argmax(axis=1) if tie == "first" else last]
+            last_target = n - 1 - tied[:, ::-1].argmax(axis=1)
+            self.weights = np.eye(n)[tied.argmax(axis=1) if tie == "first" else last_target]
 
     def _behind(self, z: Array) -> Array:
         """By what share of their size scores are below the largest one of the token, (n, n)."""
@@ -372,19 +372,19 @@ def limits_without_normalisation(
 
 
 def _evidence(case: str, run: FreeTokens) -> tuple[int, float, float]:
-    last, earlier = run.points[-1], run.points[-len(run.t) // 10]
+    end, earlier = run.points[-1], run.points[-len(run.t) // 10]
     if case == "origin":
-        distance = float(np.linalg.norm(last, axis=1).max())
+        distance = float(np.linalg.norm(end, axis=1).max())
     elif case == "hyperplanes":
         # the left eigenvector gives the coordinate along the right one
         along = np.linalg.eig(_VALUES[case].T)[1][:, 0].real
-        last, earlier = last @ along[:, None], earlier @ along[:, None]
-        distance = _from_three_values(last[:, 0])
+        end, earlier = end @ along[:, None], earlier @ along[:, None]
+        distance = _from_three_values(end[:, 0])
     else:
-        last, earlier = last[:, :2], earlier[:, :2]
-        hull = ConvexHull(last)
-        distance = float(-(last @ hull.equations[:, :2].T + hull.equations[:, 2]).max(axis=1).min())
-    return len(_distinct(last)), distance, float(np.linalg.norm(last - earlier, axis=1).max())
+        end, earlier = end[:, :2], earlier[:, :2]
+        hull = ConvexHull(end)
+        distance = float(-(end @ hull.equations[:, :2].T + hull.equations[:, 2]).max(axis=1).min())
+    return len(_distinct(end)), distance, float(np.linalg.norm(end - earlier, axis=1).max())
 
 
 def _from_three_values(values: Array) -> float:

@@ -129,8 +129,8 @@ def spawn_repeats(counts: list[int], repeats: int, rng: Rng) -> list[Repeat]:
 
 def over_repeats(results: list[xr.Dataset], repeats: int) -> xr.Dataset:
     """The results of all repeats over (n, repeat)."""
-    parts = [results[first : first + repeats] for first in range(0, len(results), repeats)]
-    return xr.concat([xr.concat(part, "repeat") for part in parts], "n", join="outer")
+    groups = [results[start : start + repeats] for start in range(0, len(results), repeats)]
+    return xr.concat([xr.concat(part, "repeat") for part in groups], "n", join="outer")
 
 
 def errors(

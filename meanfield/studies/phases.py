@@ -113,8 +113,8 @@ def phase_diagram(
     runs = _checked(dynamics, dim)
     axis = _checks.ascending("dynamics' beta", [each.beta for each in runs])
     seeds = spawn_seeds(_checks.generator("rng", rng), count)
-    groups = [tuple(runs[first : first + _DYNAMICS]) for first in range(0, len(runs), _DYNAMICS)]
-    blocks = [seeds[first : first + _BLOCK] for first in range(0, count, _BLOCK)]
+    groups = [tuple(runs[start : start + _DYNAMICS]) for start in range(0, len(runs), _DYNAMICS)]
+    blocks = [seeds[start : start + _BLOCK] for start in range(0, count, _BLOCK)]
     if rtol is None:
         rtol = min(_SHARE * delta, _MOST)
     tolerance = _checks.number("rtol", rtol, low=3e-14, high=1e-2)
@@ -122,7 +122,7 @@ def phase_diagram(
     tasks = [(group, block) for group in groups for block in blocks]
     sums = run_tasks(executor, count_pairs, tasks, "phase diagram", progress, workers)
     # sums of whole numbers are the same in any order
-    rows = [sum(sums[first : first + len(blocks)]) for first in range(0, len(sums), len(blocks))]
+    rows = [sum(sums[start : start + len(blocks)]) for start in range(0, len(sums), len(blocks))]
     met, pairs = np.concatenate(rows), n * (n - 1)
     mean = met[:, 0] / count
     with np.errstate(invalid="ignore", divide="ignore"):

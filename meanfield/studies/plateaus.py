@@ -93,10 +93,10 @@ def metastability(
     (4, 4)
     """
     runs: list[Isotropic] = several("dynamics", dynamics)
-    for each in runs:
-        check_attention(each, is_balanced=False, attracts=True, has_noise=False)
-        if each.beta <= 0.0:
-            raise ValueError(f"dynamics must have beta > 0, got {shown(each)}")
+    for run in runs:
+        check_attention(run, is_balanced=False, attracts=True, has_noise=False)
+        if run.beta <= 0.0:
+            raise ValueError(f"dynamics must have beta > 0, got {shown(run)}")
     if law is not None and (not isinstance(law, Law) or law.dim != 2):
         raise ValueError(f"law must be one on the circle, got {shown(law)}")
     amplitude = number("amplitude", amplitude, above=0, high=0.1)
@@ -104,7 +104,7 @@ def metastability(
     t_start = number("t_start", t_start, above=0)
     ticks = np.geomspace(t_start, number("t_end", t_end, above=t_start), count)
     rng = generator("rng", rng)
-    tasks = [(each, law or _near_uniform(each, amplitude, rng), ticks, radius) for each in runs]
+    tasks = [(run, law or _near_uniform(run, amplitude, rng), ticks, radius) for run in runs]
     results = run_tasks(executor, _run, tasks, "metastability", progress, workers)
     ends = ([table[name].item() for table in results] for name in ("status", "message"))
     warn_unfinished(*ends)
@@ -113,8 +113,8 @@ def metastability(
     about = {"long_name": "time over that of growth", "comment": "t in units of 1/max γ_k"}
     return ds.drop_vars(["message", *ds.sizes], errors="ignore").assign_coords(
         t=("t", ticks, about),
-        beta=("run", np.array([each.beta for each in runs])),
-        dynamics=("run", np.array([each.name for each in runs])),
+        beta=("run", np.array([run.beta for run in runs])),
+        dynamics=("run", np.array([run.name for run in runs])),
     )
 
 
@@ -197,7 +197,7 @@ def _plateaus(times: Array, counts: Integers) -> list[tuple[float, float, int]]:
     edges = np.flatnonzero(np.diff(counts)) + 1
     stretches = zip([0, *edges], [*edges, len(counts)], strict=True)
     return [
-        (float(times[first]), float(times[end - 1]), int(counts[first]))
-        for first, end in stretches
-        if counts[first] > 0 and times[end - 1] >= _STANDS * times[first]
+        (float(times[start]), float(times[end - 1]), int(counts[start]))
+        for start, end in stretches
+        if counts[start] > 0 and times[end - 1] >= _STANDS * times[start]
     ]

@@ -288,11 +288,11 @@ _ABOUT = {
 def _by_window(counts: list[int], errors: Array) -> dict[str, tuple[tuple[str, ...], Array]]:
     """Return the root mean squares of errors (n, repeat, window, t), and their slopes."""
     size, repeats, windows, times = errors.shape
-    last, tokens = np.full((2, size, windows), np.nan)
+    last_errors, tokens = np.full((2, size, windows), np.nan)
     slopes = np.empty((size, 2, times))
     for i, n in enumerate(counts):
         ends = window_ends(n)
-        last[i, : len(ends)] = ends
+        last_errors[i, : len(ends)] = ends
         tokens[i, : len(ends)] = 1.0 / window_means(ends, 1.0 / np.arange(1.0, n + 1.0))
         late = np.flatnonzero(ends[:-1] >= _FITTED_AFTER) + 1
         slopes[i] = fitted_slope(tokens[i, late], errors[i][:, late])
@@ -305,7 +305,7 @@ def _by_window(counts: list[int], errors: Array) -> dict[str, tuple[tuple[str, .
         )
         standard_error = np.where(rms > 0.0, of_squares / (2.0 * rms), of_squares)
     return {
-        "last_token": (("n", "window"), last),
+        "last_token": (("n", "window"), last_errors),
         "token": (("n", "window"), tokens),
         "rms": (("n", "window", "t"), rms),
         "standard_error": (("n", "window", "t"), standard_error),

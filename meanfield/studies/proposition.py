@@ -421,8 +421,8 @@ def energy_of(
     else:
         nodes, weights = gauss_gegenbauer(dim, 2 * kmax + 64)
         # Λ_k = ∫ W(t) P_k(t) dσ, and the rounding error of each
-        parts = gegenbauer(dim, kmax, nodes) * (weights * function(nodes))
-        values, errors = parts.sum(axis=1), ROUNDING * np.abs(parts).sum(axis=1)
+        products = gegenbauer(dim, kmax, nodes) * (weights * function(nodes))
+        values, errors = products.sum(axis=1), ROUNDING * np.abs(products).sum(axis=1)
         counts = multiplicities(dim, kmax)
         sizes, rounding = np.where(np.abs(values) > errors, values, 0.0) * counts, errors * counts
         _check_end(dim, grid, on_grid, sizes, rounding)
@@ -482,15 +482,15 @@ def exact_coefficients(polynomial: Sequence[Fraction], dim: int) -> list[Fractio
     >>> [str(value) for value in exact_coefficients([Fraction(a) for a in (0, -1, 0, 1)], 3)]
     ['0', '-2/15', '0', '2/35']
     """
-    coefficients, first = [], Fraction(1)
+    coefficients, moment_k = [], Fraction(1)
     for k in range(len(polynomial)):
         # the moment is ∫ t^k P_k dσ first, and then two powers on at a time
-        moment, total = first, Fraction(0)
+        moment, total = moment_k, Fraction(0)
         for m in range(k, len(polynomial), 2):
             total += polynomial[m] * moment
             moment *= Fraction((m + 1) * (m + 2), (m + 2 - k) * (dim + m + k))
         coefficients.append(total)
-        first *= Fraction(k + 1, dim + 2 * k)
+        moment_k *= Fraction(k + 1, dim + 2 * k)
     return coefficients
 
 
@@ -955,7 +955,7 @@ def _up(energy: PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
         centres = circle_points(rng.uniform(0.0, 2.0 * np.pi) + np.array([0.0, angle]))
     bumps = [VonMisesFisher(c, float(k)) for c, k in zip(centres, kappas, strict=True)]
     law = Mixture(bumps, [weight, 1.0 - weight])
-    small = beta <= _RUN_BETA and dim <= _RUN_DIM
-    start: AnyMeasure = FlowMap(law) if small else Particles.sample(law, TOKENS, rng)
+    is_easy = beta <= _RUN_BETA and dim <= _RUN_DIM
+    start: AnyMeasure = FlowMap(law) if is_easy else Particles.sample(law, TOKENS, rng)
     solution = solve(start, SA(beta), _UPWARDS, np.geomspace(1e-2, 1.0, _SAVES) * _UPWARDS)
     return solution.t, (1.0 - solution.dataset["energy_share"].values) / energy.deviation

@@ -133,8 +133,8 @@ class Equation:
             return h, np.ones_like(h)
         # rounding may take the series of W * mu below 0 where it is almost 0
         kernel = np.maximum(1.0 + self.lam * h, _SMALLEST)
-        small = np.log1p(np.maximum(self.lam * h, -0.5))
-        return np.where(kernel > 0.5, small, np.log(kernel)) / self.lam, 1.0 / kernel
+        log_near_1 = np.log1p(np.maximum(self.lam * h, -0.5))
+        return np.where(kernel > 0.5, log_near_1, np.log(kernel)) / self.lam, 1.0 / kernel
 
     def residual(self, b: Array, rho: float, grid: Grid) -> tuple[float, float]:
         """Largest residual, in units of moments ∫ P_k dmu, and what log f loses by rounding."""
@@ -512,10 +512,10 @@ class Linearisation:
         with np.errstate(all="ignore"):
             bessel = ive(half - 1.0, x)
             large = np.log(bessel) + x + gammaln(half) - (half - 1.0) * np.log(0.5 * x)
-            small = np.log(hyp0f1(half, 0.25 * np.minimum(x, 4.0 * half) ** 2))
+            log_of_small = np.log(hyp0f1(half, 0.25 * np.minimum(x, 4.0 * half) ** 2))
             is_small = (x < 1e-3) | (bessel < _UNDERFLOW)
             logs = beta * (np.outer(nodes, nodes) - 1.0)
-            return np.asarray(np.exp(logs + np.where(is_small, small, large)))
+            return np.asarray(np.exp(logs + np.where(is_small, log_of_small, large)))
 
 
 def _orthonormal(nodes: Array, masses: Array, count: int) -> tuple[Array, Array]:
@@ -596,8 +596,8 @@ def stationary_density(
     # a state at τ < τ_k ends the branch; a branch back at τ_k has passed all others
     passed = wanted <= equation.start
     events = {"noise": lambda point: point.log_rho - wanted} if passed else {}
-    last = equation.start + _BEYOND if passed else wanted
-    points, status = follow(equation, direction, last, events)
+    end = equation.start + _BEYOND if passed else wanted
+    points, status = follow(equation, direction, end, events)
     name = "noise" if passed else "end"
     matches = [point for point in points if point.event == name]
     if not matches and status != COMPLETE:
@@ -670,9 +670,9 @@ def dataset(
     ds["nature"] = "beta", np.where(is_first, "first order", "continuous")
     if is_usa:
         # a branch that ended before it has no such state
-        first = ds.isel(branch=0)
-        equal = first["event"] == EQUAL
-        equal_point = first.isel(point=equal.argmax("point")).where(equal.any("point"))
+        first_branch = ds.isel(branch=0)
+        equal = first_branch["event"] == EQUAL
+        equal_point = first_branch.isel(point=equal.argmax("point")).where(equal.any("point"))
         ds["transition_noise"] = equal_point["noise"].where(is_first, tau_1)
         ds["jump"] = equal_point["order_parameter"].where(is_first, 0.0)
     ds = ds.assign_coords(
@@ -708,8 +708,8 @@ def _lowest_at(branch: xr.Dataset, logs: Array) -> Array:
     along, excess = -np.log(branch["noise"].values), branch["excess"].values
     turns = [0, *np.flatnonzero(branch["event"] == "fold").tolist(), len(along) - 1]
     best = np.full_like(logs, np.inf)
-    for first, last in pairwise(turns):
-        part = slice(first, last + 1)
+    for start, end in pairwise(turns):
+        part = slice(start, end + 1)
         order = np.argsort(along[part])
         values = np.interp(logs, along[part][order], excess[part][order], np.inf, np.inf)
         best = np.minimum(best, values)

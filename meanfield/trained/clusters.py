@@ -76,9 +76,9 @@ def modes(points: ArrayLike, beta: float) -> Modes:
     """
     unit, beta = unit_rows("points", points), number("beta", beta, above=0)
     gram, n = unit @ unit.T, len(unit)
-    inner, coefficients, moving = gram.copy(), np.eye(n), np.arange(n)
+    products, coefficients, moving = gram.copy(), np.eye(n), np.arange(n)
     for _ in range(_MOST_STEPS):
-        inner_now = inner[moving]
+        inner_now = products[moving]
         weights = np.exp(beta * (inner_now - inner_now.max(axis=1, keepdims=True)))
         weights /= weights.sum(axis=1, keepdims=True)
         means = weights @ gram
@@ -87,7 +87,7 @@ def modes(points: ArrayLike, beta: float) -> Modes:
         goes = lengths > _NO_DIRECTION
         moving, after = moving[goes], means[goes] / lengths[goes, None]
         coefficients[moving] = weights[goes] / lengths[goes, None]
-        inner[moving] = after
+        products[moving] = after
         moving = moving[np.abs(after - inner_now[goes]).max(axis=1, initial=0.0) >= _AT_REST]
         if not len(moving):
             break

@@ -45,7 +45,7 @@ def energy_shares(points: ArrayLike, beta: float | ArrayLike) -> Array:
     array([0.5])
     """
     tokens = Particles(points)
-    return np.array([energy_share(tokens, each) for each in several("beta", beta)])
+    return np.array([energy_share(tokens, value) for value in several("beta", beta)])
 
 
 def least_shares(beta: float | ArrayLike, n: int, dim: int) -> Array:
@@ -66,7 +66,7 @@ def least_shares(beta: float | ArrayLike, n: int, dim: int) -> Array:
     array([0.  , 0.25])
     """
     n, dim = integer("n", n, low=1), integer("dim", dim, low=2)
-    betas = np.array([number("beta", each, low=0) for each in several("beta", beta)])
+    betas = np.array([number("beta", value, low=0) for value in several("beta", beta)])
     uniform = np.exp(log_eigenvalues(betas, dim, 0)[:, 0] - betas)
     simplex = (1.0 + (n - 1) * np.exp(-betas * n / max(n - 1, 1))) / n
     # at β = 0 the limit is the share of |∫ x dmu|², which is 0

@@ -212,12 +212,12 @@ def _in_npz(path: Path) -> dict[str, FileArray | str]:
     for member in members:
         name = member.filename.removesuffix(".npy")
         stream: Stream = partial(_member, path, member.filename)
-        first = 0
+        start = 0
         if member.compress_type == zipfile.ZIP_STORED:
             # an uncompressed member lies in the file as it is, so a layer is read without those
             # before it
-            stream, first = partial(_open, path), _first_of(path, member.header_offset)
-        arrays[name] = _in_npy(path, name, stream, first, member.file_size)
+            stream, start = partial(_open, path), _first_of(path, member.header_offset)
+        arrays[name] = _in_npy(path, name, stream, start, member.file_size)
     return arrays
 
 

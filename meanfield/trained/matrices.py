@@ -134,11 +134,11 @@ class Rotary(Record):
         pairs = np.arange(dim // 2)
         angles = np.arange(n)[:, None] * self.base ** (-2.0 * pairs / dim)
         is_adjacent = self.pairing == "adjacent"
-        first = 2 * pairs if is_adjacent else pairs
-        second = first + (1 if is_adjacent else dim // 2)
-        x, y, result = vectors[..., first], vectors[..., second], vectors.copy()
-        result[..., first] = x * np.cos(angles) - y * np.sin(angles)
-        result[..., second] = x * np.sin(angles) + y * np.cos(angles)
+        first_index = 2 * pairs if is_adjacent else pairs
+        second_index = first_index + (1 if is_adjacent else dim // 2)
+        x, y, result = vectors[..., first_index], vectors[..., second_index], vectors.copy()
+        result[..., first_index] = x * np.cos(angles) - y * np.sin(angles)
+        result[..., second_index] = x * np.sin(angles) + y * np.cos(angles)
         return result
 
 

@@ -362,7 +362,7 @@ def _heads(
     for layer in tqdm(range(states.n_layers), "heads", disable=not progress):
         points, attention = sample.points(layer), sample.attention(layer)
         null = None if layer_of_null is None else sample.attention(int(layer_of_null[layer]))
-        parts = []
+        fits_of_heads = []
         for tokens in kept:
             mask, x = allowed[np.ix_(tokens, tokens)], points[tokens]
             weights, is_pair = _part(attention, tokens), mask & ~np.eye(len(tokens), dtype=bool)
@@ -383,8 +383,8 @@ def _heads(
                 "r2_null": np.stack([shuffled.r2, chance]),
                 "r2_matrix": _of_matrices(matrices, weights, x, mask, absent),
             }
-            parts.append(numbers | _forms(weights, x, mask))
-        rows.append(_stacked(parts))
+            fits_of_heads.append(numbers | _forms(weights, x, mask))
+        rows.append(_stacked(fits_of_heads))
     dims = {"r2_null": ("head_null", "head")}
     return fits, {
         name: (("layer", "subset", *dims.get(name, ("head",))), values)
@@ -458,8 +458,8 @@ def _modes(points: Array, betas: Array) -> Numbers:
     """The modes of tokens: an ascent costs as much as all other figures, so halves have none."""
     ascents = [modes(points, beta) for beta in betas]
     return {
-        "n_modes": np.array([len(each) for each in ascents]),
-        "n_moving": np.array([each.n_moving for each in ascents]),
+        "n_modes": np.array([len(modes_of) for modes_of in ascents]),
+        "n_moving": np.array([modes_of.n_moving for modes_of in ascents]),
     }
 
 
@@ -520,14 +520,14 @@ def _states(
         for tokens in kept
     ]
     n_states = sample.states.n_layers + 1
-    first, rows = sample.points(0), []
+    start, rows = sample.points(0), []
     for state in tqdm(range(n_states), "states", disable=not progress):
         points = sample.points(state)
-        parts = [
-            _with_nulls(points[tokens], first[tokens], half_members, betas, random)
+        figures = [
+            _with_nulls(points[tokens], start[tokens], half_members, betas, random)
             for tokens, half_members in zip(kept, halves, strict=True)
         ]
-        rows.append(_stacked(parts))
+        rows.append(_stacked(figures))
     values, data = _stacked(rows), Variables()
     for name, dims in _DIMS.items():
         for suffix in VARIANTS:

@@ -122,8 +122,8 @@ def _from_layers(arrays: Arrays, names: Mapping[str, str]) -> Arguments:
     heads, (scale, rotary) = int(count), _conventions(arrays)
 
     def make(layer: int) -> LayerMatrices | None:
-        parts = {part: _whole(arrays, name.format(layer)) for part, name in names.items()}
-        query, key = parts.pop("query"), parts.pop("key")
+        matrices = {part: _whole(arrays, name.format(layer)) for part, name in names.items()}
+        query, key = matrices.pop("query"), matrices.pop("key")
         if query is None or key is None:
             return None
         width = len(query) // heads
@@ -136,12 +136,12 @@ def _from_layers(arrays: Arrays, names: Mapping[str, str]) -> Arguments:
         def by_head(rows: Array) -> Array:
             return rows.reshape(-1, width, *rows.shape[1:])
 
-        for part, array in parts.items():
+        for part, array in matrices.items():
             if array is not None and part in ("value", "query_bias", "key_bias", "value_bias"):
-                parts[part] = by_head(array)
-        if (output := parts["output"]) is not None:
-            parts["output"] = output.reshape(-1, heads, width).swapaxes(0, 1)
-        return LayerMatrices(by_head(query), by_head(key), scale=scale, rotary=rotary, **parts)
+                matrices[part] = by_head(array)
+        if (output := matrices["output"]) is not None:
+            matrices["output"] = output.reshape(-1, heads, width).swapaxes(0, 1)
+        return LayerMatrices(by_head(query), by_head(key), scale=scale, rotary=rotary, **matrices)
 
     n_layers = np.shape(arrays["states"])[0] - 1
     return _from_stacks(arrays) | {"matrices": LayerwiseMatrices(n_layers, make)}
@@ -150,7 +150,7 @@ def _from_layers(arrays: Arrays, names: Mapping[str, str]) -> Arguments:
 def _from_lens(arrays: Arrays) -> Arguments:
     """The arguments from a cache of TransformerLens, with or without the weights of its model."""
     numbers = [re.match(r"blocks\.(\d+)\.", str(name)) for name in arrays]
-    n_layers = 1 + max(int(number[1]) for number in numbers if number)
+    n_layers = 1 + max(int(match[1]) for match in numbers if match)
     blocks = [f"blocks.{layer}." for layer in range(n_layers)]
     wanted = [f"{block}hook_resid_pre" for block in blocks] + [f"{blocks[-1]}hook_resid_post"]
     missing = [name for name in wanted if name not in arrays]
@@ -162,18 +162,18 @@ def _from_lens(arrays: Arrays) -> Arguments:
         return Stack(layers) if len(layers) == n_layers else None
 
     def make(layer: int) -> LayerMatrices | None:
-        parts = {
+        matrices = {
             part: next((_whole(arrays, blocks[layer] + n) for n in names if _has(layer, n)), None)
             for part, names in _LENS.items()
         }
-        query, key = parts.pop("query"), parts.pop("key")
+        query, key = matrices.pop("query"), matrices.pop("key")
         if query is None or key is None:
             return None
         for part in ("value", "output"):
-            if (array := parts[part]) is not None:
-                parts[part] = array.swapaxes(1, 2)
+            if (array := matrices[part]) is not None:
+                matrices[part] = array.swapaxes(1, 2)
         query, key = query.swapaxes(1, 2), key.swapaxes(1, 2)
-        return LayerMatrices(query, key, scale=scale, rotary=rotary, **parts)
+        return LayerMatrices(query, key, scale=scale, rotary=rotary, **matrices)
 
     def _has(layer: int, name: str) -> bool:
         return blocks[layer] + name in arrays

@@ -152,7 +152,7 @@ def synthetic_layers(
     points = _checks.unit_rows("start", start)
     n_layers = _checks.integer("n_layers", n_layers, low=1)
     n, dim = points.shape
-    betas = np.array([_checks.number("beta", each) for each in _checks.several("beta", beta)])
+    betas = np.array([_checks.number("beta", value) for value in _checks.several("beta", beta)])
     step, noise = _checks.number("step", step, above=0), _checks.number("noise", noise, low=0)
     _checks.one_of("mask", mask, MASKS)
     random = _checks.generator("rng", rng)

@@ -215,8 +215,8 @@ class Explorer:
         raw["law"] = {"bumps": 0} if case else {}
         raw["measure"]["dim"] = self.base.build_law()[0].dim
         raw["run"] |= {"n": raw["measure"]["n"]} if "n" in raw["measure"] else {}
-        parts = ((key, first, *key.split(".")) for key, (_, first, *_) in CONTROLS.items())
-        self.start = {key: raw[table].get(name, first) for key, first, table, name in parts}
+        keys = ((key, first, *key.split(".")) for key, (_, first, *_) in CONTROLS.items())
+        self.start = {key: raw[table].get(name, first) for key, first, table, name in keys}
         self._case_tables = raw
         # a schedule of numbers fits no slider, so the case keeps it
         self._fixed = {key for key, value in self.start.items() if isinstance(value, dict)}
@@ -302,9 +302,9 @@ class Explorer:
         if not isinstance(changed, Mapping) or not {*changed} <= {*CONTROLS}:
             raise ValueError(f"controls must be {', '.join(CONTROLS)}, got {shown(changed)}")
         for key, value in changed.items():
-            (_, first, *how), start = CONTROLS[key], self.start[key]
+            (_, default, *how), start = CONTROLS[key], self.start[key]
             if key.endswith(".type"):
-                one_of(key, value, (start, first, *how))
+                one_of(key, value, (start, default, *how))
             elif key in _SIZES:
                 integer(key, value, low=min(how[0], start), high=max(how[1], start))
             elif how:
@@ -343,8 +343,8 @@ class Explorer:
             tell(controls)
             n = self._values(changed)["run.n"]
             with self._turn(check, tell):
-                last, count, solved = self._last
-                if (last, count) != (case, n):
+                last_case, count, solved = self._last
+                if (last_case, count) != (case, n):
                     refined = ""
                     if (rough := preview_of(case)) is not None:
                         phase = "preview, "
@@ -365,8 +365,8 @@ class Explorer:
         case, _ = self.moved(changed)
         buffer = io.BytesIO()
         with self._turn(check, _nothing):
-            last, _, solved = self._last
-            if last == case:
+            last_case, _, solved = self._last
+            if last_case == case:
                 sol = solved[0][0]
             else:
                 sol = case.solve(monitors=None, progress=lambda _: check())
@@ -466,9 +466,9 @@ def _numbers(entries: Mapping[str, str]) -> str:
 
 def _control(key: str, value: Any) -> str:
     """Return a control as HTML with its title and first value, which may lie outside its slider."""
-    (title, first, *how), value_text = CONTROLS[key], escape(str(value))
+    (title, default, *how), value_text = CONTROLS[key], escape(str(value))
     if key.endswith(".type"):
-        words = dict.fromkeys([value, first, *how])
+        words = dict.fromkeys([value, default, *how])
         choices = "".join(f"<option>{escape(word)}</option>" for word in words)
         return f'<label>{title}<select name="{key}">{choices}</select></label>'
     if not how:

@@ -200,11 +200,11 @@ def tolerances(sol: Solution) -> Array:
 
 def _size(sol: Solution) -> View:
     values = sol.dataset["size"].values.astype(np.float64)
-    first, title = sol.measures[0], "number of nodes"
-    if (space := getattr(first, "space", None)) is not None:
+    measure, title = sol.measures[0], "number of nodes"
+    if (space := getattr(measure, "space", None)) is not None:
         title = f"size of the space, {space.size_name}"
         title += ", then nodes" if hasattr(sol.final, "tol") else ""
-    elif hasattr(first, "n_nodes"):
+    elif hasattr(measure, "n_nodes"):
         title = "number of nodes and particles"
     scale = {"range": [0.0, 1.1 * np.nanmax(values)]}
     return over_t("size", title, sol.t, {"size": values}, scale, shape="hv")

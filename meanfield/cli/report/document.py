@@ -101,11 +101,11 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
     """
     for sol in sols:
         check_type("solution", sol, Solution, "a Solution")
-    script, first = plotly_script(), sols[0]
+    script, first_run = plotly_script(), sols[0]
     if len(sols) == 1:
-        title, labels, saved = run_title(first), [""], first.t
-        paragraphs, missing, over_time = [], [], curve_views(first)
-        stills = [plot.solution(first, panels=2)]
+        title, labels, saved = run_title(first_run), [""], first_run.t
+        paragraphs, missing, over_time = [], [], curve_views(first_run)
+        stills = [plot.solution(first_run, panels=2)]
     else:
         compared, labels = compare(*sols), list(names)
         title, saved = " and ".join(labels), compared["t"].values
@@ -123,7 +123,7 @@ def page(*sols: Solution, names: Sequence[str] = "ab") -> str:
         paragraphs.append(f"<b>{escape(name)}</b>: {outcome}" if name else outcome)
     checks_of_runs = [checks(sol) for sol in sols]
     views = [*measures, *over_time]
-    opening = float(first.t[instants(first, 3)[len(first.t) > 2]])
+    opening = float(first_run.t[instants(first_run, 3)[len(first_run.t) > 2]])
     start = int(np.abs(times - opening).argmin())
     data = {"t": times.tolist(), "start": start, "views": [view.as_read() for view in views]}
     notes = dict.fromkeys([*(note for view in views for note in view.notes), *missing])
@@ -252,14 +252,14 @@ def _saves(sols: Sequence[Solution]) -> list[AnyMeasure]:
 
 def _outcome(sol: Solution) -> str:
     """Return, as HTML, what the run is, what f = 1 means, and how it ended."""
-    first = sol.measures[0]
-    sphere = {2: "the circle", 3: "the sphere S²"}.get(first.dim, f"the sphere in d = {first.dim}")
-    kind = f"{len(first.weights)} tokens" if isinstance(first, Particles) else "a density f"
-    symmetry = ", symmetric about an axis" if first.axis is not None else ""
+    start = sol.measures[0]
+    sphere = {2: "the circle", 3: "the sphere S²"}.get(start.dim, f"the sphere in d = {start.dim}")
+    kind = f"{len(start.weights)} tokens" if isinstance(start, Particles) else "a density f"
+    symmetry = ", symmetric about an axis" if start.axis is not None else ""
     lines = [f"{dynamics_title(sol.dynamics)}: {kind} on {sphere}{symmetry}, from {_span(sol.t)}."]
     if terms := term_titles(sol.dynamics):
         lines.append(f"The terms are {_listed(f'({term})' for term in terms)}.")
-    if not isinstance(first, Particles):
+    if not isinstance(start, Particles):
         lines.append("f is relative to the uniform measure, whose density is f = 1 everywhere.")
     if (name := energy_name(sol)) is not None:
         lines.append(_energy(sol, name))
@@ -295,8 +295,8 @@ def _clusters(measure: AnyMeasure) -> str:
 
 def _listed(parts: Iterable[str]) -> str:
     """Join parts of a sentence: a, b and c."""
-    *others, last = parts
-    return f"{', '.join(others)} and {last}" if others else last
+    *others, last_part = parts
+    return f"{', '.join(others)} and {last_part}" if others else last_part
 
 
 def as_html(text: str) -> str:
@@ -413,9 +413,9 @@ def _rows(checked: list[Check]) -> str:
         mark, state = ("✓", "good") if check.passed else ("✗", "bad")
         word = "holds" if check.passed else "fails"
         cells = (check.name, check.number, check.threshold, check.why)
-        inner = "".join(f"<td>{as_html(cell)}</td>" for cell in cells)
+        cells_html = "".join(f"<td>{as_html(cell)}</td>" for cell in cells)
         mark = f'<td class="mark"><span role="img" aria-label="{word}">{mark}</span></td>'
-        rows.append(f'<tr class="{state}">{mark}{inner}</tr>')
+        rows.append(f'<tr class="{state}">{mark}{cells_html}</tr>')
     return "".join(rows)
 
 
@@ -547,9 +547,9 @@ def _between(sol: Solution, name: str) -> Check:
     values = _known(sol, name)
     room = (_ROUNDING + 2.0 * _tolerance(sol)) * float(np.abs(values).max())
     passed = bool(values.min() >= low - room and values.max() <= high + room)
-    number = f"{values.min():.10g} … {values.max():.10g}"
+    interval = f"{values.min():.10g} … {values.max():.10g}"
     label = f"{sol.dataset[name].attrs['symbol']} between its bounds"
-    return Check(label, number, f"{low:.10g} … {high:.10g}", reason, passed)
+    return Check(label, interval, f"{low:.10g} … {high:.10g}", reason, passed)
 
 
 def _resolution(sol: Solution) -> Check:

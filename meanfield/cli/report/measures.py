@@ -62,14 +62,14 @@ def angles_view(measures: Sequence[Particles], shared: Look, axis: Array | None)
     """Tokens as a density is drawn: their histogram in place of the curve, a stroke for each."""
     is_circle, scale = axis is None, shared.scale
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
-    last = measures[-1]
-    token_index = frames.thinned(len(last.weights), MOST_TOKENS)
-    sizes = np.maximum(14.0 * np.sqrt(last.weights[token_index] / last.weights.max()), 2.0)
+    tokens = measures[-1]
+    token_index = frames.thinned(len(tokens.weights), MOST_TOKENS)
+    sizes = np.maximum(14.0 * np.sqrt(tokens.weights[token_index] / tokens.weights.max()), 2.0)
     stroke = {"color": frames.ORANGE, "symbol": "line-ns-open", "size": packed(sizes)}
     bars = {"type": "bar", "marker": {"color": "rgba(0,114,178,0.45)", "line": {"width": 0}}}
     strokes = {"type": "scatter", "mode": "markers", "marker": stroke, "yaxis": "y2"}
     data: list[Part] = [
-        _uniform(is_circle, low, last.dim),
+        _uniform(is_circle, low, tokens.dim),
         bars | {"hovertemplate": "θ = %{x:.4f}<br>f = %{y:.4g}<extra></extra>"},
         strokes | {"hoverinfo": "skip"},
     ]
@@ -80,7 +80,7 @@ def angles_view(measures: Sequence[Particles], shared: Look, axis: Array | None)
         places_of = {"x": packed(angles, "f8"), "y": packed(np.full(len(angles), _STROKE))}
         frames_shown.append({1: {"x": packed(centres), "y": packed(heights)}, 2: places_of})
     layout = _line_layout(is_circle, low, high, has_atoms=False) | {"bargap": 0.0}
-    n = len(last.weights)
+    n = len(tokens.weights)
     few = f"{MOST_TOKENS} of {n} tokens are drawn as strokes."
     return data, layout, frames_shown, _true_of({few: n > MOST_TOKENS})
 
@@ -319,13 +319,13 @@ _DOTS, _BARS = 1, 2
 
 def tokens_view(measures: Sequence[Particles], shared: Look) -> Drawn:
     """Points in the plane of two principal axes, and beside them their inner products."""
-    last, plane = measures[-1], shared.plane
+    tokens, plane = measures[-1], shared.plane
     frames_shown = [_tokens_frame(measure, plane.axes) for measure in measures]
     angles: Array = np.linspace(0.0, 2.0 * np.pi, 181)
     outline = {"x": packed(np.cos(angles)), "y": packed(np.sin(angles))}
-    token_index = frames.thinned(len(last.weights), MOST_TOKENS)
+    token_index = frames.thinned(len(tokens.weights), MOST_TOKENS)
     opacity = float(np.clip(200.0 / len(token_index), 0.25, 0.8))
-    sizes = np.maximum(7.0 * np.sqrt(last.weights[token_index] / last.weights.max()), 1.5)
+    sizes = np.maximum(7.0 * np.sqrt(tokens.weights[token_index] / tokens.weights.max()), 1.5)
     marker = {"color": frames.BLUE, "opacity": opacity, "size": packed(sizes)}
     bar = {"type": "bar", "marker": {"color": frames.BLUE}, "xaxis": "x2", "yaxis": "y2"}
     line = {"color": LINE, "width": 1}
@@ -335,7 +335,7 @@ def tokens_view(measures: Sequence[Particles], shared: Look) -> Drawn:
         {**bar, "hovertemplate": "%{x:.3f}: %{y:.4g}<extra></extra>"},
     ]
     tallest = max(float(_histogram(measure)[1].max()) for measure in measures)
-    return data, _tokens_layout(plane, tallest), frames_shown, _tokens_notes(last)
+    return data, _tokens_layout(plane, tallest), frames_shown, _tokens_notes(tokens)
 
 
 def _tokens_layout(plane: panels.Plane, tallest: float) -> Part:
@@ -399,7 +399,7 @@ def positions_view(measures: Sequence[Particles], along: panels.Abscissa) -> Dra
     dots = {"type": "scatter", "mode": "markers", "marker": marker}
     hover = {"hovertemplate": "%{x:.4f}<br>s = %{y:.4f}<extra></extra>"}
     frames_shown: list[Frame] = [
-        {0: {"x": packed(along.values(each)[token_index])}} for each in measures
+        {0: {"x": packed(along.values(points)[token_index])}} for points in measures
     ]
     quarters = dict(zip(("tickvals", "ticktext"), frames.QUARTERS, strict=True))
     ticks = quarters if along.axis is None else {"tickvals": [-1.0, 0.0, 1.0]}

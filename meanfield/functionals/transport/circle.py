@@ -109,8 +109,8 @@ def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
     (own_starts, own_angles), (ahead, angles) = mu.stairs, nu.stairs
     ahead = ahead - shift
     ahead = ahead - np.floor(ahead) if mu.turn else np.clip(ahead, 0.0, 1.0)
-    first, count = int(np.argmin(ahead)), len(own_starts)
-    starts = np.concatenate([own_starts, ahead[first:], ahead[:first]])
+    least, count = int(np.argmin(ahead)), len(own_starts)
+    starts = np.concatenate([own_starts, ahead[least:], ahead[:least]])
     # both parts are sorted, and a stable sort merges them
     order = np.argsort(starts, kind="stable")
     cuts = np.append(starts[order], 1.0)
@@ -118,7 +118,7 @@ def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
     # an interval that is rounding between equal sums of masses may have a large cost
     lengths[lengths < sliver(len(cuts))] = 0.0
     passed = np.cumsum(order < count)
-    other_index = np.arange(1, len(order) + 1) - passed + (first - 1)
+    other_index = np.arange(1, len(order) + 1) - passed + (least - 1)
     turns = np.floor(cuts[:-1] + 0.5 * lengths + shift)
     other_angles = angles[other_index % len(angles)] + mu.turn * turns
     distances = np.abs(own_angles[passed - 1] - other_angles)
@@ -210,8 +210,8 @@ def _gauss(
     short = is_smooth & (high - low < _SHORT)
     for rule, chosen in ((_RULE_ON_SHORT, short), (_RULE, ~short)):
         inside = np.flatnonzero(chosen)
-        for first in range(0, len(inside), _CHUNK):
-            part = inside[first : first + _CHUNK]
+        for start in range(0, len(inside), _CHUNK):
+            part = inside[start : start + _CHUNK]
             half = 0.5 * (high[part] - low[part])
             sigma = 0.5 * (high[part] + low[part])[:, None] + half[:, None] * rule.nodes
             places = np.repeat(piece[part], len(rule.nodes)).reshape(sigma.shape)
@@ -318,7 +318,7 @@ def _narrowed(
 
     As C is convex, C(s) - min C is at most |dC/ds| times the length of the bracket.
     """
-    kept_low, kept_high, last, enough = shifts.at_low, shifts.at_high, 0, -1.0
+    kept_low, kept_high, last_side, enough = shifts.at_low, shifts.at_high, 0, -1.0
     for _ in range(_STEPS):
         width = shifts.high - shifts.low
         open_ = min(-shifts.at_low, shifts.at_high) * width
@@ -328,9 +328,9 @@ def _narrowed(
         middle = shifts.low + min(max(share, _LEAST_SHARE), 1.0 - _LEAST_SHARE) * width
         rate = cost_slope(mu, nu, middle, p)
         side = 1 if rate > 0.0 else -1
-        kept_low = rate if side < 0 else kept_low * (0.5 if last == side else 1.0)
-        kept_high = rate if side > 0 else kept_high * (0.5 if last == side else 1.0)
-        last, shifts = side, shifts.with_one(middle, rate)
+        kept_low = rate if side < 0 else kept_low * (0.5 if last_side == side else 1.0)
+        kept_high = rate if side > 0 else kept_high * (0.5 if last_side == side else 1.0)
+        last_side, shifts = side, shifts.with_one(middle, rate)
         if enough < 0.0 and open_ < _NEAR:
             enough = _SEARCH_ACCURACY * _size(mu, nu, middle, p)
     return shifts, False

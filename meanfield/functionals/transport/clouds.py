@@ -370,10 +370,10 @@ def _tighten(flow: _Flow, costs: Array) -> Array:
 def _transform(costs: Array, u: Array) -> tuple[Array, Array]:
     """Return feasible potentials from those of rows by two c-transforms, multiples of 2^-52."""
     # first min_i (c_ij - u_i), then min_j (c_ij - v_j)
-    parts = list(blocks(len(costs), costs.shape[1], _BLOCK))
-    v = np.min([(costs[rows] - u[rows, None]).min(axis=0) for rows in parts], axis=0)
+    slices = list(blocks(len(costs), costs.shape[1], _BLOCK))
+    v = np.min([(costs[rows] - u[rows, None]).min(axis=0) for rows in slices], axis=0)
     v = np.floor((v - v.max()) / _GRID) * _GRID
-    u = np.concatenate([(costs[rows] - v).min(axis=1) for rows in parts])
+    u = np.concatenate([(costs[rows] - v).min(axis=1) for rows in slices])
     return np.floor(u / _GRID) * _GRID, v
 
 

@@ -209,10 +209,10 @@ def _single_point(measure: AnyMeasure) -> Array | None:
     if not measure.is_ordered:
         return None
     heavy = np.flatnonzero(measure.weights)
-    first, last = measure.points[heavy[[0, -1]]]
+    point, last_point = measure.points[heavy[[0, -1]]]
     # comparing two tokens settles it for nearly all clouds
-    is_one = (first == last).all() and (measure.points[heavy] == first).all()
-    return np.asarray(first) if is_one else None
+    is_one = (point == last_point).all() and (measure.points[heavy] == point).all()
+    return np.asarray(point) if is_one else None
 
 
 # a plan is called optimal if its cost is within this relative distance of the least
@@ -427,12 +427,12 @@ def sliced_wasserstein(
     for name, measure in ("mu", mu), ("nu", nu):
         if not measure.is_ordered or measure.dim < 3:
             raise ValueError(f"{name} must be Particles with dim >= 3, got {shown(measure)}")
-    each = max(1, min(mu.dim // 2, planes // _FRAMES))
-    frames = -(-planes // each)
-    powers = np.empty((frames, each))
+    per_frame = max(1, min(mu.dim // 2, planes // _FRAMES))
+    frames = -(-planes // per_frame)
+    powers = np.empty((frames, per_frame))
     for of_frame in powers:
-        frame = uniform_frame(2 * each, mu.dim, rng)
-        for k in range(each):
+        frame = uniform_frame(2 * per_frame, mu.dim, rng)
+        for k in range(per_frame):
             plane = frame[2 * k : 2 * k + 2].T
             distance = distance_of_angles(_shadow(mu, plane), _shadow(nu, plane), p)
             # distances are divided by the largest one, π, so that no power overflows

@@ -388,8 +388,8 @@ def _of_density(density: Density, axis: Array | None) -> Curve:
     angles = ((2.0 * np.arange(count) + 1.0)[:, None] + GAUSS) * half
     flat, values = angles.ravel(), np.empty(angles.size)
     step = max(NODES, _CHUNK_OF_VALUES // (dim + kmax))
-    for first in range(0, len(flat), step):
-        part = slice(first, first + step)
+    for start in range(0, len(flat), step):
+        part = slice(start, start + step)
         values[part] = space.evaluate(density.coefficients, line_points(flat[part], axis))
     shares = (values * latitude_density(flat, dim)).reshape(angles.shape) * (2.0 * half)
     return _of_values(density, angles, shares, TURN if axis is None else 0.0)

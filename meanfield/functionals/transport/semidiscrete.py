@@ -80,9 +80,9 @@ class Nearest:
                 break
             lattice = Lattice(2 * lattice.n)
             cells = quarters(cells, cells, lattice)[1]
-            counts, shift = np.repeat(counts, 4), np.repeat(starts, 4)
-            shift -= np.cumsum(counts) - counts
-            token = token[np.arange(counts.sum()) + np.repeat(shift, counts)]
+            counts, first_of_four = np.repeat(counts, 4), np.repeat(starts, 4)
+            first_of_four -= np.cumsum(counts) - counts
+            token = token[np.arange(counts.sum()) + np.repeat(first_of_four, counts)]
         by_cell = np.argsort(cells)
         self.lattice, self.token = lattice, token
         self.starts, self.counts = starts[by_cell], counts[by_cell]
@@ -110,11 +110,11 @@ class Arcs:
     """
 
     def __init__(self, points: Array, tokens: Array, nearest: Nearest) -> None:
-        cell = nearest.lattice.cell_of(points)
-        counts = nearest.counts[cell]
+        index = nearest.lattice.cell_of(points)
+        counts = nearest.counts[index]
         self.starts = np.cumsum(counts) - counts
         self.point = np.repeat(np.arange(len(points)), counts)
-        place = np.arange(len(self.point)) + np.repeat(nearest.starts[cell] - self.starts, counts)
+        place = np.arange(len(self.point)) + np.repeat(nearest.starts[index] - self.starts, counts)
         self.token = nearest.token[place]
         self.distance = geodesic_distance(points[self.point], tokens[self.token])
 
@@ -342,10 +342,10 @@ def dual_value(
     nearest = Nearest(tokens.points, weights, p, rows)
     lattice, step = nearest.lattice, nearest.lattice.step
     hat_sums, least = hats(lattice, coefficients, lmax), np.empty(len(lattice.corners))
-    for first in range(0, len(least), _BLOCK):
-        arcs = Arcs(lattice.corners[first : first + _BLOCK], tokens.points, nearest)
+    for start in range(0, len(least), _BLOCK):
+        arcs = Arcs(lattice.corners[start : start + _BLOCK], tokens.points, nearest)
         slack = arcs.distance**p / p - weights[arcs.token]
-        least[first : first + _BLOCK] = np.minimum.reduceat(slack, arcs.starts)
+        least[start : start + _BLOCK] = np.minimum.reduceat(slack, arcs.starts)
     near, far = (each.reshape(lattice.n, lattice.n_lon) for each in (nearest.near, nearest.far))
     with np.errstate(divide="ignore"):
         bent = np.maximum(1.0 / np.tan(near), 0.0) if p == 1.0 else 1.0

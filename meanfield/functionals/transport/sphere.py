@@ -262,7 +262,7 @@ def steepest_of(potential: Coefficients, lmax: int, lattice: Lattice) -> float:
         within(-derivative(2, 0), fourth[4], fourth[2]),
         within(-derivative(0, 2), fourth[2], fourth[0]),
     ]
-    highest = within(square, *(np.maximum(second, 0.0) for second in seconds)).max()
+    highest = within(square, *(np.maximum(hessian, 0.0) for hessian in seconds)).max()
     return float(np.sqrt(highest * (1.0 + ROUNDING)))
 
 

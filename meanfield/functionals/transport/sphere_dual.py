@@ -66,8 +66,8 @@ class RingSearch:
         northmost = wanted.argmax(axis=1)
         behind = wanted.shape[1] - wanted[:, ::-1].argmax(axis=1)
         n_lon = self._grid.n_lon
-        for first, north, south in zip(starts, northmost, behind, strict=True):
-            yield slice(first, first + _BLOCK), slice(north * n_lon, south * n_lon)
+        for start, north, south in zip(starts, northmost, behind, strict=True):
+            yield slice(start, start + _BLOCK), slice(north * n_lon, south * n_lon)
 
 
 # a slack less convex than this has no Newton step
@@ -104,10 +104,10 @@ class Slack:
         sideways = np.sinc(distance / np.pi)
         sideways = np.cos(distance) / np.where(sideways == 0.0, 1e-300, sideways)
         self.distance, self.slope = distance, -logarithm - gradient
-        first = along**2 + sideways * across**2 - hessian[0]
-        second = across**2 + sideways * along**2 - hessian[1]
+        along_along = along**2 + sideways * across**2 - hessian[0]
+        across_across = across**2 + sideways * along**2 - hessian[1]
         mixed = (1.0 - sideways) * along * across - hessian[2]
-        self.curvature = np.stack([first, second, mixed])
+        self.curvature = np.stack([along_along, across_across, mixed])
 
     @property
     def least_curvature(self) -> Array:
@@ -124,11 +124,11 @@ class Slack:
 
     def step(self, longest: float) -> Array:
         """Newton's step to the least slack, (2, n), at most so long; downhill everywhere."""
-        shift = np.maximum(_LEAST_CURVATURE - self.least_curvature, 0.0)
-        first, second = self.curvature[0] + shift, self.curvature[1] + shift
-        determinant = first * second - self.curvature[2] ** 2
-        along = second * self.slope[0] - self.curvature[2] * self.slope[1]
-        across = first * self.slope[1] - self.curvature[2] * self.slope[0]
+        damping = np.maximum(_LEAST_CURVATURE - self.least_curvature, 0.0)
+        curvature_1, curvature_2 = self.curvature[0] + damping, self.curvature[1] + damping
+        determinant = curvature_1 * curvature_2 - self.curvature[2] ** 2
+        along = curvature_2 * self.slope[0] - self.curvature[2] * self.slope[1]
+        across = curvature_1 * self.slope[1] - self.curvature[2] * self.slope[0]
         step = -np.stack([along, across]) / determinant
         length = np.hypot(step[0], step[1])
         return np.asarray(step * np.minimum(longest / np.maximum(length, 1e-300), 1.0))
@@ -318,8 +318,8 @@ class Potential:
             if level:
                 target, cell = quarters(target, cell, lattice)
             x = lattice.some_points(cell)
-            inner = np.einsum("ij,ij->i", x, targets[target])
-            slack = 0.5 * np.arccos(np.clip(inner + _EPS, -1.0, 1.0)) ** 2
+            cosines = np.einsum("ij,ij->i", x, targets[target])
+            slack = 0.5 * np.arccos(np.clip(cosines + _EPS, -1.0, 1.0)) ** 2
             slack -= self.at_centres[level].ravel()[cell]
             np.minimum.at(least, target, slack)
             low = slack - self.margins[level].ravel()[cell]
@@ -344,8 +344,8 @@ class Potential:
         lattice = self.lattices[-1]
         order = np.lexsort((low, target))
         target, cell, low = target[order], cell[order], low[order]
-        distinct, first = np.unique(target, return_index=True)
-        minima = self._descend(lattice.some_points(cell[first]), targets[distinct])
+        distinct, starts = np.unique(target, return_index=True)
+        minima = self._descend(lattice.some_points(cell[starts]), targets[distinct])
         least[distinct] = np.minimum(least[distinct], minima.values)
         bent = self.bent.ravel()[lattice.cell_of(minima.sources)]
         far = np.minimum(minima.slack.distance + self.ball, np.pi)
@@ -580,9 +580,9 @@ class DualAscent:
         nearest = self._least(values.astype(np.float32))
         gradient, hessian = fields.gradient(potential), fields.hessian(potential)
         frames, sources = frame[:, nearest], self._search.points[nearest]
-        inner = np.clip(np.einsum("jk,jk->j", sources, self._targets), -1.0, 1.0)
+        cosines = np.clip(np.einsum("jk,jk->j", sources, self._targets), -1.0, 1.0)
         towards = np.einsum("ijk,jk->ij", frames, self._targets)
-        distance = np.arctan2(np.hypot(towards[0], towards[1]), inner)
+        distance = np.arctan2(np.hypot(towards[0], towards[1]), cosines)
         towards *= distance / np.maximum(np.hypot(towards[0], towards[1]), 1e-300)
         slack = Slack(towards, gradient[:, nearest], hessian[:, nearest])
         step = slack.step(np.pi / len(self._search.colatitudes))
@@ -605,8 +605,8 @@ def _cost_table(targets: Array, sources: Array) -> NDArray[np.float32]:
     """Return dist²/2 of all pairs in single precision."""
     table = np.empty((len(targets), len(sources)), dtype=np.float32)
     columns = sources.astype(np.float32).T.copy()
-    for first in range(0, len(targets), _TABLE_BLOCK):
-        rows = table[first : first + _TABLE_BLOCK]
-        np.matmul(targets[first : first + _TABLE_BLOCK].astype(np.float32), columns, out=rows)
+    for start in range(0, len(targets), _TABLE_BLOCK):
+        rows = table[start : start + _TABLE_BLOCK]
+        np.matmul(targets[start : start + _TABLE_BLOCK].astype(np.float32), columns, out=rows)
         half_square_of_distance(rows)
     return table

@@ -70,8 +70,8 @@ def _part(number: int, points: Array, masses: Array, inside: Indices) -> _Part:
 
     A part has its rank (largest mass times spread first), number, members and offsets.
     """
-    inner, mass = points[inside], masses[inside]
-    offsets = inner - (mass @ inner) / mass.sum()
+    points_inside, mass = points[inside], masses[inside]
+    offsets = points_inside - (mass @ points_inside) / mass.sum()
     squares = np.einsum("ij,ij->i", offsets, offsets)
     # a cell of points that differ by rounding is not halved
     rank = -float(mass @ squares) if squares.max() > _ROUNDING else 0.0
@@ -81,25 +81,25 @@ def _part(number: int, points: Array, masses: Array, inside: Indices) -> _Part:
 def _cells(points: Array, masses: Array, blurs: Array | None, parts: list[Indices]) -> Cells:
     """The cells with these members: the Riemannian centre of mass, mass and spread of each."""
     sizes = np.array([len(inside) for inside in parts])
-    starts, cell = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(parts)), sizes)
+    starts, cell_index = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(parts)), sizes)
     members = np.concatenate(parts)
     points, masses = points[members], masses[members]
     total = np.add.reduceat(masses, starts)
-    share = (masses / total[cell])[:, None]
+    share = (masses / total[cell_index])[:, None]
     centres = np.add.reduceat(share * points, starts, axis=0)
     lengths = np.linalg.norm(centres, axis=1)[:, None]
     centres = np.where(
         lengths > 0.0, centres / np.where(lengths > 0.0, lengths, 1.0), points[starts]
     )
     for _ in range(_STEPS_TO_THE_CENTRE):
-        towards = np.add.reduceat(share * logarithm(centres[cell], points), starts, axis=0)
+        towards = np.add.reduceat(share * logarithm(centres[cell_index], points), starts, axis=0)
         centres = exponential(centres, towards)
         centres /= np.linalg.norm(centres, axis=1)[:, None]
-    squares = geodesic_distance(points, centres[cell]) ** 2
+    squares = geodesic_distance(points, centres[cell_index]) ** 2
     if blurs is not None:
         squares += blurs[members]
     spreads = np.add.reduceat(share[:, 0] * squares, starts)
-    mean_offsets = np.add.reduceat(share * logarithm(centres[cell], points), starts, axis=0)
+    mean_offsets = np.add.reduceat(share * logarithm(centres[cell_index], points), starts, axis=0)
     alone = sizes == 1
     spreads += np.where(alone, 0.0, 2.0 * np.pi * np.linalg.norm(mean_offsets, axis=1))
     return Cells(centres, total, spreads)
