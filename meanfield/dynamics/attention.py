@@ -203,7 +203,10 @@ def _ginibre(dim: int, rng: np.random.Generator) -> Array:
 
 
 class HeadsDynamics(Maskable):
-    """X[mu](x) = P_x Σ_h V_h ∇G(M_h x) [/ G(M_h x)] of its `scores` M and `values` V."""
+    """X[mu](x) = P_x Σ_h V_h ∇G(M_h x) [/ G(M_h x)] of `score_matrices` M, `value_matrices` V.
+
+    Runs are made from these lists, whatever a subclass has as its `output`.
+    """
 
     _for_rooms = "combine", "queries"
 

@@ -149,7 +149,8 @@ class Dynamics(ShownFields, ABC):
     noise : float
         τ >= 0 of dx = X dt + sqrt(2τ) dB.
     is_isotropic : bool
-        Whether X commutes with every rotation.
+        Whether X commutes with every rotation by its `pair_kernel`, or as what is balanced; False
+        of what is known by its output.
     has_kernel_unit : bool
         Whether X is of the size of its kernel: at large β runs count time in units of e^{-β}.
     is_balanced : bool
@@ -187,10 +188,11 @@ class Dynamics(ShownFields, ABC):
     stays_in_span : bool
         Whether inner products alone move tokens, so that a run may keep to their span.
     score_matrices, value_matrices : sequence of ndarray (d, d) or float
-        β KᵀQ and V of each head; none where there are no heads.
+        β KᵀQ and V of each head of weights e^{β<Qx,Ky>}, of which runs are made; none where there
+        are no heads.
     axis_rows : sequence of ndarray (m, d)
-        Rows that must lie along an axis for X to be symmetric about it, of what no measure counts
-        for.
+        Rows that must lie along an axis for X to be symmetric about it: Wᵀ and A of a feed-forward
+        layer, at most two. Nothing else checks the symmetry of what is known by its output.
     multipliers : ndarray, shape (kmax + 1,), or None
         c_k of X(θ) = 2 Re Σ_k c_k m_k e^{ikθ} on the circle, m_k = ∫ e^{-ikθ} dmu; None where X is
         made of e^{<z,y>}.

@@ -32,7 +32,8 @@ class KernelDynamics(Maskable):
     """X = ± P_x ∫ s(<x,y>) y dmu(y) [/ ∫ s(<x,y>) dmu(y)], whose values are ± the tokens.
 
     Without the division X is the gradient in W_2 of ± E, E = ½ ∬ S(<x,y>) dmu dmu, S' = s; with it
-    in the metric of (3.12), whose weight is ∫ s(<x,y>) dmu(y).
+    in the metric of (3.12), whose weight is ∫ s(<x,y>) dmu(y). Densities and flow maps are moved by
+    `pair_kernel`, whatever a subclass has as its `output`, unless it `is_balanced`.
     """
 
     is_isotropic: ClassVar[bool] = True
