@@ -102,11 +102,11 @@ class Summable(Measure, Protocol):
 
     @property
     def quadrature(self) -> tuple[Array, Array]:
-        """Points (n, d) and masses (n,) that integrate over the measure."""
+        """Points (n, d) and masses (n,) that integrate over the measure; see `points`."""
 
     @property
     def points(self) -> Array:
-        """Places that integrate over the measure, unit rows (n, d)."""
+        """Places that integrate over the measure, unit rows (n, d); about an axis one meridian."""
 
     @property
     def weights(self) -> Array:

@@ -75,7 +75,7 @@ class Measure(ShownMeasure, ABC):
 
     @property
     def quadrature(self) -> tuple[Array, Array]:
-        """Points (n, d) and masses (n,) that integrate over the measure."""
+        """Points (n, d) and masses (n,) that integrate over the measure: `points`, `weights`."""
         return self.points, self.weights
 
     def at_scale(self, radius: float) -> tuple[Array, Array]:  # noqa: ARG002 (of tokens)
