@@ -159,7 +159,7 @@ def test_each_public_callable_shows_an_example():
                     # not getdoc, which would take a base's
                     without |= {word} if ">>> " not in (part.__doc__ or "") else set()
     assert found > 130
-    assert without == set()
+    assert without == set(), "docstrings without an example (>>>)"
 
 
 def test_benchmarks_show_every_result_with_its_machine():
