@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 import reprlib
 import warnings
 from collections.abc import Callable, Collection
@@ -26,6 +27,8 @@ _MOST = 1 << 53
 # numpy raises one of these where it can't read an array of another library
 _NO_ARRAY = TypeError, ValueError, RuntimeError
 _LONGEST = 80
+# where an object is in memory, at the end of a default repr
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
 
 Word = TypeVar("Word", bound=str)
 AnyArray = TypeVar("AnyArray", bound=NDArray[np.generic])
@@ -39,10 +42,14 @@ _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _LONGEST
 def shown(value: object) -> str:
     """Show a value in one short line of a message; an array by its shape and type.
 
+    Addresses are left out, as they differ between runs.
+
     Examples
     --------
     >>> shown("4"), shown([1, 2]), shown(np.full((200, 2), np.nan))
     ("'4'", '[1, 2]', 'an array of shape (200, 2) and dtype float64, nan at index (0, 0)')
+    >>> shown(object())
+    '<object object>'
     """
     show: Callable[[object], str] = _BRIEF.repr
     if isinstance(value, np.ndarray):
@@ -58,7 +65,7 @@ def shown(value: object) -> str:
     except Exception:
         # the object's own repr may raise anything
         text = f"an object of {type(value).__name__}"
-    return cut(" ".join(text.split()))
+    return cut(" ".join(_ADDRESS.sub("", text).split()))
 
 
 def counted(count: int, thing: str) -> str:
