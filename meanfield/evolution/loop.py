@@ -160,8 +160,8 @@ def evolve(
     measure : Density, FlowMap or Particles; OscillatorDensity or Oscillators
         The measure at `t_start`; an OscillatorDensity under a CircleInteraction.
     dynamics : SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, Layers or Kuramoto
-        Or a Sum of them, a LayerMap for Particles, or an object of your own class, see
-        `mf.typing.OwnDynamics`. Noise is for densities and Particles.
+        Or Alignment, a Sum of them, a CircleInteraction, a LayerMap for Particles, or an object of
+        your own class, see `mf.typing.OwnDynamics`. Noise is for densities and Particles.
     t_end : float
         > `t_start`.
     save_at : int or array_like, optional

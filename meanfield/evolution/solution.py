@@ -258,6 +258,7 @@ class Solution(ShownRun, Generic[M_co]):
         Parameters
         ----------
         points : array_like, shape (n, d)
+            On the circle one number is the point at that angle.
         t : float
             Between the first and the last saved time.
 

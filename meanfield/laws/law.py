@@ -257,6 +257,8 @@ class KnownLaw(ShownFields, Record, ABC):
     def pdf(self, points: ArrayLike) -> Array:
         """f >= 0 at unit rows (n, d), shape (n,), with respect to σ.
 
+        On the circle one number is the point at that angle.
+
         Raises
         ------
         ValueError

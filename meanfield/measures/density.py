@@ -426,6 +426,8 @@ class Density(Measure):
     def pdf(self, points: ArrayLike) -> Array:
         """f at arbitrary unit rows (n, d), shape (n,), from the series.
 
+        On the circle one number is the point at that angle.
+
         Raises
         ------
         ValueError
