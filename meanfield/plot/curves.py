@@ -561,7 +561,8 @@ def betas_in_time(sol: Solution) -> dict[str, TimeDependent]:
 def _betas(sol: Solution, ax: Axes | None = None) -> Axes:
     """Draw β over t, also between saves; a line for each term with a β of its own."""
     ax, t = panel(sol, ax, "β(t)"), np.linspace(sol.t[0], sol.t[-1], _SMOOTH)
-    betas = betas_in_time(sol)
+    if not (betas := betas_in_time(sol)):
+        raise ValueError(f"sol must be of a dynamics whose β varies in time, got {shown(sol)}")
     values = np.array([[beta(time) for time in t] for beta in betas.values()])
     for label, row, (colour, dash) in zip(betas, values, cycle(LINES), strict=False):
         ax.plot(t, row, dash, color=colour, linewidth=1.4, label=label)

@@ -268,6 +268,7 @@ def test_numbers_that_a_run_does_not_have_are_refused():
         (lambda: sol.plot("t"), "got 't'"),
         (lambda: sol.plot(3), "got 3"),
         (lambda: sol.plot("nodes"), "sol must hold flow maps"),
+        (lambda: sol.plot("beta"), "sol must be of a dynamics whose β varies in time"),
     ]:
         with pytest.raises(ValueError, match=re.escape(message)):
             call()
