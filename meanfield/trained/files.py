@@ -75,15 +75,13 @@ class Stack(Stored):
                     f"{tuple(part.shape)} in layer {layer}"
                 )
 
-    def _layer(self, index: int) -> Stored:
-        return as_stored(f"layer {index}", self._layers[index])
-
     def __getitem__(self, index: tuple[int, ...]) -> AnyArray:
-        return self._layer(index[0])[index[1:]]
+        return unmasked(f"layer {index[0]}", self._layers[index[0]][index[1:]])
 
     def parts(self, index: tuple[int, ...]) -> Iterator[AnyArray]:
         """The parts of the layer that the index begins with."""
-        return self._layer(index[0]).parts(index[1:])
+        layer = self._layers[index[0]]
+        return layer.parts(index[1:]) if isinstance(layer, Stored) else iter(self[index])
 
 
 @dataclass(frozen=True)
