@@ -214,7 +214,7 @@ class FeedForward(Record, Dynamics):
         return self._relative_widths if self.is_smooth else None
 
     def _relative_widths(self, sets: Array) -> Array:
-        """Half the range of σ's argument over sets (k, n, d), divided by the distance of σ's pole.
+        """Half the range of an activation's argument over sets (k, n, d), over its pole's distance.
 
         The largest of all rows of A, shape (k,). The poles of tanh next to the line are ± iπ/2, and
         gelu, which has none, varies no faster.

@@ -228,8 +228,8 @@ class Adapted(Dynamics):
         ValueError
             If an answer is none of its kind, or the divergence is not that of X.
         """
-        # a field that does not read the measure may lack its symmetry: in d = 3 a flow map without
-        # symmetry takes over
+        # a field that does not read the measure may break its symmetry: in d = 3 a run then goes on
+        # with a flow map without symmetry
         self.output_and_gradients(measure, measure.points, measure.axis if self._reads else None)
         if self.energy_functional is not None:
             self._functional(measure)

@@ -315,7 +315,7 @@ class OscillatorDensitySystem(DensitySystem):
         self._anchor = self.t
 
     def _turn(self, t: float) -> None:
-        """Turn the frames of the right-hand side to where they are at t."""
+        """Turn the rotating frames of the frequencies to where they are at t."""
         self.equation.elapsed = t - self._anchor
 
     def measure(self) -> Density:

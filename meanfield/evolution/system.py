@@ -297,7 +297,7 @@ class System(Generic[M]):
         return self._sign * self._factors(t) * rates
 
     def _factors(self, t: float) -> Array | float:
-        """Return the factor of each energy in the run's own, at a time."""
+        """Return the factors with which the parts' energies add up to that of the run at t."""
         energy = self._energy_at(t)
         parts = energy.parts if energy else ()
         return np.array([factor for factor, _ in parts]) if parts else 1.0

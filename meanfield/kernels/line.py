@@ -467,7 +467,7 @@ def latitude_line(
             f"{name} must be <= {LARGEST_ZONAL_BETA:g} for {of} about an axis, in dim = {dim}, "
             f"got {tell_apart(reach, LARGEST_ZONAL_BETA)[0]}: take Particles"
         )
-    # for an axis on the circle latitudes are those of d = 3
+    # angles to an axis use the line of d = 3 also on the circle
     return DenseLine(max(dim, 3), reach, kernel)
 
 

@@ -184,7 +184,7 @@ class CircleScoreSums:
 
 
 def _tables(line: Line, points: Array, masses: Array, at: Array) -> Array:
-    """Return the tables of a line summed over masses at points of the circle.
+    """Return a kernel's tables on a line, summed over masses at points of the circle.
 
     They are returned at other points, shape (tables, m).
     """

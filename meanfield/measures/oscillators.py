@@ -173,7 +173,7 @@ def _one_each(given: Any, count: int) -> list[Law | ArrayLike]:
     try:
         values = np.asanyarray(given)
     except (TypeError, ValueError):
-        # this happens if laws stand among values, or if something is neither
+        # numpy refuses laws among numbers, and entries that are neither
         values = np.empty(0, dtype=object)
     is_numeric = values.dtype.kind in "iuf"
     if is_numeric and values.ndim == 1:

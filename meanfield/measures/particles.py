@@ -309,7 +309,7 @@ class Particles(Measure):
 
 @dataclass(frozen=True, eq=False)
 class _BalancedTokens(Balanced):
-    """The measure u mu of tokens, whose sums are computed as those of the tokens."""
+    """Tokens with masses scaled by u, whose sums are computed in the way of the tokens."""
 
     sums: str = "auto"
 

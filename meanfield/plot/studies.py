@@ -265,8 +265,8 @@ def metastability(ds: xr.Dataset, run: int = 0) -> Figure:
     status = str(of_run["status"].item()) if "status" in of_run else "finished"
     is_good = status in GOOD
     run_title = f"{of_run['dynamics'].item()}, β = {of_run['beta'].item():g}"
-    ending = "" if is_good else f", {status}"
-    title = frames.subscripts(f"{run_title}{ending}: {_grown(of_run)}", "$_{%s}$")
+    status_text = "" if is_good else f", {status}"
+    title = frames.subscripts(f"{run_title}{status_text}: {_grown(of_run)}", "$_{%s}$")
     return frames.finish(figure, title, axes, "black" if is_good else frames.ORANGE)
 
 

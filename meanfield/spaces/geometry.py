@@ -102,7 +102,7 @@ def log_latitude_density(angles: Array, dim: int) -> Array:
         return np.full(len(angles), -np.log(2.0 * np.pi))
     log_total = gammaln(0.5 * (dim - 1)) - gammaln(0.5 * dim) + 0.5 * np.log(np.pi)
     with np.errstate(divide="ignore"):
-        # a pole has no mass
+        # σ has no mass at a pole, where its log density is -inf
         log_sine = np.log(np.sin(np.clip(angles, 0.0, np.pi)))
     return np.asarray((dim - 2) * log_sine - log_total)
 

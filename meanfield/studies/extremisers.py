@@ -735,13 +735,13 @@ def _curves(least: list[Extremiser], matrices: Array, beta: float) -> xr.Dataset
         pairs = zip(measures, matrices, strict=True)
         return [np.exp(mu.log_moment(beta * points @ matrix)[0]) for mu, matrix in pairs]
 
-    flat = potentials([Density(Circle(8), Uniform(2))] * len(least))
+    of_uniform = potentials([Density(Circle(8), Uniform(2))] * len(least))
     least_potentials = potentials(measures)
     dims, over_degrees = ("index", "angle"), ("index", "degree")
     columns = {
         "density": (dims, values, {"long_name": "density of least energy"}),
         "potential": (dims, least_potentials, {"comment": "∫ e^{β<x,Dy>} dmu(y)"}),
-        "uniform_potential": (dims, flat, {"long_name": "potential of the uniform measure"}),
+        "uniform_potential": (dims, of_uniform, {"long_name": "potential of the uniform measure"}),
         "cos": (over_degrees, 2.0 * modes.real[:, 1:], {"comment": "a_k"}),
         "sin": (over_degrees, -2.0 * modes.imag[:, 1:], {"comment": "b_k"}),
     }

@@ -250,7 +250,7 @@ def follow(
     events = {"end": lambda point: point.log_rho - last, **events}
     point = _first(equation, direction, last)
     points, step = [point], min(_LARGEST, 0.5 * point.arclength)
-    # a branch may have no room before its end
+    # the first point of a branch may lie at its end already
     is_complete = point.log_rho >= last
     while not is_complete and len(points) < _MOST_POINTS:
         try:
@@ -346,7 +346,7 @@ def at_noise(equation: Equation, point: Point, log_rho: float) -> Point:
 
 
 def _newton(equation: Equation, y: Array, row: Array, nodes: int) -> Array:
-    """Run Newton's method in y across `row`, from y."""
+    """Run Newton's method from y with steps orthogonal to `row`."""
     target, last_change = float(row @ y), np.inf
     for _ in range(_NEWTON_STEPS):
         matrix, residual = _bordered(equation, y, row, nodes)

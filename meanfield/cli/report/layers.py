@@ -117,7 +117,7 @@ _NUMBERS = {"energy": "energy_share", "clusters": "near_pairs", "inner products"
 
 
 def _shuffled(ds: xr.Dataset, claim: Claim) -> str:
-    """The number of a claim in the last state (for R² the mean) and that of shuffled tokens."""
+    """The statistic of a claim in the last state (of R² the mean) and of shuffled tokens."""
     part = at_known_beta(ds).sel(subset=claim.subset)
     if claim.name not in _NUMBERS:
         chance = part["r2_null"].sel(head_null="shuffled tokens").values

@@ -106,7 +106,7 @@ def wasserstein(
     check_pair(mu, nu)
     for flow, other in (mu, nu), (nu, mu):
         point = _single_point(other)
-        # with a budget the distance is refused below
+        # a call with a budget is refused by the code that follows
         if isinstance(flow, SphereFlowMap) and point is not None and budget is None:
             return _to_point(flow, point, p)
     (first, off_mu), (second, off_nu) = mu.for_transport(p), nu.for_transport(p)
@@ -114,8 +114,8 @@ def wasserstein(
     if min(off_mu, off_nu) > 0.0 and all(map(np.array_equal, mu.quadrature, nu.quadrature)):
         return exact(0.0)
     if own_error > 0.0 and None not in (first.degree, second.degree):
-        # `sobolev` is at least W_1, so a bracket narrower than the measures' own error gains
-        # nothing
+        # `sobolev` bounds W_1 from above, and so gives the gap below which the measures' own
+        # error is larger than the bracket
         least_gap = own_error / max(sobolev(first, second), own_error)
     bracket = _without_attempts(first, second, p)
     if bracket is None:
