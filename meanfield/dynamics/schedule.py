@@ -51,6 +51,8 @@ class TimeDependent(Record, Listed, ABC):
 
     times: ArrayLike
     degree: int
+    # the derivative of order 0 or 1 at a time within the times
+    _evaluate: Callable[[float, int], Array]
 
     @property
     @abstractmethod
@@ -76,10 +78,6 @@ class TimeDependent(Record, Listed, ABC):
             If t is not within the times.
         """
         return self._single(self._evaluate(self._inside(t), 1))
-
-    def _evaluate(self, t: float, order: int) -> Array:
-        """The derivative of this order, 0 or 1, at a time that is known."""
-        raise NotImplementedError
 
     @property
     @abstractmethod

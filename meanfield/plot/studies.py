@@ -490,7 +490,8 @@ def inner_products(
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"rows must be of one length >= 1, got lengths {sorted(lengths)}")
     columns = lengths.pop()
-    if titles is not None and (is_single(titles) or len(titles) != columns):
+    several = isinstance(titles, Sequence) and not is_single(titles)
+    if titles is not None and (not several or len(titles) != columns):
         raise ValueError(f"titles must be {columns}, one for each column, got {shown(titles)}")
     figure = frames.new_figure(1.5 * columns + 0.6, 1.35 * len(rows) + 0.3)
     axes = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
