@@ -532,7 +532,8 @@ def report(
     result, kind, digest = _result(file)
     if kind == "sweep" or (kind == "layers" and other is not None):
         names = " and ".join(map(str, files))
-        raise Refusal(f"RUN.nc must be one or two runs, or one file of layers, got {names}")
+        remedy = ": meanfield plot draws a sweep" if kind == "sweep" else ""
+        raise Refusal(f"RUN.nc must be one or two runs, or one file of layers, got {names}{remedy}")
     if kind == "layers":
         place = output or file.with_suffix(".html")
         with _made(place, "--output", (".html",), digest, force, quiet):

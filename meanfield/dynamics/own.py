@@ -55,7 +55,7 @@ class ForgottenDynamics:
         return self.text
 
     # the argument t marks that the forgotten field may have varied in time
-    def output(self, measure: object, points: Array, t: float = 0.0) -> Array:
+    def output(self, measure: object, points: Array, t: float = 0.0) -> Array:  # noqa: ARG002
         """Refuse.
 
         Raises
@@ -64,8 +64,8 @@ class ForgottenDynamics:
             Always.
         """
         raise ValueError(
-            f"dynamics {self.name!r} is not known any more on {shown(measure)} at {len(points)} "
-            f"points at t = {t:g}: the file could keep its name only"
+            f"dynamics {self.name!r} is not known any more at t = {t:g} on {shown(measure)}: the "
+            "file could keep its name only, and mf.resume goes on with a dynamics that it is given"
         )
 
 

@@ -321,6 +321,12 @@ def test_executors_of_the_command(here, folder, capfd, name):
     assert "PYTHONSAFEPATH" not in os.environ
 
 
+def test_a_report_of_a_sweep_points_to_its_figure(folder, capsys):
+    assert main(["sweep", "case.toml", "--grid", "dynamics.beta=1,2", "-q"]) == 0
+    assert main(["report", "sweep.nc"]) == 2
+    assert "got sweep.nc: meanfield plot draws a sweep" in capsys.readouterr().err
+
+
 SPOILT = {
     "missing": (Path.unlink, r"there is no file .*\.nc"),
     "cut short": (lambda file: os.truncate(file, 1000), "it is cut short or damaged"),
