@@ -86,12 +86,26 @@ _TRIED, _STEP, _ALIKE = 3, 1e-6, 1e-3
 _METHODS = ("output", "divergence", "energy", "energy_gradient")
 
 
-def _takes_time(method: Callable[..., object]) -> bool:
-    """Return whether a method has an argument t; a callable without a signature has none."""
+def _takes_time(method: Callable[..., object], name: str) -> bool:
+    """Return whether a method has an argument t; a callable without a signature has none.
+
+    Raises
+    ------
+    ValueError
+        If it can't be called with a measure, and but for an energy with points.
+    """
     try:
-        return "t" in signature(method).parameters
+        known = signature(method)
     except ValueError:
         return False
+    arguments = ("measure",) if name == "energy" else ("measure", "points")
+    time = {"t": 0.0} if "t" in known.parameters else {}
+    try:
+        known.bind(*arguments, **time)
+    except TypeError:
+        allowed = f"{name}({', '.join(arguments)}), with t as one more if it varies in time"
+        raise ValueError(f"{name} of a dynamics must be {allowed}, got {name}{known}") from None
+    return bool(time)
 
 
 class Adapted(Dynamics):
@@ -118,7 +132,7 @@ class Adapted(Dynamics):
         """Return the names of the methods that have an argument t."""
         methods = ((name, getattr(self._own, name, None)) for name in _METHODS)
         return frozenset(
-            name for name, method in methods if callable(method) and _takes_time(method)
+            name for name, method in methods if callable(method) and _takes_time(method, name)
         )
 
     @property

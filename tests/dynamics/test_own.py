@@ -157,6 +157,10 @@ def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
         (object(), r"or have name, noise and a kernel, heads\(\) or output"),
         (SimpleNamespace(name="nothing", noise=0.0), r"without a kernel, heads\(\) or output\(\)$"),
         (SimpleNamespace(name="loud", kernel=[0.0, 1.0]), "without noise$"),
+        (
+            SimpleNamespace(name="short", noise=0.0, output=lambda points: points),
+            r"output of a dynamics must be output\(measure, points\), .*, got output\(points\)$",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(tokens, dynamics, message):
