@@ -333,6 +333,34 @@ def test_a_scale_stays_while_a_slider_is_held(explorer, browser):
         page.tab.wait_for_function(f"{SCALE} === 'linear'")
 
 
+MOVES_WHILE_DRAWN = """() => {
+  const draw = Plotly.react, control = document.querySelector("[name='measure.dim']");
+  Plotly.react = async (...given) => {
+    const drawn = await draw(...given);
+    Plotly.react = draw;
+    control.value = "2";
+    control.dispatchEvent(new Event("input", { bubbles: true }));
+    return drawn;
+  };
+}"""
+
+
+def test_a_picture_stays_dim_if_a_control_moves_while_it_is_drawn(explorer, browser):
+    with browser.open(explorer.address, ready=READY) as page:
+        asked = []
+
+        def answer(route):
+            asked.append(route)
+            route.continue_() if len(asked) == 1 else route.abort()
+
+        page.tab.route("**/run?*", answer)
+        page.tab.evaluate(MOVES_WHILE_DRAWN)
+        page.tab.locator("[name='measure.dim']").fill("3")
+        page.tab.locator("#said.bad").wait_for()
+        assert len(asked) == 2
+        assert page.tab.evaluate("document.body.classList.contains('stale')")
+
+
 def test_what_is_stale_is_dim_and_a_preview_comes_first(explorer, browser):
     dim = "getComputedStyle(document.getElementById('measure0')).opacity"
     with browser.open(explorer.address, ready=READY) as page:

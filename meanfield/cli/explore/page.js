@@ -62,7 +62,8 @@
       document.getElementById("notes").textContent = line.notes.join(" ");
       await show(line);
       document.body.dataset.drawn = "yes";
-      document.body.classList.remove("stale");
+      // a control may have moved while this picture was drawn
+      if (current === version) document.body.classList.remove("stale");
     }
     return line.done;
   };
@@ -85,8 +86,8 @@
     if (!isDone) throw new Error("the run was cut off");
   };
 
-  // one run at a time, and after it the last that was asked for
-  let running = null, waits = false;
+  // one run at a time, and after it the last that was asked for; settings are counted
+  let running = null, waits = false, version = 0, current = 0;
   const start = async () => {
     waits = true;
     const mine = running;
@@ -96,6 +97,7 @@
     }
     while (waits) {
       waits = false;
+      current = version;
       running = new AbortController();
       try {
         await run(running.signal);
@@ -111,6 +113,7 @@
     write();
     delete document.body.dataset.ready;
     document.body.classList.add("stale");
+    version += 1;
     say("computes …");
     start();
   };
