@@ -162,7 +162,7 @@ class Solution(ShownRun, Generic[M_co]):
 
     def __repr__(self) -> str:
         saves = f"{len(self.t)} saves to t = {self.t[-1]:g}"
-        return f"Solution({self.status}, {_checks.shown(self.dynamics)}, {saves}, {self.final})"
+        return f"Solution({self.status}, {self.dynamics}, {saves}, {self.final})"
 
     @property
     def success(self) -> bool:
